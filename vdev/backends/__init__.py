@@ -1,0 +1,1 @@
+"""Back ends: what one worker can do with its own memory. No knowledge of virtual buffers, events or plans."""

@@ -1,0 +1,290 @@
+"""The back-end seam: what a worker can be asked to do.
+
+A back end decides how bytes move and kernels start on one worker. It never decides what moves where, never sees a virtual buffer, and never
+orders anything except by the order of the calls. Work is asynchronous and in order: a call hands work over and returns; `record` gives a
+`Marker` for everything handed over so far. One instance per worker. Every method is called from that worker's thread only, except
+`Marker.wait` and `Marker.done`, which any thread may call.
+
+`vdev.backends.reference` is this seam in plain NumPy, and its executable definition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.translators.ndrange import Chunk, NDRange
+
+Bytes = npt.NDArray[np.uint8]
+
+# The status codes a back end reports of its own accord (OpenCL 3.0, table "Error codes").
+MEM_OBJECT_ALLOCATION_FAILURE = -4
+OUT_OF_RESOURCES = -5
+BUILD_PROGRAM_FAILURE = -11
+INVALID_VALUE = -30
+
+
+class BackendError(Exception):
+    """Work that a worker could not do; `status` is the (negative) OpenCL status the command gets."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{text} ({status})")
+        self.status = status
+        self.text = text
+
+
+class BuildFailure(BackendError):
+    """A program that a worker's compiler refused; `log` is the compiler's text."""
+
+    def __init__(self, log: str, status: int = BUILD_PROGRAM_FAILURE) -> None:
+        super().__init__(status, "the worker's compiler refused the program")
+        self.log = log
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerInfo:
+    """What a worker is, in OpenCL's terms; all sizes in bytes."""
+
+    backend: str  #: 'opencl', 'cuda' or 'reference'
+    name: str  #: the device's own name
+    device_key: tuple[object, ...]  #: equal for workers that share one piece of hardware
+    compute_units: int
+    memory_nbytes: int
+    max_alloc_nbytes: int
+    max_work_group_size: int
+    max_work_item_sizes: tuple[int, ...]
+    local_memory_nbytes: int
+    base_align_nbytes: int  #: alignment of a sub-buffer's origin
+    address_bits: int = 64
+    is_cpu: bool = True
+    platform: str = ""
+    vendor: str = ""
+    version: str = ""  #: CL_DEVICE_VERSION
+    c_version: str = ""  #: CL_DEVICE_OPENCL_C_VERSION
+    driver: str = ""
+    extensions: tuple[str, ...] = ()
+    timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
+    native: Mapping[int, object] = field(default_factory=dict)  #: device infos by number of the CL_DEVICE_ constant
+
+
+class Allocation:
+    """Memory of one worker: `nbytes` bytes, named by `native` for the back end that made it."""
+
+    __slots__ = ("native", "nbytes")
+
+    def __init__(self, native: object, nbytes: int) -> None:
+        self.native = native
+        self.nbytes = nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Bytes that move: `shape` (slices, rows, bytes in a row) from `source_start` to `target_start`; pitches are (slice, row)."""
+
+    shape: tuple[int, int, int]
+    source_start: int
+    source_pitches: tuple[int, int]
+    target_start: int
+    target_pitches: tuple[int, int]
+
+    @staticmethod
+    def contiguous(source_start: int, target_start: int, nbytes: int) -> Box:
+        return Box((1, 1, nbytes), source_start, (nbytes, nbytes), target_start, (nbytes, nbytes))
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.shape[0] == 1 and self.shape[1] == 1
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    def moved(self, source: int, target: int) -> Box:
+        """The same box with its two starts shifted by so many bytes."""
+        return Box(
+            self.shape, self.source_start + source, self.source_pitches, self.target_start + target, self.target_pitches
+        )
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        """Every row as (source offset, target offset, bytes)."""
+        slices, rows, nbytes = self.shape
+        return [
+            (
+                self.source_start + i * self.source_pitches[0] + j * self.source_pitches[1],
+                self.target_start + i * self.target_pitches[0] + j * self.target_pitches[1],
+                nbytes,
+            )
+            for i in range(slices)
+            for j in range(rows)
+        ]
+
+
+def copy_box(source: Bytes, target: Bytes, box: Box) -> None:
+    """Move a box between two host arrays (1-D uint8) at once."""
+    shape = box.shape
+    if box.is_contiguous:
+        nbytes = shape[2]
+        target[box.target_start : box.target_start + nbytes] = source[box.source_start : box.source_start + nbytes]
+        return
+    strided = np.lib.stride_tricks.as_strided
+    into = strided(target[box.target_start :], shape, (*box.target_pitches, 1))
+    into[...] = strided(source[box.source_start :], shape, (*box.source_pitches, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBytes:
+    """A kernel argument: `__local` memory of so many bytes."""
+
+    nbytes: int
+
+
+#: A native kernel argument: memory, an offset into memory (no hidden shifts then), a value, local memory, or a null pointer.
+KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | None
+
+
+@dataclass(frozen=True, eq=False)
+class BackendProgram:
+    """Source to be built by a worker's compiler. Equality is identity: a worker builds one object once."""
+
+    source: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What CL_KERNEL_* work-group queries answer for one kernel on one worker; bytes and work-items."""
+
+    work_group_size: int
+    compile_work_group_size: tuple[int, int, int]
+    local_memory_nbytes: int
+    private_memory_nbytes: int
+    preferred_multiple: int
+
+
+@dataclass(frozen=True, eq=False)
+class BuildResult:
+    """A program built for one worker's device."""
+
+    log: str
+    kernel_names: tuple[str, ...]
+    binary: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchShape:
+    """One chunk of an NDRange as a native launch.
+
+    `bases` holds (argument index, shift): the kernel's pointer is the allocation's base minus `shift` bytes (PPoPP'11 section 3.5).
+    `hidden` is the last kernel argument, which tells the sub-grid kernel all that; None for a kernel taken as it is.
+    """
+
+    ndrange: NDRange
+    chunk: Chunk
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    bases: tuple[tuple[int, int], ...]
+    hidden: bytes | None
+
+
+#: (queued, submit, start, end) in nanoseconds of the host's time.perf_counter_ns
+Times = tuple[int, int, int, int]
+
+
+class Marker(ABC):
+    """Everything handed to a worker up to a moment, since the marker before."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Return when all of it is complete; BackendError if any part failed. Any thread, any number of times."""
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether `wait` would return at once."""
+
+    @abstractmethod
+    def times(self) -> Times | None:
+        """When the work since the marker before began and ended; None where there was none. Only after `wait`."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Bytes moved and launches made by one worker, counted where they happen."""
+
+    from_host: int = 0
+    to_host: int = 0
+    from_peer: int = 0
+    local: int = 0
+    filled: int = 0
+    launches: int = 0
+    allocations: int = 0
+    allocated_nbytes: int = 0  #: held now
+    peak_nbytes: int = 0  #: the most ever held
+
+
+class Backend(ABC):
+    """One worker's memory and compute; see the module for threads and order."""
+
+    info: WorkerInfo
+    counters: Counters
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Allocation:
+        """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none."""
+
+    @abstractmethod
+    def free(self, allocation: Allocation) -> None:
+        """Give memory back once the work handed over so far no longer needs it."""
+
+    @abstractmethod
+    def write(self, target: Allocation, source: Bytes, box: Box) -> None:
+        """Host memory to the worker; `source` stays unchanged until the next marker is done."""
+
+    @abstractmethod
+    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+        """The worker to host memory; `target` holds the bytes when the next marker is done."""
+
+    @abstractmethod
+    def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
+        """Within the worker; the boxes do not overlap."""
+
+    @abstractmethod
+    def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
+        """From another worker of the same back end; `order_after` has been called for the peer's work before."""
+
+    @abstractmethod
+    def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
+        """Repeat `pattern` from `start`; its length (a power of two up to 128) divides `nbytes` and `start`."""
+
+    @abstractmethod
+    def build(self, program: BackendProgram) -> BuildResult:
+        """Compile once per device; BuildFailure with the log where that fails."""
+
+    @abstractmethod
+    def kernel(self, program: BackendProgram, name: str) -> object:
+        """This worker's handle of a kernel of a built program."""
+
+    @abstractmethod
+    def resources(self, program: BackendProgram, name: str) -> KernelResources:
+        """What a kernel of a built program takes on this worker."""
+
+    @abstractmethod
+    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        """Start a chunk. `args` are the user's arguments in order; the back end adds `shape.hidden`."""
+
+    @abstractmethod
+    def order_after(self, marker: Marker) -> None:
+        """Work handed over from now on starts only when `marker` (of any worker) is done; waits here where it must."""
+
+    @abstractmethod
+    def record(self) -> Marker:
+        """A marker for everything handed over so far, which is also set going."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for the work and let go of everything native."""
