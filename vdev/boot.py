@@ -1,0 +1,60 @@
+"""The start-up hook: puts vdev's stand-in in the place of PyOpenCL's native module `pyopencl._cl`.
+
+Decides when the stand-in is loaded: at the first import of `pyopencl._cl` in a process where the hook is installed, and
+not before. It never imports another module of vdev itself: every Python process with VDEV=1 pays for this one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the typing module alone would double what start-up costs
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+
+NATIVE_MODULE = "pyopencl._cl"
+STAND_IN = "vdev.facade.stand_in"
+
+
+class StandInFinder:
+    """Finds `pyopencl._cl`, and only that, for `sys.meta_path`; is also its loader."""
+
+    @classmethod
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The stand-in's specification, or None for every other module."""
+        if name != NATIVE_MODULE:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, cls, origin=STAND_IN)  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        """An ordinary module is wanted."""
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Give `module` the names of PyOpenCL's native module."""
+        importlib.import_module(STAND_IN).populate(module)
+
+
+def install() -> None:
+    """Install the finder in this process and, through the environment, in every process that it starts.
+
+    Raises RuntimeError where PyOpenCL's native module is loaded already: objects of both would meet.
+    """
+    if StandInFinder in sys.meta_path:
+        return
+    if NATIVE_MODULE in sys.modules:
+        raise RuntimeError(
+            "vdev cannot take over: PyOpenCL's native module is loaded already in this process. "
+            "Start the program with VDEV=1 in its environment or with `python -m vdev`."
+        )
+    sys.meta_path.insert(0, StandInFinder)  # type: ignore[arg-type]
+    os.environ["VDEV"] = "1"

@@ -1,0 +1,1 @@
+"""What building the distribution needs beside setuptools: see `backend`. Nothing at run time imports it."""
