@@ -1,0 +1,195 @@
+"""The directory: which holder has which bytes of a buffer, and how that changes.
+
+A `BufferState` is an immutable value and interned: equal states are one object, so that a plan cache can key
+on them at the price of a pointer. A `Draft` is a state being changed while one command is planned. Neither
+knows memory, workers' threads or commands.
+
+Words. A *holder* is the home in host memory (`HOST`) or a worker. A byte is *initialised* once somebody wrote
+it; then it is *valid* at one holder or more. A byte that nobody wrote has no holder, and costs nothing to
+move. A *replica* is a worker's device memory for one contiguous range of the buffer; the home covers all of
+it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from weakref import WeakValueDictionary
+
+from vdev.translators.region import EMPTY, Region
+
+#: holder number of the home in host memory; workers are 0, 1, …
+HOST = -1
+
+Valid = tuple[tuple[int, Region], ...]
+Replicas = tuple[tuple[int, int, int], ...]
+
+
+class BufferState:
+    """Who holds what of one buffer. Made by `buffer_state`; equality is identity.
+
+    `valid`: (holder, bytes valid there), ascending by holder, never empty regions. `replicas`: (worker,
+    start, stop), ascending.
+    """
+
+    __slots__ = ("__weakref__", "_initialised", "_valid_at", "nbytes", "replicas", "valid")
+
+    nbytes: int  #: size of the buffer
+    valid: Valid  #: invariant: a worker's region lies inside its replica
+    replicas: Replicas  #: device memory that exists, by byte range of the buffer
+    _valid_at: dict[int, Region]
+    _initialised: Region | None
+
+    def __init__(self, nbytes: int, valid: Valid, replicas: Replicas) -> None:
+        self.nbytes = nbytes
+        self.valid = valid
+        self.replicas = replicas
+        self._valid_at = dict(valid)
+        self._initialised = None
+
+    def valid_at(self, holder: int) -> Region:
+        """The bytes that are valid at `holder`, maybe none."""
+        return self._valid_at.get(holder, EMPTY)
+
+    def replica(self, worker: int) -> tuple[int, int] | None:
+        """Start and stop of the worker's replica, None where it has none."""
+        for owner, start, stop in self.replicas:
+            if owner == worker:
+                return start, stop
+        return None
+
+    @property
+    def initialised(self) -> Region:
+        """The bytes that have a holder."""
+        if self._initialised is None:
+            self._initialised = Region.union(region for _, region in self.valid)
+        return self._initialised
+
+    def __repr__(self) -> str:
+        def name(holder: int) -> str:
+            return "host" if holder == HOST else f"worker {holder}"
+
+        held = ", ".join(f"{name(holder)}: {region}" for holder, region in self.valid) or "nothing valid"
+        kept = ", ".join(f"{name(worker)} has [{start}, {stop})" for worker, start, stop in self.replicas)
+        return f"<{self.nbytes} bytes; {held}{'; ' + kept if kept else ''}>"
+
+    def __reduce__(self) -> tuple[object, tuple[int, Valid, Replicas]]:
+        return buffer_state, (self.nbytes, self.valid, self.replicas)
+
+
+_interned: WeakValueDictionary[tuple[int, Valid, Replicas], BufferState] = WeakValueDictionary()
+_interning = threading.Lock()
+
+
+def buffer_state(
+    nbytes: int, valid: Iterable[tuple[int, Region]] = (), replicas: Iterable[tuple[int, int, int]] = ()
+) -> BufferState:
+    """The one state with this content. A new buffer is `buffer_state(nbytes)`.
+
+    Nothing initialised, no device memory.
+    """
+    content = (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)))
+    with _interning:
+        state = _interned.get(content)
+        if state is None:
+            state = _interned[content] = BufferState(*content)
+    return state
+
+
+class Draft:
+    """A buffer's state while a command is planned. Every method keeps the invariants that `check` tests."""
+
+    __slots__ = ("_before", "_changed", "nbytes", "replicas", "valid")
+
+    nbytes: int
+    valid: dict[int, Region]  #: by holder; empty regions may stand here
+    replicas: dict[int, tuple[int, int]]  #: by worker
+
+    def __init__(self, state: BufferState) -> None:
+        self.nbytes = state.nbytes
+        self.valid = dict(state.valid)
+        self.replicas = {worker: (start, stop) for worker, start, stop in state.replicas}
+        self._before = state
+        self._changed = False
+
+    def freeze(self) -> BufferState:
+        """The state reached."""
+        if not self._changed:
+            return self._before
+        replicas = ((worker, start, stop) for worker, (start, stop) in self.replicas.items())
+        return buffer_state(self.nbytes, self.valid.items(), replicas)
+
+    def valid_at(self, holder: int) -> Region:
+        return self.valid.get(holder, EMPTY)
+
+    def initialised(self) -> Region:
+        """The bytes that have a holder now."""
+        return Region.union(self.valid.values())
+
+    def held_elsewhere(self, holder: int) -> Region:
+        """The bytes that are valid somewhere else than at `holder`."""
+        return Region.union(region for other, region in self.valid.items() if other != holder)
+
+    def add(self, holder: int, region: Region) -> None:
+        """A copy arrived: `region` is valid at `holder` as well."""
+        if region:
+            self.valid[holder] = self.valid_at(holder) | region
+            self._changed = True
+
+    def forget(self, region: Region) -> None:
+        """The content of `region` is undefined from now on: no holder."""
+        if not region:
+            return
+        for holder, held in self.valid.items():
+            if held.overlaps(region):
+                self.valid[holder] = held - region
+                self._changed = True
+
+    def own(self, holder: int, region: Region) -> None:
+        """`region` was written at `holder`: it alone holds it."""
+        self.forget(region)
+        self.add(holder, region)
+
+    def drop(self, holder: int, region: Region) -> None:
+        """`region` is no longer valid at `holder`. The caller has seen to it that it is valid elsewhere."""
+        held = self.valid_at(holder)
+        if held.overlaps(region):
+            self.valid[holder] = held - region
+            self._changed = True
+
+    def reserve(self, worker: int, start: int, stop: int) -> Region:
+        """The worker's replica is [start, stop) from now on (nothing where they are equal).
+
+        Returns the valid bytes that remain.
+        """
+        if start == stop:
+            self.replicas.pop(worker, None)
+        else:
+            self.replicas[worker] = (start, stop)
+        kept = self.valid_at(worker).clip(start, stop)
+        self.valid[worker] = kept
+        self._changed = True
+        return kept
+
+
+def check(state: BufferState) -> None:
+    """Raise AssertionError where an invariant does not hold.
+
+    Called by tests on every state that a plan leaves.
+    """
+    assert state.nbytes >= 0
+    holders = [holder for holder, _ in state.valid]
+    assert holders == sorted(set(holders)), "each holder once, ascending"
+    workers = [worker for worker, _, _ in state.replicas]
+    assert workers == sorted(set(workers)), "each replica once, ascending"
+    assert all(worker >= 0 for worker in workers), "the home is no replica"
+    for worker, start, stop in state.replicas:
+        assert 0 <= start < stop <= state.nbytes, f"replica of worker {worker} outside the buffer"
+    for holder, region in state.valid:
+        assert region, "no empty regions"
+        assert region.stop <= state.nbytes, "valid bytes outside the buffer"
+        if holder != HOST:
+            replica = state.replica(holder)
+            assert replica is not None, f"worker {holder} holds bytes without a replica"
+            assert Region.span(*replica).contains(region), f"worker {holder} holds bytes outside its replica"
+    assert buffer_state(state.nbytes, state.valid, state.replicas) is state, "interned"

@@ -1,0 +1,261 @@
+"""Instructions: what a plan consists of, and exactly what the executor has to do for each.
+
+An instruction names buffers by *slot* (position in the tuple of states the plan was made for), never by
+identity, so that one plan serves every command of the same shape. It decides nothing and holds no memory.
+
+Holders. Bytes of a buffer live at a holder: `HOST` is the buffer's home in host memory (as long as the
+buffer: byte b at index b), a worker's number is its replica there (device memory covering [start, stop) of
+the buffer: byte b at replica offset b - start). All regions are in bytes of the buffer. Where an instruction
+names a holder that is a worker, the replica exists and covers the region, provided the instructions before it
+in that worker's order have been carried out.
+
+Order. Instructions of one worker run in the order listed, each seeing the effects of those before it (an
+in-order queue does). Everything else that matters is in `Plan.dependencies`: an instruction may start when
+those named there have completed. Instructions on `HOST` have no order of their own: all their dependencies
+are listed, also those on one another. `Plan.touches` says which bytes each instruction reads and writes at
+which holder, for ordering against other plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from vdev.planner.directory import HOST, BufferState
+from vdev.translators.ndrange import Chunk
+from vdev.translators.region import Region
+
+__all__ = [
+    "HOST",
+    "Copy",
+    "CopyBetween",
+    "Download",
+    "Fetch",
+    "Fill",
+    "Instruction",
+    "Launch",
+    "Merge",
+    "Plan",
+    "Reserve",
+    "Stage",
+    "Touch",
+    "Upload",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Make `worker`'s replica of `slot` an allocation that covers exactly [start, stop).
+
+    Where `start` == `stop`: free it, have none. There is no replica or a different one before. The bytes of
+    `keep` lie in the old and in the new one and must survive (a copy from the old allocation into the new one
+    on the worker); all others are undefined afterwards. `start` is a multiple of the planner's granularity,
+    so alignment within the buffer is alignment in the allocation.
+    """
+
+    worker: int
+    slot: int
+    start: int
+    stop: int
+    keep: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy `region` of `slot` from holder `source` to holder `target`, never the same.
+
+    Runs on `worker`: the target, or the source where the target is HOST. `region.blocks()` gives the
+    rectangular copies.
+    """
+
+    worker: int
+    slot: int
+    source: int
+    target: int
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Copy `region` of `worker`'s replica of `slot` into the plan's stage number `stage` (see `Stage`),
+    without touching the home.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Combine stages into the home of `slot`, on the host. Each stage counts on its own `Stage.region`;
+    `region` is their union.
+
+    `op` 'diff' (`dtype` None): the home's content before the merge is the twin. Take it first, then for each
+    stage in the order given: where stage and twin differ, byte by byte, the stage's byte goes into the home.
+    Bytes that no stage changed stay. `op` 'add', 'min', 'max', 'and', 'or' or 'xor': for each stage in order,
+    home = home op stage, on elements of `dtype` (a NumPy name, integers wrap around). Every run of the
+    regions is a whole number of elements, aligned to the element's size in the buffer.
+    """
+
+    slot: int
+    region: Region
+    stages: tuple[int, ...]
+    op: str
+    dtype: str | None
+
+    worker = HOST
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Fill `region` of `slot` at holder `worker` (HOST: the home) with `pattern`.
+
+    Each run holds whole patterns, from its first byte.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+    pattern: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBetween:
+    """Copy a box of bytes within one holder, `worker` (HOST: between homes), from one slot to another or to
+    itself (no overlap).
+
+    `shape` is (slices, rows, bytes in a row); the starts are byte offsets in the buffers, the pitches (slice,
+    row) in bytes.
+    """
+
+    worker: int
+    source_slot: int
+    target_slot: int
+    shape: tuple[int, int, int]
+    source_start: int
+    source_pitches: tuple[int, int]
+    target_start: int
+    target_pitches: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run `chunk` of the command's NDRange on `worker`.
+
+    `bases`: for each pointer argument (argument index, slot, shift): the kernel gets the worker's replica of
+    the slot as the argument and `shift` = replica start - argument's offset in the buffer, in bytes, may be
+    negative, through the hidden argument (PPoPP'11 section 3.5). Pointer arguments that are not listed are
+    NULL.
+    """
+
+    worker: int
+    chunk: Chunk
+    bases: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Copy the command's host array into holder `worker` of `slot`, for the bytes of `region` only (today
+    always HOST, the whole box).
+
+    The command's layout says where a buffer byte lies in the host array.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Copy `region` of `slot` from holder `worker` into the command's host array, at the places the command's
+    layout gives.
+
+    For a layout that is contiguous the region is any part of it; otherwise `worker` is HOST, but the region
+    may still be only a part of the box: bytes that were never written have no holder, and the host array
+    keeps what it had there.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+
+
+Instruction = Reserve | Copy | Fetch | Merge | Fill | CopyBetween | Launch | Upload | Download
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Host memory of one plan: one byte for each of [region.start, region.stop); byte b of the buffer at
+    index b - region.start.
+
+    Only the bytes of `region` are ever written or read. Needed from its Fetch to its Merge.
+    """
+
+    slot: int
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Bytes `region` of `slot` at `holder` are read, or changed where `writes` (also by moving the
+    allocation).
+    """
+
+    slot: int
+    holder: int
+    region: Region
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One command's instructions, and who holds what when they are done. Immutable.
+
+    Shared by all commands of the same shape.
+    """
+
+    instructions: tuple[Instruction, ...]
+    #: for each instruction the indices of earlier ones, of other workers or of HOST, that must have completed
+    #: before it starts
+    dependencies: tuple[tuple[int, ...], ...]
+    #: for each instruction the bytes it reads and writes (stages are the plan's own and not listed)
+    touches: tuple[tuple[Touch, ...], ...]
+    #: by slot: the buffers' states afterwards
+    states: tuple[BufferState, ...]
+    #: staging areas, by number
+    stages: tuple[Stage, ...] = ()
+    #: for a launch: one chunk for each worker that takes part, as (worker, chunk)
+    partition: tuple[tuple[int, Chunk], ...] = ()
+    #: for a launch: why it was not split over all workers, or what had to be merged; with source lines
+    reasons: tuple[str, ...] = ()
+    #: bytes that move between holders when the plan runs, as (source, target, nbytes), sorted
+    moved: tuple[tuple[int, int, int], ...] = ()
+    #: the workers that execute something, ascending, without HOST
+    workers: tuple[int, ...] = field(default=())
+
+    @property
+    def moved_nbytes(self) -> int:
+        """All bytes that move between holders."""
+        return sum(nbytes for _, _, nbytes in self.moved)
+
+
+def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
+    """What `Plan.moved` says: copies, fetches, and downloads from workers.
+
+    Reserving and copies within a holder move nothing.
+    """
+    routes: dict[tuple[int, int], int] = {}
+    for item in instructions:
+        if isinstance(item, Copy):
+            route = (item.source, item.target)
+        elif isinstance(item, (Fetch, Download)) and item.worker != HOST:
+            route = (item.worker, HOST)
+        elif isinstance(item, Upload) and item.worker != HOST:
+            route = (HOST, item.worker)
+        else:
+            continue
+        routes[route] = routes.get(route, 0) + item.region.nbytes
+    return tuple((source, target, nbytes) for (source, target), nbytes in sorted(routes.items()))
