@@ -1,0 +1,154 @@
+"""Heat spreading through a plate: the heat equation in two dimensions, solved by explicit steps of a 5-point stencil.
+
+A spiral of wire, hot outside and cooler towards its middle, is held at its temperatures, and so is the plate's edge; the
+rest of the plate starts cold and warms up. Two buffers take turns. The field is written as a picture with isotherms.
+
+Source: J. Crank, "The Mathematics of Diffusion" (1975), forward time and centred space; stencil2D in Table 1 of AMGE
+(ICS 2015).
+"""
+
+from pathlib import Path
+
+import common
+import numpy as np
+import pyopencl as cl
+from PIL import Image, ImageDraw, ImageFont
+
+GROUP = 32, 8
+RATE = np.float32(0.24)  # diffusivity * time step / cell area; stable up to 1/4
+HOT, COLD = 100.0, 0.0  # degrees Celsius
+SOURCE = """
+__kernel void step(__global const float *now, __global float *next, __global const uchar *held, const uint width,
+                   const uint height, const float rate)
+{
+    const size_t x = get_global_id(0), y = get_global_id(1);
+    if (x < 1 || y < 1 || x + 1 >= width || y + 1 >= height)
+        return;
+    const size_t i = y * width + x;
+    const float here = now[i];
+    const float around = now[i - width] + now[i - 1] + now[i + 1] + now[i + width];
+    next[i] = held[i] ? here : here + rate * (around - 4.0f * here);
+}
+"""
+MOST_CHECKED_WHOLE = 1024  # a larger plate is checked on a window in its middle
+PIXELS = 800  # the most along the edge of the picture
+# Colours from the coldest to the hottest, evenly spaced.
+COLOURS = "060418 1b1040 45107a 7a1d81 b0305f dd4b3a f5791f fdb42f fbe87a fffbe6"
+
+
+def plate(size: int) -> tuple[common.Array, common.Array]:
+    """The plate's first temperatures in degrees, float32, and which of its cells are held at them, bool."""
+    y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j].astype(np.float32)
+    radius, angle = np.hypot(x, y), np.arctan2(y, x) / (2 * np.pi)
+    pitch, turns, thickness = 0.21, 4, 0.014
+    turn = np.rint(radius / pitch - angle)  # which turn of the wire a cell is closest to
+    along = (turn + angle) / turns  # 0 at the wire's inner end, 1 at its outer one
+    wire = (np.abs(radius - along * turns * pitch) < max(thickness, 1.5 / size)) & (along > 0.1) & (along <= 1)
+    temperature = np.where(wire, HOT * (0.35 + 0.65 * along), COLD).astype(np.float32)
+    return temperature, wire
+
+
+def stepped(temperature: common.Array, held: common.Array, steps: int, core: tuple[int, int]) -> common.Array:
+    """Rows and columns `core` (start, stop) of a square plate after so many steps, computed from the cells that they
+    depend on: as many cells around as there are steps, one fewer after each."""
+    size = len(temperature)
+    start, stop = max(0, core[0] - steps), min(size, core[1] + steps)
+    now, still = (field[start:stop, start:stop] for field in (temperature.astype(np.float64), held))
+    for left in range(steps - 1, -1, -1):
+        inner = now[1:-1, 1:-1]
+        around = now[:-2, 1:-1] + now[1:-1, :-2]
+        around += now[1:-1, 2:]
+        around += now[2:, 1:-1]
+        following = now.copy()
+        following[1:-1, 1:-1] = np.where(still[1:-1, 1:-1], inner, inner + float(RATE) * (around - 4 * inner))
+        new_start, new_stop = max(0, core[0] - left), min(size, core[1] + left)
+        kept = slice(new_start - start, new_stop - start)
+        now, still = following[kept, kept], still[kept, kept]
+        start, stop = new_start, new_stop
+    return now
+
+
+def fitted(field: common.Array) -> common.Array:
+    """A square field, averaged over blocks or interpolated to the picture's size."""
+    block = -(-len(field) // PIXELS)
+    edge = len(field) // block
+    means = field[: edge * block, : edge * block].reshape(edge, block, edge, block).mean((1, 3), dtype=np.float32)
+    if edge >= PIXELS:
+        return means
+    return np.asarray(Image.fromarray(means).resize((PIXELS, PIXELS), Image.Resampling.BICUBIC))
+
+
+def picture(temperature: common.Array, held: common.Array) -> Image.Image:
+    """The field in colours, an isotherm every ten degrees beside the wire, and a scale."""
+    field = fitted(temperature)
+    field = field.clip(COLD, HOT)
+    slope = np.hypot(*np.gradient(field)) + 1e-6  # degrees per pixel
+    level = (10 * np.rint(field / 10)).clip(COLD + 10, HOT - 10)
+    line = (1.2 - np.abs(field - level) / slope).clip(0, 1)  # fades with the distance from the isotherm, in pixels
+    line *= ((10 / slope - 4) / 8).clip(0, 1)  # and where lines would crowd
+    line *= (1 - 4 * fitted(held)).clip(0, 1)
+    ink = np.where(level < 50, 255, 0)[..., None]
+    rgb = coloured(field)
+    rgb += 0.4 * line[..., None] * (ink - rgb)
+    return with_scale(Image.fromarray(np.rint(rgb).astype(np.uint8)))
+
+
+def coloured(field: common.Array) -> common.Array:
+    """Temperatures as colours: one more axis of red, green and blue, from 0 to 255."""
+    stops = np.array([list(bytes.fromhex(colour)) for colour in COLOURS.split()], float)
+    at = np.linspace(COLD, HOT, len(stops))
+    return np.stack([np.interp(field, at, channel) for channel in stops.T], -1)
+
+
+def with_scale(image: Image.Image) -> Image.Image:
+    """The picture with a margin, and at its right the scale of the colours in degrees."""
+    edge = image.height
+    margin, bar = edge // 16, edge // 32
+    canvas = Image.new("RGB", (edge + 4 * margin + bar, edge + 2 * margin), "#0b0b10")
+    canvas.paste(image, (margin, margin))
+    left = edge + 2 * margin
+    scale = coloured(np.repeat(np.linspace(HOT, COLD, edge)[:, None], bar, 1)).astype(np.uint8)
+    canvas.paste(Image.fromarray(scale), (left, margin))
+    draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(edge // 36)
+    for degrees in range(int(COLD), int(HOT) + 1, 20):
+        y = margin + round((edge - 1) * (1 - (degrees - COLD) / (HOT - COLD)))
+        draw.text((left + bar + margin // 4, y), f"{degrees} °C", "#d8d8de", font, anchor="lm")
+    return canvas
+
+
+def main() -> None:
+    parser = common.parser(__doc__, size=512, meaning="cells along each edge of the plate")
+    parser.add_argument("--steps", type=common.positive, default=1000, help="time steps (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("heat_equation.png"), help="the picture to write")
+    args = parser.parse_args()
+    size, steps = args.size, args.steps
+    context, queue = common.open_queue()
+    common.announce(queue, f"{size} x {size} cells, {steps} steps")
+    first, held = plate(size)
+
+    flags = cl.mem_flags
+    now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=first)
+    following = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=first)
+    held_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=held)
+    step = cl.Kernel(cl.Program(context, SOURCE).build(), "step")
+    grid = common.round_up(size, GROUP[0]), common.round_up(size, GROUP[1])
+    width = height = np.uint32(size)
+    with common.timed(queue, "time steps", count=1e-6 * size * size * steps, unit="million cells"):
+        for _ in range(steps):
+            step(queue, grid, GROUP, now, following, held_buffer, width, height, RATE)
+            now, following = following, now
+
+    temperature = np.empty_like(first)
+    cl.enqueue_copy(queue, temperature, now)
+    print(f"  temperature: mean {first.mean():.1f} °C at the start, {temperature.mean():.1f} °C at the end; "
+          f"now from {temperature.min():.1f} to {temperature.max():.1f} °C")
+    core = (0, size) if size <= MOST_CHECKED_WHOLE else (size // 2 - 16, size // 2 + 16)
+    expected = stepped(first, held, steps, core)
+    rows = slice(*core)
+    common.check(f"cells {core[0]} to {core[1] - 1} both ways after {steps} steps", temperature[rows, rows], expected, 1e-4)
+    picture(temperature, held).save(args.output)
+    print(f"wrote {args.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Sum of a vector in two launches of one kernel: a partial sum a work-group, then the sum of the partial sums.
+
+Source: M. Harris, "Optimizing Parallel Reduction in CUDA" (NVIDIA SDK), the version with several elements a work-item;
+reduction in Table 1 of AMGE (ICS 2015).
+"""
+
+import common
+import numpy as np
+import pyopencl as cl
+
+GROUP, MOST_GROUPS = 256, 1024
+SOURCE = """
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void sum(__global const float *values, __global float *sums, const ulong n)
+{
+    __local float scratch[GROUP];
+    const uint lid = get_local_id(0);
+    const size_t stride = 2 * GROUP * get_num_groups(0);
+    float total = 0.0f;
+    for (size_t i = get_group_id(0) * 2 * GROUP + lid; i < n; i += stride) {
+        total += values[i];
+        if (i + GROUP < n)
+            total += values[i + GROUP];
+    }
+    scratch[lid] = total;
+    for (uint reach = GROUP / 2; reach > 0; reach /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lid < reach)
+            scratch[lid] += scratch[lid + reach];
+    }
+    if (lid == 0)
+        sums[get_group_id(0)] = scratch[0];
+}
+"""
+
+
+def main() -> None:
+    n = common.parser(__doc__, size=1 << 22, meaning="elements of the vector").parse_args().size
+    context, queue = common.open_queue()
+    common.announce(queue, f"a vector of {n} elements")
+    values = np.random.default_rng(7).random(n, np.float32)
+
+    groups = min(MOST_GROUPS, -(-n // (2 * GROUP)))
+    flags = cl.mem_flags
+    values_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=values)
+    sums_buffer = cl.Buffer(context, flags.READ_WRITE, 4 * groups)
+    total_buffer = cl.Buffer(context, flags.WRITE_ONLY, 4)
+    reduce = cl.Kernel(cl.Program(context, SOURCE).build([f"-DGROUP={GROUP}"]), "sum")
+    with common.timed(queue, "reduction", count=1e-9 * values.nbytes, unit="GB"):
+        reduce(queue, (groups * GROUP,), (GROUP,), values_buffer, sums_buffer, np.uint64(n))
+        reduce(queue, (GROUP,), (GROUP,), sums_buffer, total_buffer, np.uint64(groups))
+
+    total = np.empty(1, np.float32)
+    cl.enqueue_copy(queue, total, total_buffer)
+    common.check(f"the sum of {n} elements", total[0], values.sum(dtype=np.float64), 1e-5)
+
+
+if __name__ == "__main__":
+    main()
