@@ -1,0 +1,266 @@
+"""Putting a plan together: instructions with their dependencies, and the drafts of the states they lead to.
+
+Decides where a missing byte is fetched from, how large a replica becomes, and which instruction waits for
+which. What is to be computed or moved for a command is decided by its callers, `launches` and `transfers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdev.planner.directory import HOST, BufferState, Draft
+from vdev.planner.instructions import (
+    Copy,
+    CopyBetween,
+    Download,
+    Fetch,
+    Fill,
+    Instruction,
+    Launch,
+    Merge,
+    Plan,
+    Reserve,
+    Stage,
+    Touch,
+    Upload,
+    moved_bytes,
+)
+from vdev.planner.links import LinkCosts
+from vdev.translators.ndrange import Chunk
+from vdev.translators.region import Region
+
+#: replicas begin and end at multiples of this many bytes (or at the buffer's end): alignment, and fewer moves
+#: of allocations
+GRANULE = 4096
+
+#: a replica that grows gets up to this much more than needed in the direction of growth
+MAX_SLACK = 1 << 20
+
+#: below this size a replica's hull may hold gaps without asking what they cost
+SMALL_REPLICA = 1 << 20
+
+
+class PlanBuilder:
+    """One plan in the making. Instructions are appended in an order that is already a correct sequential
+    program.
+
+    Dependencies follow from what the instructions touch: each waits for the earlier ones that touch the same
+    bytes at the same holder, at least one of the two writing; only waits across workers are recorded, a
+    worker's own order being given.
+    """
+
+    def __init__(self, states: Sequence[BufferState], links: LinkCosts) -> None:
+        self.drafts = [Draft(state) for state in states]
+        self.links = links
+        self._instructions: list[Instruction] = []
+        self._dependencies: list[tuple[int, ...]] = []
+        self._touches: list[tuple[Touch, ...]] = []
+        self._stages: list[Stage] = []
+        #: by (slot, holder): instruction, its worker, what it touches there
+        self._log: dict[tuple[int, int], list[tuple[int, int, Touch]]] = {}
+        #: bytes each holder has to send in this plan, to spread the load
+        self._outgoing: dict[int, int] = {}
+
+    def finish(self, partition: Sequence[tuple[int, Chunk]] = (), reasons: Sequence[str] = ()) -> Plan:
+        """The plan."""
+        workers = sorted({item.worker for item in self._instructions if item.worker != HOST})
+        return Plan(
+            tuple(self._instructions),
+            tuple(self._dependencies),
+            tuple(self._touches),
+            tuple(draft.freeze() for draft in self.drafts),
+            tuple(self._stages),
+            tuple(partition),
+            tuple(reasons),
+            moved_bytes(self._instructions),
+            tuple(workers),
+        )
+
+    # moving bytes -------------------------------------------------------------------------------
+
+    def make_valid(self, slot: int, holder: int, region: Region) -> None:
+        """Copy what is missing of `region` to `holder`, each byte once, from where it is cheapest.
+
+        The replica covers it already.
+        """
+        draft = self.drafts[slot]
+        missing = region - draft.valid_at(holder)
+        if not missing:
+            return
+        for source in self._cheapest_first(holder, draft):
+            piece = missing & draft.valid_at(source)
+            if piece:
+                self.copy(slot, source, holder, piece)
+                missing = missing - piece
+                if not missing:
+                    return
+
+    def _cheapest_first(self, target: int, draft: Draft) -> list[int]:
+        """The other holders.
+
+        By cost of the link, at equal cost the home (no device has to be waited for), then the idlest.
+        """
+        costs = self.links.per_byte
+        return sorted(
+            (source for source, held in draft.valid.items() if source != target and held),
+            key=lambda source: (costs[source][target], source != HOST, self._outgoing.get(source, 0), source),
+        )
+
+    def copy(self, slot: int, source: int, target: int, region: Region) -> None:
+        """Bytes of one buffer from holder to holder; both hold them afterwards."""
+        worker = source if target == HOST else target
+        self._append(
+            Copy(worker, slot, source, target, region),
+            (Touch(slot, source, region, False), Touch(slot, target, region, True)),
+        )
+        self._outgoing[source] = self._outgoing.get(source, 0) + region.nbytes
+        self.drafts[slot].add(target, region)
+
+    def fetch(self, slot: int, worker: int, region: Region) -> int:
+        """Bytes of a replica into a new stage, whose number is returned."""
+        stage = len(self._stages)
+        self._stages.append(Stage(slot, region))
+        self._append(Fetch(worker, slot, region, stage), (Touch(slot, worker, region, False),))
+        return stage
+
+    def merge(
+        self, slot: int, region: Region, stages: Sequence[int], op: str, dtype: str | None = None
+    ) -> None:
+        """Combine fetched stages into the home, which holds `region` alone afterwards."""
+        fetches = [
+            index
+            for index, item in enumerate(self._instructions)
+            if isinstance(item, Fetch) and item.stage in stages
+        ]
+        self._append(
+            Merge(slot, region, tuple(stages), op, dtype), (Touch(slot, HOST, region, True),), fetches
+        )
+        self.drafts[slot].own(HOST, region)
+
+    def fill(self, slot: int, holder: int, region: Region, pattern: bytes) -> None:
+        """A pattern over `region`, whose runs are whole patterns. Says nothing of validity.
+
+        The caller does.
+        """
+        if region:
+            self._append(Fill(holder, slot, region, pattern), (Touch(slot, holder, region, True),))
+
+    def upload(self, slot: int, holder: int, region: Region) -> None:
+        self._append(Upload(holder, slot, region), (Touch(slot, holder, region, True),))
+        self.drafts[slot].own(holder, region)
+
+    def download(self, slot: int, holder: int, region: Region) -> None:
+        self._append(Download(holder, slot, region), (Touch(slot, holder, region, False),))
+        self._outgoing[holder] = self._outgoing.get(holder, 0) + region.nbytes
+
+    def copy_between(self, item: CopyBetween, source: Region, target: Region) -> None:
+        """A copy within one holder; `source` and `target` are the bytes it reads and writes.
+
+        The caller sees to validity.
+        """
+        self._append(
+            item,
+            (
+                Touch(item.source_slot, item.worker, source, False),
+                Touch(item.target_slot, item.worker, target, True),
+            ),
+        )
+
+    def launch(self, item: Launch, touches: Sequence[Touch]) -> None:
+        self._append(item, tuple(touches))
+
+    # replicas -----------------------------------------------------------------------------------
+
+    def reserve(self, slot: int, worker: int, start: int, stop: int) -> None:
+        """See to it that the worker's replica covers [start, stop), at least one byte."""
+        draft = self.drafts[slot]
+        old = draft.replicas.get(worker)
+        if old is not None and old[0] <= start and stop <= old[1]:
+            return
+        start, stop = round_out(start, stop, draft.nbytes)
+        if old is not None:
+            start, stop = self._grow(slot, worker, old, start, stop)
+        self.resize(slot, worker, start, stop)
+
+    def resize(self, slot: int, worker: int, start: int, stop: int) -> None:
+        """Give the worker a replica of exactly [start, stop), or none. What it loses is valid elsewhere.
+
+        The caller saw to it.
+        """
+        draft = self.drafts[slot]
+        old = draft.replicas.get(worker, (start, stop))
+        kept = draft.reserve(worker, start, stop)
+        whole = Region.span(min(start, old[0]) if stop > start else old[0], max(stop, old[1]))
+        self._append(Reserve(worker, slot, start, stop, kept), (Touch(slot, worker, whole, True),))
+
+    def _grow(self, slot: int, worker: int, old: tuple[int, int], start: int, stop: int) -> tuple[int, int]:
+        """What a replica [old) becomes that must also cover [start, stop).
+
+        The hull of both, where that holds few gaps; otherwise as much as is valid there; otherwise as much as
+        nobody else holds. Where even that would be mostly gaps, what nobody else holds goes home first. Slack
+        in the direction of growth keeps a replica that grows launch by launch from being moved each time.
+        """
+        draft = self.drafts[slot]
+        needed = stop - start
+        if _few_gaps(old, start, stop, needed + (old[1] - old[0])):
+            low, high = min(old[0], start), max(old[1], stop)
+            slack = min((old[1] - old[0]) // 4, MAX_SLACK)
+            low = low - slack if low < old[0] else low
+            high = high + slack if high > old[1] else high
+            return round_out(max(low, 0), high, draft.nbytes)
+        held = draft.valid_at(worker)
+        alone = held - draft.held_elsewhere(worker)
+        for kept in (held, alone):
+            if not kept:
+                return start, stop
+            if _few_gaps((kept.start, kept.stop), start, stop, needed + kept.nbytes):
+                return round_out(min(kept.start, start), max(kept.stop, stop), draft.nbytes)
+        self.copy(slot, worker, HOST, alone - Region.span(start, stop))
+        return start, stop
+
+    # order --------------------------------------------------------------------------------------
+
+    def _append(self, item: Instruction, touches: tuple[Touch, ...], after: Sequence[int] = ()) -> None:
+        index = len(self._instructions)
+        waits = set(after)
+        for touch in touches:
+            log = self._log.setdefault((touch.slot, touch.holder), [])
+            for earlier, worker, other in log:
+                if (worker != item.worker or worker == HOST) and conflicts(touch, other):
+                    waits.add(earlier)
+        for touch in touches:
+            self._log[touch.slot, touch.holder].append((index, item.worker, touch))
+        self._instructions.append(item)
+        self._dependencies.append(self._last_of_each(waits))
+        self._touches.append(touches)
+
+    def _last_of_each(self, waits: set[int]) -> tuple[int, ...]:
+        """Of several instructions of one worker the last suffices, since they run in order.
+
+        Those of HOST have no order.
+        """
+        last: dict[int, int] = {}
+        kept = []
+        for index in waits:
+            worker = self._instructions[index].worker
+            if worker == HOST:
+                kept.append(index)
+            else:
+                last[worker] = max(index, last.get(worker, index))
+        return tuple(sorted((*kept, *last.values())))
+
+
+def conflicts(first: Touch, second: Touch) -> bool:
+    """Whether two instructions that touch the same slot at the same holder in these ways need an order."""
+    return (first.writes or second.writes) and first.region.overlaps(second.region)
+
+
+def round_out(start: int, stop: int, nbytes: int) -> tuple[int, int]:
+    """[start, stop) out to multiples of GRANULE, within a buffer of `nbytes`."""
+    return start - start % GRANULE, min(-(-stop // GRANULE) * GRANULE, nbytes)
+
+
+def _few_gaps(kept: tuple[int, int], start: int, stop: int, useful: int) -> bool:
+    """Whether a replica over `kept` and [start, stop), `useful` bytes of it wanted, is worth its size."""
+    extent = max(kept[1], stop) - min(kept[0], start)
+    return extent <= max(2 * useful, SMALL_REPLICA)

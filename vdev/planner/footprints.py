@@ -1,0 +1,280 @@
+"""Footprints: what the chunks of a launch do to one buffer, and what that makes of their writes.
+
+Takes access ranges as analysis gives them, by argument; adds them up by buffer, since arguments may share one
+(or overlap in it as sub-buffers); and decides for every byte that two chunks may change whose value counts:
+an owner's, a comparison's with a twin (PPoPP'11 section 3.6), a merge of atomics, or nobody's, in which case
+the launch cannot be split this way. Knows no holders and no workers: chunks are numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from vdev.translators.access import AccessRange
+from vdev.translators.region import EMPTY, Region
+
+
+@dataclass(frozen=True, slots=True)
+class PointerArg:
+    """Kernel argument `arg` points `offset` bytes into the buffer of `slot`.
+
+    `nbytes` bytes from there are the argument's own.
+    """
+
+    arg: int
+    slot: int
+    offset: int
+    nbytes: int
+
+
+AtomicKind = tuple[str | None, str | None]  #: operation and element type
+
+
+@dataclass(slots=True)
+class Footprint:
+    """What one chunk does to one buffer, in bytes of the buffer."""
+
+    reads: Region = EMPTY
+    exact: Region = EMPTY  #: written for sure
+    inexact: Region = EMPTY  #: may be written
+    atomics: dict[AtomicKind, Region] = field(default_factory=dict)
+    sources: list[AccessRange] = field(
+        default_factory=list
+    )  #: what writes and atomics come from, for reasons
+
+    @property
+    def writes(self) -> Region:
+        """All that may be written, without atomics."""
+        return self.exact | self.inexact
+
+    @property
+    def changes(self) -> Region:
+        """All that may be written, with atomics."""
+        return Region.union((self.exact, self.inexact, *self.atomics.values()))
+
+    @property
+    def uses(self) -> Region:
+        """All that may be read before it is surely written."""
+        return Region.union((self.reads, self.inexact, *self.atomics.values()))
+
+    def bounds(self) -> tuple[int, int] | None:
+        """First byte and one past the last of all that is touched, None where nothing is."""
+        parts = [part for part in (self.reads, self.exact, self.inexact, *self.atomics.values()) if part]
+        if not parts:
+            return None
+        return min(part.start for part in parts), max(part.stop for part in parts)
+
+
+def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[int, Footprint]:
+    """The footprints of one chunk by slot: every slot that an argument names has one, maybe empty."""
+    by_arg = {pointer.arg: pointer for pointer in args}
+    found = {pointer.slot: Footprint() for pointer in args}
+    for item in ranges:
+        pointer = by_arg.get(item.arg)
+        if pointer is None:  # a null pointer: the kernel cannot touch anything through it
+            continue
+        offset = pointer.offset
+        region = item.region.shift(offset).clip(offset, offset + pointer.nbytes)
+        if not region:
+            continue
+        footprint = found[pointer.slot]
+        if item.mode == "read":
+            footprint.reads = footprint.reads | region
+            continue
+        footprint.sources.append(item)
+        if item.mode == "atomic":
+            kind = (item.op, item.dtype)
+            whole = whole_elements(region, item.dtype)
+            footprint.atomics[kind] = footprint.atomics.get(kind, EMPTY) | whole
+        elif item.exact:
+            footprint.exact = footprint.exact | region
+        else:
+            footprint.inexact = footprint.inexact | region
+    return found
+
+
+def whole_elements(region: Region, dtype: str | None) -> Region:
+    """The whole aligned elements in `region`.
+
+    An atomic touches whole elements, so a part of one is not touched at all.
+    """
+    size = np.dtype(dtype).itemsize if dtype else 1
+    runs = region.runs
+    if size == 1 or not (runs % size).any():
+        return region
+    return Region.from_runs(np.stack((-(-runs[:, 0] // size) * size, runs[:, 1] // size * size), axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicMerge:
+    """Bytes that several chunks change by commuting atomics of one kind. `parts[k]`.
+
+    Chunk k's share of `region`.
+    """
+
+    op: str
+    dtype: str
+    region: Region
+    parts: tuple[Region, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a launch's chunks, by number, make of one buffer."""
+
+    #: what must be valid where the chunk runs, before it does (as far as it is initialised)
+    needs: tuple[Region, ...]
+    #: what the chunk alone has the last word on; disjoint
+    owns: tuple[Region, ...]
+    #: what must be compared with a twin; disjoint from all `owns`
+    diff: Region = EMPTY
+    #: each chunk's share of `diff`
+    diff_parts: tuple[Region, ...] = ()
+    merges: tuple[AtomicMerge, ...] = ()
+
+
+class Unmergeable(Exception):
+    """The chunks cannot run on different workers.
+
+    The message says why, with the source line where it is known.
+    """
+
+
+def resolve(footprints: Sequence[Footprint], *, trust_exact: bool = True) -> Resolution:
+    """Whose writes count, for one buffer. Raises Unmergeable.
+
+    A byte that several chunks may write, one of them for sure, belongs to the last chunk that surely writes
+    it: that is what running the work-groups in order would leave, or the program has a race. Without
+    `trust_exact` (a checking mode that reports races) such bytes are compared with a twin like any others.
+    """
+    if len(footprints) == 1:
+        only = footprints[0]
+        needs = only.reads | (only.inexact - only.exact)
+        return Resolution((Region.union((needs, *only.atomics.values())),), (only.changes,))
+    merges, in_place = _resolve_atomics(footprints)
+    writes = [footprint.writes for footprint in footprints]
+    shared = covered_twice(writes)
+    if not shared:
+        owns = [write | atomic for write, atomic in zip(writes, in_place, strict=True)]
+        needs = [
+            Region.union((f.reads, f.inexact - f.exact, atomic))
+            for f, atomic in zip(footprints, in_place, strict=True)
+        ]
+        return Resolution(tuple(needs), tuple(owns), merges=merges)
+    taken = EMPTY
+    last_word = [EMPTY] * len(footprints)
+    if trust_exact:
+        for index in range(len(footprints) - 1, -1, -1):
+            last_word[index] = (footprints[index].exact & shared) - taken
+            taken = taken | last_word[index]
+    diff = shared - taken
+    owns, needs = [], []
+    for footprint, write, surely, atomic in zip(footprints, writes, last_word, in_place, strict=True):
+        own = (write - shared) | surely
+        owns.append(own | atomic)
+        # Where another chunk has the last word it does not matter what this one finds before it writes.
+        kept = (footprint.inexact - footprint.exact) & (own | diff)
+        needs.append(Region.union((footprint.reads, kept, atomic)))
+    parts = tuple(write & diff for write in writes)
+    return Resolution(tuple(needs), tuple(owns), diff, parts, merges)
+
+
+def covered_twice(regions: Sequence[Region]) -> Region:
+    """The bytes that lie in two or more of the regions."""
+    parts = [region for region in regions if region]
+    if len(parts) < 2:
+        return EMPTY
+    if len(parts) == 2:
+        return parts[0] & parts[1] if parts[0].overlaps(parts[1]) else EMPTY
+    parts.sort(key=lambda region: region.start)
+    if all(first.stop <= second.start for first, second in pairwise(parts)):
+        return EMPTY
+    runs = np.concatenate([part.runs for part in parts])
+    points = np.concatenate((runs[:, 0], runs[:, 1]))
+    steps = np.ones(len(points), np.int64)
+    steps[len(runs) :] = -1
+    order = np.argsort(points, kind="stable")
+    points, depth = points[order], np.cumsum(steps[order])
+    twice = np.flatnonzero(depth[:-1] >= 2)
+    return Region.from_runs(np.stack((points[twice], points[twice + 1]), axis=1))
+
+
+def _resolve_atomics(footprints: Sequence[Footprint]) -> tuple[tuple[AtomicMerge, ...], list[Region]]:
+    """What is merged by its operation, and what each chunk changes in place because no other chunk touches
+    it.
+    """
+    in_place = [EMPTY] * len(footprints)
+    kinds = sorted({kind for footprint in footprints for kind in footprint.atomics}, key=str)
+    if not kinds:
+        return (), in_place
+    merges: list[AtomicMerge] = []
+    for op, dtype in kinds:
+        regions = [footprint.atomics.get((op, dtype), EMPTY) for footprint in footprints]
+        shared = covered_twice(regions)
+        if shared and (op is None or dtype is None):
+            raise Unmergeable(
+                _explain(footprints, "atomics that cannot be merged touch the same bytes in several chunks")
+            )
+        if shared and op is not None and dtype is not None:
+            merges.append(AtomicMerge(op, dtype, shared, tuple(region & shared for region in regions)))
+        for index, region in enumerate(regions):
+            in_place[index] = in_place[index] | (region - shared)
+    _check_merged_alone(footprints, merges)
+    _check_atomics_apart(footprints, in_place)
+    return tuple(merges), in_place
+
+
+def _check_merged_alone(footprints: Sequence[Footprint], merges: Sequence[AtomicMerge]) -> None:
+    """Merged bytes start from the operation's identity on each worker.
+
+    Nothing else may look at them or change them.
+    """
+    for merge in merges:
+        for footprint in footprints:
+            others = [region for kind, region in footprint.atomics.items() if kind != (merge.op, merge.dtype)]
+            if any(
+                merge.region.overlaps(part)
+                for part in (footprint.reads, footprint.exact, footprint.inexact, *others)
+            ):
+                raise Unmergeable(
+                    _explain(
+                        footprints, "bytes changed by atomics in several chunks are also accessed otherwise"
+                    )
+                )
+
+
+def _check_atomics_apart(footprints: Sequence[Footprint], in_place: Sequence[Region]) -> None:
+    """Bytes that one chunk changes by atomics in place.
+
+    Another chunk that accesses them could be waiting for the change.
+    """
+    for index, region in enumerate(in_place):
+        if not region:
+            continue
+        for other, footprint in enumerate(footprints):
+            if other == index:
+                continue
+            parts = (footprint.reads, footprint.exact, footprint.inexact, *footprint.atomics.values())
+            if any(region.overlaps(part) for part in parts):
+                raise Unmergeable(
+                    _explain(footprints, "bytes changed by atomics in one chunk are accessed by another")
+                )
+
+
+def _explain(footprints: Sequence[Footprint], what: str) -> str:
+    """`what`, with the argument and the line of the first atomic that analysis named."""
+    for footprint in footprints:
+        for source in footprint.sources:
+            if source.mode == "atomic":
+                return format_reason(f"argument {source.arg}: {what}", source.reason, source.line)
+    return what
+
+
+def format_reason(what: str, why: str | None, line: int | None) -> str:
+    """One line for a plan's reasons: `what`, in brackets `why`, and the source line."""
+    text = f"{what} ({why})" if why else what
+    return f"{text}, line {line}" if line is not None else text

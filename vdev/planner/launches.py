@@ -1,0 +1,395 @@
+"""Planning a launch: how it is cut, what has to move before, and whose writes count after (PPoPP'11 sections
+3.2 to 3.6).
+
+Decides the partition by the bytes that would really move, given who holds what. Rules, in this order:
+
+1. One chunk on one worker, with the reason recorded, where the kernel demands it, the NDRange has a single
+work-group or fewer than
+   `min_items` work-items, or every cut would need a merge that does not exist.
+2. Otherwise as many chunks as there are workers, or as the work-groups allow. That more bytes move than to a
+single worker is no
+   reason against a cut: they move once, and stay. Only an estimate of the kernel's time, `compute_cost`,
+   makes fewer workers candidates.
+3. Of the partitions with that many chunks the cheapest; at equal cost the one with fewer runs of bytes to
+move; then the one
+   that cuts the slowest-varying dimension.
+
+Never looks at a kernel's source: access ranges come from a callable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, prod
+
+import numpy as np
+
+from vdev.planner.builder import PlanBuilder
+from vdev.planner.directory import HOST, BufferState
+from vdev.planner.footprints import (
+    Footprint,
+    PointerArg,
+    Resolution,
+    Unmergeable,
+    format_reason,
+    gather,
+    resolve,
+)
+from vdev.planner.instructions import Launch, Plan, Touch
+from vdev.planner.links import LinkCosts
+from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
+from vdev.translators.access import AccessRange, Reason
+from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.region import Region
+
+Evaluate = Callable[[Chunk], Sequence[AccessRange]]
+
+#: what a merged byte costs the host beside its transfers, in terms of a transferred byte
+MERGE_WEIGHT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """What beside the command decides how a launch is planned.
+
+    The same for a whole session, or part of a cache key.
+    """
+
+    workers: tuple[int, ...]  #: numbers of the workers that may be used, ascending
+    links: LinkCosts  #: for all workers, also those that may not be used
+    #: launches of fewer work-items than this stay on one worker
+    min_items: int = 0
+    #: (work-groups of the largest chunk, number of chunks) to the kernel's time in the unit of `links`
+    compute_cost: Callable[[int, int], float] | None = None
+    #: False: bytes that several chunks surely write are compared with a twin, so that races show
+    trust_exact: bool = True
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """One way to run the launch: a chunk for each of `workers`, and what follows by slot."""
+
+    partition: Partition
+    workers: tuple[int, ...]
+    footprints: list[dict[int, Footprint]]  #: by chunk
+    resolutions: dict[int, Resolution]  #: by slot
+    cost: float = inf
+    nruns: int = 0
+
+
+def plan_launch(
+    states: Sequence[BufferState],
+    args: Sequence[PointerArg],
+    ndrange: NDRange,
+    evaluate: Evaluate,
+    options: LaunchOptions,
+    *,
+    one_worker: Sequence[Reason] = (),
+    whole_replicas: bool = False,
+) -> Plan:
+    """The plan of one launch.
+
+    `states`: by slot, each buffer once. `args`: the pointer arguments that are not NULL; several may name one
+    slot. `evaluate`: the access ranges of a chunk, relative to each argument. `one_worker`: why it must not
+    be cut, if so. With `whole_replicas` the worker gets each buffer whole, for kernels that do not know of
+    shifted pointers: then every shift is minus the argument's offset, and there is one chunk.
+    """
+    if (
+        prod(ndrange.global_size) == 0
+    ):  # nothing to run (specification 5.8, CL_INVALID_GLOBAL_WORK_SIZE since 2.1 lets it pass)
+        return PlanBuilder(states, options.links).finish()
+    search = _Search(states, args, ndrange, evaluate, options)
+    demanded = [str(reason) for reason in one_worker]
+    if whole_replicas and not demanded:
+        demanded = ["the kernel runs as it is written"]
+    chosen = search.run(demanded)
+    return _emit(states, args, chosen, options, search.reasons, whole_replicas=whole_replicas)
+
+
+class _Search:
+    """The choice of one candidate. `reasons` tells why it is not a cut over all workers."""
+
+    def __init__(
+        self,
+        states: Sequence[BufferState],
+        args: Sequence[PointerArg],
+        ndrange: NDRange,
+        evaluate: Evaluate,
+        options: LaunchOptions,
+    ) -> None:
+        self.states = states
+        self.args = args
+        self.ndrange = ndrange
+        self.options = options
+        self.reasons: list[str] = []
+        self._evaluate = evaluate
+        self._footprints: dict[Chunk, dict[int, Footprint]] = {}
+
+    def run(self, demanded: Sequence[str]) -> _Candidate:
+        """The candidate to take; `demanded` reasons for one chunk go before everything."""
+        groups, options = self.ndrange.num_groups, self.options
+        available = len(options.workers)
+        if available == 1:
+            return self._on_one_worker()
+        if demanded or self.ndrange.nitems < options.min_items or prod(groups) == 1:
+            few = f"fewer than {options.min_items} work-items" if prod(groups) > 1 else "one work-group"
+            self.reasons.extend(demanded or [few])
+            return self._on_one_worker()
+        table = widest_partitions if options.compute_cost is None else all_partitions
+        best, refusals = self._cheapest(table(groups, available))
+        if best is None:
+            self.reasons.extend(refusals)
+            return self._on_one_worker()
+        if len(best.workers) < available:
+            self.reasons.append(f"{len(best.workers)} of {available} workers for {prod(groups)} work-groups")
+        return best
+
+    def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:
+        """The best of the table, or None and why each partition cannot be."""
+        best: _Candidate | None = None
+        refusals: list[str] = []
+        for partition in table:
+            try:
+                found = self._candidate(partition, self.options.workers[: len(partition.chunks)])
+            except Unmergeable as refusal:
+                if str(refusal) not in refusals:
+                    refusals.append(str(refusal))
+                continue
+            self._rate(found)
+            if best is None or (found.cost, found.nruns) < (best.cost, best.nruns):
+                best = found
+            if best.cost == 0:  # nothing can be cheaper, and those still to come are less preferred
+                break
+        return best, refusals
+
+    def _on_one_worker(self) -> _Candidate:
+        """All work-groups on the worker to which the least has to be moved, the first of several."""
+        groups = self.ndrange.num_groups
+        partition = make_partition(groups, (1,) * len(groups))
+        best: _Candidate | None = None
+        for worker in self.options.workers:
+            found = self._candidate(partition, (worker,))
+            self._rate(found)
+            if best is None or found.cost < best.cost:
+                best = found
+            if best.cost == 0:
+                break
+        assert best is not None, "there is a worker"
+        return best
+
+    def _candidate(self, partition: Partition, workers: tuple[int, ...]) -> _Candidate:
+        footprints = [self._footprints_of(chunk) for chunk in partition.chunks]
+        resolutions = {
+            slot: resolve([of_chunk[slot] for of_chunk in footprints], trust_exact=self.options.trust_exact)
+            for slot in footprints[0]
+        }
+        return _Candidate(partition, workers, footprints, resolutions)
+
+    def _footprints_of(self, chunk: Chunk) -> dict[int, Footprint]:
+        found = self._footprints.get(chunk)
+        if found is None:
+            found = self._footprints[chunk] = gather(self.args, self._evaluate(chunk))
+        return found
+
+    def _rate(self, candidate: _Candidate) -> None:
+        """Fill in what the candidate would move."""
+        candidate.cost, candidate.nruns = 0.0, 0
+        for slot, resolution in candidate.resolutions.items():
+            state = self.states[slot]
+            for worker, needs in zip(candidate.workers, resolution.needs, strict=True):
+                self._add_missing(candidate, state, worker, needs)
+            if resolution.diff:
+                # The twin at home; what is fetched is in all likelihood needed again where it was.
+                self._add_missing(candidate, state, HOST, resolution.diff)
+                self._add_merge(candidate, resolution.diff_parts, refetched=True)
+            for merge in resolution.merges:
+                self._add_missing(candidate, state, HOST, merge.region)
+                self._add_merge(candidate, merge.parts, refetched=False)
+        if self.options.compute_cost is not None:
+            candidate.cost += self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
+
+    def _add_missing(self, candidate: _Candidate, state: BufferState, target: int, region: Region) -> None:
+        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link."""
+        missing = region - state.valid_at(target)
+        if not missing:
+            return
+        costs = self.options.links.per_byte
+        for source, held in sorted(state.valid, key=lambda item: costs[item[0]][target]):
+            if source == target:
+                continue
+            piece = missing & held
+            if piece:
+                candidate.cost += piece.nbytes * costs[source][target]
+                candidate.nruns += len(piece)
+                missing = missing - piece
+                if not missing:
+                    return
+
+    def _add_merge(self, candidate: _Candidate, parts: Sequence[Region], *, refetched: bool) -> None:
+        costs = self.options.links.per_byte
+        for worker, part in zip(candidate.workers, parts, strict=True):
+            back = costs[HOST][worker] if refetched else 0.0
+            candidate.cost += part.nbytes * (costs[worker][HOST] + back + MERGE_WEIGHT)
+            candidate.nruns += len(part)
+
+
+def _emit(
+    states: Sequence[BufferState],
+    args: Sequence[PointerArg],
+    chosen: _Candidate,
+    options: LaunchOptions,
+    reasons: Sequence[str],
+    *,
+    whole_replicas: bool,
+) -> Plan:
+    """The instructions of a candidate: replicas, missing bytes, starting values, the chunks, merges."""
+    builder = PlanBuilder(states, options.links)
+    slots = list(chosen.resolutions)
+    _reserve(builder, args, chosen, whole_replicas=whole_replicas)
+    for slot in slots:
+        _supply(builder, slot, chosen)
+    for slot in slots:
+        _prepare_merges(builder, slot, chosen)
+    _run_chunks(builder, args, chosen)
+    for slot in slots:
+        _settle_owners(builder, slot, chosen)
+    all_reasons = list(reasons)
+    for slot in slots:
+        all_reasons.extend(_merge(builder, slot, chosen))
+    partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
+    return builder.finish(partition, all_reasons)
+
+
+def _reserve(
+    builder: PlanBuilder, args: Sequence[PointerArg], chosen: _Candidate, *, whole_replicas: bool
+) -> None:
+    """Replicas over all that each chunk touches.
+
+    An argument that is not touched still needs some allocation to point to.
+    """
+    anywhere = {pointer.slot: pointer.offset for pointer in reversed(args)}
+    for worker, footprints in zip(chosen.workers, chosen.footprints, strict=True):
+        for slot, footprint in footprints.items():
+            draft = builder.drafts[slot]
+            bounds = (0, draft.nbytes) if whole_replicas else footprint.bounds()
+            if bounds is None:
+                if worker in draft.replicas:
+                    continue
+                start = min(anywhere[slot], draft.nbytes - 1)
+                bounds = (start, start + 1)
+            builder.reserve(slot, worker, *bounds)
+
+
+def _supply(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
+    """Bring to each worker, and home for twins and merges, what must be valid there and is not."""
+    resolution = chosen.resolutions[slot]
+    for worker, needs in zip(chosen.workers, resolution.needs, strict=True):
+        if needs:
+            builder.make_valid(slot, worker, needs)
+    if resolution.diff:
+        builder.make_valid(slot, HOST, resolution.diff)
+    for merge in resolution.merges:
+        builder.make_valid(slot, HOST, merge.region)
+
+
+def _prepare_merges(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
+    """Equal values where a twin is compared with bytes nobody has written yet.
+
+    The identity where atomics are merged.
+    """
+    resolution = chosen.resolutions[slot]
+    if resolution.diff:
+        unwritten = resolution.diff - builder.drafts[slot].initialised()
+        if unwritten:
+            builder.fill(slot, HOST, unwritten, b"\0")
+            for worker, part in zip(chosen.workers, resolution.diff_parts, strict=True):
+                builder.fill(slot, worker, part & unwritten, b"\0")
+    for merge in resolution.merges:
+        for worker, part in zip(chosen.workers, merge.parts, strict=True):
+            builder.fill(slot, worker, part, identity_of(merge.op, merge.dtype))
+
+
+def _run_chunks(builder: PlanBuilder, args: Sequence[PointerArg], chosen: _Candidate) -> None:
+    """One launch for each worker."""
+    for worker, chunk, footprints in zip(
+        chosen.workers, chosen.partition.chunks, chosen.footprints, strict=True
+    ):
+        bases = []
+        for pointer in args:
+            start, _ = builder.drafts[pointer.slot].replicas[worker]
+            bases.append((pointer.arg, pointer.slot, start - pointer.offset))
+        touches = []
+        for slot, footprint in footprints.items():
+            changes = footprint.changes
+            if footprint.reads:
+                touches.append(Touch(slot, worker, footprint.reads, False))
+            if changes:
+                touches.append(Touch(slot, worker, changes, True))
+        builder.launch(Launch(worker, chunk, tuple(bases)), touches)
+
+
+def _settle_owners(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
+    """What a chunk alone has written is valid at its worker and nowhere else."""
+    draft = builder.drafts[slot]
+    owns = chosen.resolutions[slot].owns
+    draft.forget(Region.union(owns))
+    for worker, own in zip(chosen.workers, owns, strict=True):
+        draft.add(worker, own)
+
+
+def _merge(builder: PlanBuilder, slot: int, chosen: _Candidate) -> list[str]:
+    """Fetch what several chunks may have changed and combine it at home.
+
+    Returns what is to be said about it.
+    """
+    resolution = chosen.resolutions[slot]
+    reasons = []
+    if resolution.diff:
+        stages = _fetch_parts(builder, slot, chosen.workers, resolution.diff_parts)
+        builder.merge(slot, resolution.diff, stages, "diff")
+        reasons.append(_why_diff(resolution, [footprints[slot] for footprints in chosen.footprints]))
+    for merge in resolution.merges:
+        stages = _fetch_parts(builder, slot, chosen.workers, merge.parts)
+        builder.merge(slot, merge.region, stages, merge.op, merge.dtype)
+        reasons.append(f"{merge.region.nbytes} bytes merged by atomic {merge.op}")
+    return reasons
+
+
+def _fetch_parts(
+    builder: PlanBuilder, slot: int, workers: Sequence[int], parts: Sequence[Region]
+) -> list[int]:
+    return [builder.fetch(slot, worker, part) for worker, part in zip(workers, parts, strict=True) if part]
+
+
+def _why_diff(resolution: Resolution, footprints: Sequence[Footprint]) -> str:
+    """Which argument's writes could not be told apart, and why analysis could not."""
+    what = f"{resolution.diff.nbytes} bytes that several chunks may write are compared with a twin"
+    for footprint in footprints:
+        for source in footprint.sources:
+            if source.mode == "write" and not source.exact:
+                return format_reason(f"argument {source.arg}: {what}", source.reason, source.line)
+    return what
+
+
+@lru_cache(maxsize=64)
+def identity_of(op: str, dtype: str) -> bytes:
+    """One element that the operation leaves every other as it is with.
+
+    >>> identity_of("and", "uint32")
+    b'\\xff\\xff\\xff\\xff'
+    >>> np.frombuffer(identity_of("min", "int32"), "int32")[0] == 2**31 - 1
+    True
+    """
+    kind = np.dtype(dtype)
+    if op in ("add", "or", "xor"):
+        return kind.type(0).tobytes()
+    if op == "and":
+        return b"\xff" * kind.itemsize
+    if op not in ("min", "max"):
+        raise ValueError(f"no identity for {op!r}")
+    if kind.kind == "f":
+        return kind.type(inf if op == "min" else -inf).tobytes()
+    limits = np.iinfo(kind)
+    return kind.type(limits.max if op == "min" else limits.min).tobytes()

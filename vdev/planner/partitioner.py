@@ -1,0 +1,195 @@
+"""Cutting an NDRange: the table of work-group-optimal partitions, and a local size where the program leaves
+it open.
+
+Decides which cuts exist, never which one is taken: that needs the directory (`launches`). Knows work-groups,
+not bytes.
+
+A partition is a grid of cuts: one number of parts for each dimension. Its chunks are whole work-groups,
+contiguous in each dimension, disjoint, cover the NDRange, and are balanced to within one work-group in each
+dimension (PPoPP'11 section 3.2, constraints 1 and 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from vdev.translators.ndrange import Chunk
+
+#: work-items in a group where the program leaves it open: enough for a device, few enough that there are
+#: groups to distribute
+USUAL_GROUP_SIZE = 256
+
+#: a grid is no candidate where its largest chunk has this many times the work-groups of the best grid's
+#: largest
+BALANCE = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """`cuts`: number of parts in each dimension. `chunks`: in order, the first dimension fastest."""
+
+    cuts: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def largest(self) -> int:
+        """Work-groups of the largest chunk."""
+        return max(chunk.ngroups for chunk in self.chunks)
+
+
+@lru_cache(maxsize=256)
+def cut_grids(work_dim: int, nchunks: int) -> tuple[tuple[int, ...], ...]:
+    """The partition table: every grid of `nchunks` cells, those first that cut the slowest-varying (last)
+    dimensions.
+
+    >>> cut_grids(1, 4)
+    ((4,),)
+    >>> cut_grids(2, 4)
+    ((1, 4), (2, 2), (4, 1))
+    >>> len(cut_grids(3, 4))
+    6
+    """
+    if work_dim == 1:
+        return ((nchunks,),)
+    return tuple(
+        (parts, *rest)
+        for parts in range(1, nchunks + 1)
+        if nchunks % parts == 0
+        for rest in cut_grids(work_dim - 1, nchunks // parts)
+    )
+
+
+@lru_cache(maxsize=1024)
+def partitions(num_groups: tuple[int, ...], nchunks: int) -> tuple[Partition, ...]:
+    """The work-group-optimal partitions into `nchunks` chunks, in order of preference; none where the groups
+    do not suffice.
+
+    A cut along the slowest-varying dimension comes first: its chunks are contiguous in most programs' memory.
+    """
+    fitting = [
+        make_partition(num_groups, cuts)
+        for cuts in cut_grids(len(num_groups), nchunks)
+        if all(parts <= groups for parts, groups in zip(cuts, num_groups, strict=True))
+    ]
+    best = min((partition.largest for partition in fitting), default=0)
+    return tuple(partition for partition in fitting if partition.largest <= BALANCE * best)
+
+
+def widest_partitions(num_groups: tuple[int, ...], workers: int) -> tuple[Partition, ...]:
+    """The partitions for as many workers as the groups allow, at most `workers`.
+
+    One chunk where nothing can be cut.
+    """
+    for nchunks in range(min(workers, prod(num_groups)), 0, -1):
+        found = partitions(num_groups, nchunks)
+        if found:
+            return found
+    return ()
+
+
+def all_partitions(num_groups: tuple[int, ...], workers: int) -> tuple[Partition, ...]:
+    """The partitions for every number of workers, most first."""
+    return tuple(
+        partition
+        for nchunks in range(min(workers, prod(num_groups)), 0, -1)
+        for partition in partitions(num_groups, nchunks)
+    )
+
+
+def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partition:
+    """The grid `cuts` over `num_groups`: part k of p parts of g groups is [k*g//p, (k+1)*g//p)."""
+    edges = [
+        [part * groups // parts for part in range(parts + 1)]
+        for groups, parts in zip(num_groups, cuts, strict=True)
+    ]
+    chunks = []
+    for reversed_cell in product(*(range(parts) for parts in reversed(cuts))):
+        cell = reversed_cell[::-1]
+        start = tuple(edge[at] for edge, at in zip(edges, cell, strict=True))
+        stop = tuple(edge[at + 1] for edge, at in zip(edges, cell, strict=True))
+        chunks.append(Chunk(start, stop))
+    partition = Partition(cuts, tuple(chunks))
+    if __debug__:
+        check_partition(partition, num_groups)
+    return partition
+
+
+def check_partition(partition: Partition, num_groups: tuple[int, ...]) -> None:
+    """Raise AssertionError unless the chunks are disjoint, cover `num_groups`, not empty, and balanced."""
+    sizes: list[set[int]] = [set() for _ in num_groups]
+    for chunk in partition.chunks:
+        assert chunk.ngroups > 0, "an empty chunk"
+        for dimension, groups in enumerate(num_groups):
+            start, stop = chunk.start[dimension], chunk.stop[dimension]
+            assert 0 <= start < stop <= groups, "a chunk outside the NDRange"
+            sizes[dimension].add(stop - start)
+    assert all(max(found) - min(found) <= 1 for found in sizes), "unbalanced"
+    assert sum(chunk.ngroups for chunk in partition.chunks) == prod(num_groups), (
+        "not covered, or covered twice"
+    )
+    for index, chunk in enumerate(partition.chunks):
+        assert not any(_intersect(chunk, other) for other in partition.chunks[:index]), "two chunks overlap"
+
+
+def _intersect(first: Chunk, second: Chunk) -> bool:
+    return all(
+        a < d and c < b for a, b, c, d in zip(first.start, first.stop, second.start, second.stop, strict=True)
+    )
+
+
+def choose_local_size(  # noqa: PLR0913
+    global_size: Sequence[int],
+    *,
+    max_group_size: int,
+    max_item_sizes: Sequence[int] | None = None,
+    required: Sequence[int] | None = None,
+    multiple: int = 1,
+    min_groups: int = 1,
+) -> tuple[int, ...]:
+    """A local size for a launch that gives none (specification 5.8: the implementation chooses).
+
+    Every entry divides its global size. `required` is the kernel's reqd_work_group_size and wins. Otherwise
+    at most `USUAL_GROUP_SIZE` and `max_group_size` items, at most `max_item_sizes` in a dimension, in
+    dimension 0 preferably a `multiple` (the kernel's preferred one), and at least `min_groups` groups where
+    there are as many items: the number of workers, so that a small launch can still be cut.
+
+    >>> choose_local_size((1024,), max_group_size=4096, min_groups=2)
+    (256,)
+    >>> choose_local_size((1009,), max_group_size=4096)
+    (1,)
+    >>> choose_local_size((6, 100), max_group_size=64)
+    (6, 10)
+    """
+    if required is not None and any(required):
+        return tuple(required)
+    budget = min(USUAL_GROUP_SIZE, max_group_size)
+    if min_groups > 1:
+        budget = min(budget, max(1, prod(global_size) // min_groups))
+    local: list[int] = []
+    for dimension, size in enumerate(global_size):
+        limit = min(budget, size)
+        if max_item_sizes is not None:
+            limit = min(limit, max_item_sizes[dimension])
+        chosen = _largest_divisor(size, limit, 1)
+        if dimension == 0 and multiple > 1:
+            aligned = _largest_divisor(size, limit, multiple)
+            # A much smaller group to be a multiple would cost more than it gains.
+            chosen = aligned if 2 * aligned >= chosen and aligned else chosen
+        local.append(chosen)
+        budget //= chosen
+    return tuple(local)
+
+
+def _largest_divisor(size: int, limit: int, multiple: int) -> int:
+    """The largest divisor of `size` up to `limit` that is a multiple of `multiple`.
+
+    For a multiple of 1 at least 1, else 0.
+    """
+    for divisor in range(limit - limit % multiple, 0, -multiple):
+        if size % divisor == 0:
+            return divisor
+    return 1 if multiple == 1 else 0
