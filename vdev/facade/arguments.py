@@ -1,0 +1,145 @@
+"""Kernel arguments: from what a program passes to what a launch captures.
+
+One converter per argument of a kernel, chosen by the argument's kind when the kernel is made. Checks and codes are those of clSetKernelArg
+(specification 5.9.2).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdev.commands import Argument, LocalArg
+from vdev.facade.context import Context
+from vdev.facade.errors import fail, native, status
+from vdev.facade.hostbuf import value_bytes
+from vdev.facade.memory import MemoryObjectHolder
+from vdev.facade.queue import CommandQueue
+from vdev.facade.svm import SVMPointer
+
+if TYPE_CHECKING:
+    from vdev.translators.source import ArgInfo
+
+Captured = Argument
+Converter = Callable[[Any], Captured]
+
+_ROUTINE = "clSetKernelArg"
+_POINTER_NBYTES = 8
+_LocalMemory = native.LocalMemory
+
+
+def converter_of(info: ArgInfo, context: Context) -> Converter:
+    """The function that converts values for that argument."""
+    if info.kind in ("global", "constant"):
+        return _pointer_converter(context)
+    if info.kind == "local":
+        return _convert_local
+    if info.kind == "value":
+        return _value_converter(info.nbytes)
+    return _refuse_opaque
+
+
+def _data_of(value: Any) -> bytes:
+    """The bytes of anything with a buffer that is not one of PyOpenCL's own objects."""
+    if isinstance(value, SVMPointer):
+        fail("clSetKernelArgSVMPointer", status.INVALID_OPERATION)
+    try:
+        return value_bytes(value)
+    except (TypeError, ValueError, BufferError):
+        fail("Kernel.set_arg", status.INVALID_VALUE, "invalid kernel argument")
+
+
+def _pointer_converter(context: Context) -> Converter:
+    def convert(value: Any) -> Captured:
+        if isinstance(value, MemoryObjectHolder):
+            memory = value._memory
+            if memory is None or memory.references <= 0 or memory.context is not context:
+                fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+            return memory.argument
+        if value is None:
+            return None
+        if isinstance(value, _LocalMemory):
+            if value.size != _POINTER_NBYTES:
+                fail(_ROUTINE, status.INVALID_ARG_SIZE)
+            return None
+        if isinstance(value, CommandQueue):
+            fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+        data = _data_of(value)
+        if len(data) != _POINTER_NBYTES:
+            fail(_ROUTINE, status.INVALID_ARG_SIZE)
+        if any(data):
+            # natively a cl_mem; a number is none
+            fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+        return None
+
+    return convert
+
+
+def _value_converter(nbytes: int) -> Converter:
+    def convert(value: Any) -> Captured:
+        if isinstance(value, np.generic):
+            data = value.tobytes()
+        elif type(value) is bytes:
+            data = value
+        elif isinstance(value, MemoryObjectHolder | CommandQueue) or value is None:
+            # natively the object's pointer, or a null one
+            if nbytes != _POINTER_NBYTES:
+                fail(_ROUTINE, status.INVALID_ARG_SIZE)
+            return (0 if value is None else value.int_ptr).to_bytes(_POINTER_NBYTES, "little")
+        elif isinstance(value, _LocalMemory):
+            fail(_ROUTINE, status.INVALID_ARG_VALUE)
+        else:
+            data = _data_of(value)
+        if len(data) != nbytes:
+            fail(_ROUTINE, status.INVALID_ARG_SIZE)
+        return data
+
+    return convert
+
+
+def _convert_local(value: Any) -> Captured:
+    if isinstance(value, _LocalMemory):
+        return LocalArg(value.size)
+    if value is not None and not isinstance(value, MemoryObjectHolder | CommandQueue):
+        _data_of(value)
+    fail(_ROUTINE, status.INVALID_ARG_VALUE)
+
+
+def _refuse_opaque(value: Any) -> Captured:
+    """Images, samplers and the like, which the device does not have."""
+    if value is not None and not isinstance(value, MemoryObjectHolder | CommandQueue | _LocalMemory):
+        _data_of(value)
+    fail(_ROUTINE, status.INVALID_ARG_VALUE)
+
+
+def _pack_byte(value: Any) -> bytes:
+    return bytes(((value.__index__() & 0xFF),))
+
+
+def _pack_float(value: Any) -> bytes:
+    try:
+        return _FLOAT(value)
+    except OverflowError:  # C's conversion from double gives an infinity
+        return np.float32(value).tobytes()
+
+
+_FLOAT = struct.Struct("=f").pack
+_PACKERS: dict[bytes, Callable[[Any], bytes]] = {
+    b"c": _pack_byte,
+    b"b": _pack_byte,
+    b"B": _pack_byte,
+    b"f": _pack_float,
+    b"d": struct.Struct("=d").pack,
+    **{kind.encode(): struct.Struct("@" + kind).pack for kind in "hHiIlL"},
+}
+
+
+def pack_value(kind: bytes, value: Any) -> bytes:
+    """The bytes of a number as the C type of that struct character; struct.error or TypeError where it does not fit."""
+    packer = _PACKERS.get(kind)
+    if packer is None:
+        fail("Kernel.set_arg_buf_pack", status.INVALID_VALUE, "invalid type char")
+    return packer(value)

@@ -1,0 +1,212 @@
+"""Events: what a program sees of a command's completion.
+
+Decides nothing about order; an event wraps the session's completion. A `NannyEvent` keeps host memory alive and waits when it is dropped, as
+programs rely on that.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.facade.context import Context
+from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
+from vdev.facade.handles import Handle
+
+if TYPE_CHECKING:
+    from vdev.facade.queue import CommandQueue
+    from vdev.session import Completion, UserCompletion
+
+_COMPLETE = 0
+_CALLBACK_STATES = (0, 1, 2)  # complete, running, submitted
+_PROFILING = {
+    native.profiling_info.QUEUED: 0,
+    native.profiling_info.SUBMIT: 1,
+    native.profiling_info.START: 2,
+    native.profiling_info.END: 3,
+    native.profiling_info.COMPLETE: 3,
+}
+
+
+class Event(Handle):
+    """A command's completion. Made by the enqueue functions only."""
+
+    __slots__ = ("__weakref__", "_command_type", "_completion", "_context", "_handle", "_queue")
+
+    _retain = "clRetainEvent"
+    _invalid = status.INVALID_EVENT
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Event or cls is NannyEvent:
+            raise TypeError(f"pyopencl._cl.{cls.__name__}: no constructor defined!")
+        return super().__new__(cls)
+
+    def get_info(self, arg: int, /) -> Any:
+        check_type("get_info", arg, int)
+        info = native.event_info
+        if arg == info.COMMAND_QUEUE:
+            return self._queue
+        if arg == info.COMMAND_TYPE:
+            return self._command_type
+        if arg == info.COMMAND_EXECUTION_STATUS:
+            return self._completion.status
+        if arg == info.REFERENCE_COUNT:
+            return 1
+        if arg == info.CONTEXT:
+            return self._context
+        fail("Event.get_info", status.INVALID_VALUE)
+
+    def get_profiling_info(self, arg: int, /) -> int:
+        """Nanoseconds of the host's clock (clGetEventProfilingInfo)."""
+        index = _PROFILING.get(as_int("get_profiling_info", arg))
+        if index is None:
+            fail("Event.get_profiling_info", status.INVALID_VALUE)
+        queue = self._queue
+        if queue is None or not queue._profiling or self._completion.status != _COMPLETE:
+            fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
+        return self._completion.times[index]
+
+    def wait(self) -> None:
+        if self._completion.wait() < 0:
+            fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+
+    def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
+        """Call `arg1` with the status once the command has reached state `arg0`; in a thread of its own, as natively."""
+        state = as_int("set_callback", arg0, -(2**31), 2**31 - 1)
+        if arg1 is None:
+            fail_type("set_callback", arg0, arg1)
+        if state not in _CALLBACK_STATES:
+            fail("clSetEventCallback", status.INVALID_VALUE)
+        self._completion.add_callback(state, lambda reached: _notify(arg1, reached))
+
+
+def _notify(callback: Callable[[int], object], reached: int) -> None:
+    """Start a thread for a program's callback: it may wait for other events, and this one belongs to a worker."""
+
+    def call() -> None:
+        try:
+            callback(reached)
+        except Exception as error:
+            # the native module reports it in this way and goes on
+            print(
+                f"[pyopencl] event callback handler threw an exception, ignoring: {error!r}", file=sys.stderr
+            )
+
+    threading.Thread(target=call, name="vdev-callback", daemon=True).start()
+
+
+class NannyEvent(Event):
+    """Event of a transfer to or from host memory: holds the program's object and waits for the transfer when dropped."""
+
+    # no __slots__: natively it takes attributes
+    _ward: Any
+
+    def get_ward(self) -> Any:
+        return self._ward
+
+    def wait(self) -> None:
+        super().wait()
+        self._ward = None
+
+    def __del__(self) -> None:
+        if self._ward is None:
+            return
+        code = self._completion.wait()
+        self._ward = None
+        if code < 0:
+            warn_cleanup("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+
+
+class UserEvent(Event):
+    """An event whose status the program sets."""
+
+    # no __slots__: natively it takes attributes
+    _completion: UserCompletion
+
+    def __init__(self, context: Context) -> None:
+        check_type("__init__", context, Context)
+        self._handle = 0
+        self._queue = None
+        self._context = context
+        self._command_type = native.command_type.USER
+        self._completion = context._session.user_completion()
+
+    def set_status(self, arg: int, /) -> None:
+        code = as_int("set_status", arg, -(2**31), 2**31 - 1)
+        if code > 0:
+            fail("clSetUserEventStatus", status.INVALID_VALUE)
+        if self._completion.status <= 0:
+            fail("clSetUserEventStatus", status.INVALID_OPERATION)
+        self._completion.set_status(code)
+
+
+def warn_cleanup(routine: str, code: int) -> None:
+    """What the native module says where it cannot raise."""
+    print(
+        "PyOpenCL WARNING: a clean-up operation failed (dead context maybe?)\n"
+        f"{routine} failed with code {code}",
+        file=sys.stderr,
+    )
+
+
+_new_event = object.__new__
+
+
+def make_event(queue: CommandQueue, command_type: int, completion: Completion) -> Event:
+    """The event of a command in `queue`."""
+    event = _new_event(Event)
+    event._handle = 0
+    event._queue = queue
+    event._context = queue._context
+    event._command_type = command_type
+    event._completion = completion
+    return event
+
+
+def make_nanny_event(
+    queue: CommandQueue, command_type: int, completion: Completion, ward: object
+) -> NannyEvent:
+    """The event of a transfer that uses the memory of `ward`."""
+    event = _new_event(NannyEvent)
+    event._ward = ward
+    event._handle = 0
+    event._queue = queue
+    event._context = queue._context
+    event._command_type = command_type
+    event._completion = completion
+    return event
+
+
+def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine: str) -> Sequence[Completion]:
+    """The completions of a wait list; INVALID_CONTEXT for an event of another context."""
+    if wait_for is None:
+        return ()
+    result = []
+    for event in wait_for:
+        if not isinstance(event, Event):
+            fail_cast()
+        if event._context is not context:
+            fail(routine, status.INVALID_CONTEXT)
+        result.append(event._completion)
+    return result
+
+
+def wait_for_events(arg: Sequence[Event], /) -> None:
+    """Wait for all; any failed one makes it fail (clWaitForEvents)."""
+    if arg is None:
+        fail_type("wait_for_events", arg)
+    if len(arg) == 0:
+        fail("clWaitForEvents", status.INVALID_VALUE)
+    completions = parse_wait_list(arg, _context_of(arg), "clWaitForEvents")
+    failed = [code for code in [completion.wait() for completion in completions] if code < 0]
+    if failed:
+        fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+
+
+def _context_of(events: Iterable[Event]) -> Context:
+    first = next(iter(events))
+    if not isinstance(first, Event):
+        fail_cast()
+    return first._context

@@ -1,0 +1,296 @@
+"""Kernels: arguments and what a program may ask about them (specification 5.9).
+
+Arguments are converted when they are set and captured when the kernel is enqueued. The functions that PyOpenCL generates per signature call
+the methods whose names begin with `_set_arg`; they are the hot path of a launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.facade.arguments import Captured, Converter, converter_of, pack_value
+from vdev.facade.context import Context
+from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
+from vdev.facade.handles import Handle
+from vdev.facade.hostbuf import value_bytes
+from vdev.facade.platform_device import Device
+from vdev.facade.program import _Program
+
+if TYPE_CHECKING:
+    from vdev.translators.ndrange import NDRange
+    from vdev.programs import SessionKernel
+
+_ADDRESS = {
+    "global": native.kernel_arg_address_qualifier.GLOBAL,
+    "constant": native.kernel_arg_address_qualifier.CONSTANT,
+    "local": native.kernel_arg_address_qualifier.LOCAL,
+}
+_ACCESS = {
+    "read_only": native.kernel_arg_access_qualifier.READ_ONLY,
+    "write_only": native.kernel_arg_access_qualifier.WRITE_ONLY,
+    "read_write": native.kernel_arg_access_qualifier.READ_WRITE,
+}
+
+
+class _Unset:
+    """Stands for an argument that has not been set."""
+
+    def __repr__(self) -> str:
+        return "unset"
+
+
+UNSET = _Unset()
+
+
+class Kernel(Handle):
+    """A kernel object with its own argument values."""
+
+    _retain = "clRetainKernel"
+    _invalid = status.INVALID_KERNEL
+
+    def __init__(self, arg0: Any, arg1: str, /) -> None:
+        check_type("__init__", arg1, str)
+        program = arg0 if isinstance(arg0, _Program) else arg0._get_prg()
+        built = program._executable("clCreateKernel")
+        if arg1 not in built.kernels:
+            fail("clCreateKernel", status.INVALID_KERNEL_NAME)
+        self._set_up(program, built.kernels[arg1], getattr(arg0, "_source", None))
+
+    def _set_up(self, program: _Program, kernel: SessionKernel, source: Any = None) -> None:
+        from pyopencl.invoker import generate_enqueue_and_set_args
+
+        self._handle = 0
+        self._program = program
+        self._context = program._context
+        self._kernel = kernel
+        self._kernel_source = source
+        infos = kernel.info.args
+        self._args: list[Captured | _Unset] = [UNSET] * len(infos)
+        self._converters: list[Converter] = [converter_of(info, self._context) for info in infos]
+        self._nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
+        self._ready = not infos  #: whether every argument has been set
+        self._has_local = any(info.kind == "local" for info in infos)
+        self._allows_partial_groups = _allows_partial_groups(program, self._context)
+        #: index spaces of earlier launches that were found valid, by the sizes as the program gave them
+        self._ndranges: dict[Any, NDRange | None] = {}
+        program._kernels.add(self)
+        count = len(infos)
+        self._enqueue, self._set_all = generate_enqueue_and_set_args(
+            kernel.name,
+            count,
+            count,
+            None,
+            warn_about_arg_count_bug=None,
+            work_around_arg_count_bug=None,
+            devs=[self._context._device],
+        )
+
+    @property
+    def _source(self) -> Any:
+        return self._kernel_source
+
+    def clone(self) -> Kernel:
+        """A kernel of its own with the same arguments."""
+        copy = make_kernel(self._program, self._kernel)
+        copy._args = list(self._args)
+        copy._ready = self._ready
+        return copy
+
+    # {{{ calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._enqueue(self, *args, **kwargs)
+
+    def set_args(self, *args: Any, **kwargs: Any) -> None:
+        self._set_all(self, *args, **kwargs)
+
+    def _set_enqueue_and_set_args(self, enqueue: Callable[..., Any], set_args: Callable[..., Any], /) -> None:
+        self._enqueue, self._set_all = enqueue, set_args
+
+    def _captured(self, routine: str) -> tuple[Captured, ...]:
+        """The arguments as they are now; INVALID_KERNEL_ARGS where one has never been set."""
+        if not self._ready:
+            if UNSET in self._args:
+                fail(routine, status.INVALID_KERNEL_ARGS)
+            self._ready = True
+        return tuple(self._args)  # type: ignore[arg-type]
+
+    # }}}
+
+    # {{{ setting arguments
+
+    def set_arg(self, arg_index: int, arg: Any) -> None:
+        """Set one argument; the value is converted now."""
+        index = as_int("set_arg", arg_index, 0, 2**32 - 1)
+        if index >= len(self._args):
+            fail("clSetKernelArg", status.INVALID_ARG_INDEX)
+        self._args[index] = self._converters[index](arg)
+
+    def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
+        """(index, value, index, value, …)"""
+        args, converters = self._args, self._converters
+        index, value = 9998, None
+        try:
+            pairs = iter(indices_and_args)
+            for index, value in zip(pairs, pairs, strict=False):
+                args[index] = converters[index](value)
+        except Exception as error:
+            raise self._explained(error, index, value) from None
+
+    def _set_arg_buf_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
+        """(index, bytes of the value, …)"""
+        args, sizes = self._args, self._nbytes
+        index, value = 9998, None
+        try:
+            pairs = iter(indices_and_args)
+            for index, value in zip(pairs, pairs, strict=False):
+                if type(value) is bytes and len(value) == sizes[index]:
+                    args[index] = value
+                else:
+                    self._set_arg_buf(index, value)
+        except Exception as error:
+            raise self._explained(error, index, value) from None
+
+    def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
+        """(index, struct format character, number, …)"""
+        args, sizes = self._args, self._nbytes
+        index, value = 9998, None
+        try:
+            triples = iter(indices_chars_and_args)
+            for index, kind, value in zip(triples, triples, triples, strict=False):
+                packed = pack_value(kind, value)
+                if len(packed) != sizes[index]:
+                    self._set_arg_buf(index, packed)
+                args[index] = packed
+        except Exception as error:
+            raise self._explained(error, index, value) from None
+
+    def _set_arg_null(self, arg_index: int, /) -> None:
+        self.set_arg(arg_index, None)
+
+    def _set_arg_buf(self, arg_index: int, py_buffer: Any, /) -> None:
+        """An argument from memory with the buffer protocol."""
+        try:
+            data = value_bytes(py_buffer)
+        except (TypeError, ValueError, BufferError):
+            fail("Kernel.set_arg", status.INVALID_VALUE, "invalid kernel argument")
+        self.set_arg(arg_index, data)
+
+    def _set_arg_svm(self, arg_index: int, wrp: Any, /) -> None:
+        from vdev.facade.svm import SVMPointer
+
+        check_type("_set_arg_svm", wrp, SVMPointer)
+        self.set_arg(arg_index, wrp)
+
+    def _explained(self, error: Exception, index: int, value: Any) -> Exception:
+        """The error of a call with several arguments, with the argument's number in it."""
+        where = f"when processing arg#{index + 1} (1-based): "
+        if isinstance(error, IndexError):
+            error = make_error("clSetKernelArg", status.INVALID_ARG_INDEX)
+        if not isinstance(error, native.Error):
+            return RuntimeError(where + str(error))
+        record = error.args[0]
+        text = where + record.what()
+        from pyopencl.array import Array
+
+        if isinstance(value, Array):
+            text += " (perhaps you meant to pass 'array.data' instead of the array itself?)"
+        return make_error(record.routine(), record.code(), text)
+
+    # }}}
+
+    # {{{ queries
+
+    def get_info(self, arg: int, /) -> Any:
+        check_type("get_info", arg, int)
+        info = native.kernel_info
+        if arg == info.FUNCTION_NAME:
+            return self._kernel.name
+        if arg == info.NUM_ARGS:
+            return len(self._args)
+        if arg == info.REFERENCE_COUNT:
+            return 1
+        if arg == info.CONTEXT:
+            return self._context
+        if arg == info.PROGRAM:
+            return self._program
+        if arg == info.ATTRIBUTES:
+            return self._kernel.info.attributes
+        fail("Kernel.get_info", status.INVALID_VALUE)
+
+    def get_work_group_info(self, arg0: int, arg1: Device, /) -> Any:
+        check_type("get_work_group_info", arg0, int)
+        check_type("get_work_group_info", arg1, Device)
+        info, resources = native.kernel_work_group_info, self._kernel.resources
+        if arg0 == info.WORK_GROUP_SIZE:
+            return resources.work_group_size
+        if arg0 == info.COMPILE_WORK_GROUP_SIZE:
+            return list(resources.compile_work_group_size)
+        if arg0 == info.LOCAL_MEM_SIZE:
+            return resources.local_memory_nbytes + self._local_nbytes()
+        if arg0 == info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
+            return resources.preferred_multiple
+        if arg0 == info.PRIVATE_MEM_SIZE:
+            return resources.private_memory_nbytes
+        if arg0 == info.GLOBAL_WORK_SIZE:  # only for custom devices and built-in kernels
+            fail("clGetKernelWorkGroupInfo", status.INVALID_VALUE)
+        fail("Kernel.get_work_group_info", status.INVALID_VALUE)
+
+    def _local_nbytes(self) -> int:
+        """Bytes of `__local` arguments that have been set."""
+        from vdev.commands import LocalArg
+
+        return sum(arg.nbytes for arg in self._args if isinstance(arg, LocalArg))
+
+    def get_arg_info(self, index: int, param_name: int, /) -> Any:
+        position = as_int("get_arg_info", index, 0, 2**32 - 1)
+        check_type("get_arg_info", param_name, int)
+        info = native.kernel_arg_info
+        known = (info.ADDRESS_QUALIFIER, info.ACCESS_QUALIFIER, info.TYPE_NAME, info.TYPE_QUALIFIER, info.NAME)
+        if param_name not in known:
+            fail("Kernel.get_arg_info", status.INVALID_VALUE)
+        if position >= len(self._args):
+            fail("clGetKernelArgInfo", status.INVALID_ARG_INDEX)
+        arg = self._kernel.info.args[position]
+        if param_name == info.ADDRESS_QUALIFIER:
+            return _ADDRESS.get(arg.address_qualifier, native.kernel_arg_address_qualifier.PRIVATE)
+        if param_name == info.ACCESS_QUALIFIER:
+            return _ACCESS.get(arg.access_qualifier, native.kernel_arg_access_qualifier.NONE)
+        if param_name == info.TYPE_NAME:
+            return arg.type_name
+        if param_name == info.TYPE_QUALIFIER:
+            return _type_qualifiers(arg.type_qualifiers)
+        return arg.name
+
+    def get_sub_group_info(self, device: Device, param: int, input_value: Any = None) -> Any:
+        """The device has no sub-groups (clGetKernelSubGroupInfo, INVALID_OPERATION)."""
+        check_type("get_sub_group_info", device, Device)
+        info = native.kernel_sub_group_info
+        known = [value for name, value in vars(info).items() if name.isupper()]
+        if as_int("get_sub_group_info", param) not in known:
+            fail("Kernel.get_sub_group_info", status.INVALID_VALUE)
+        fail("clGetKernelSubGroupInfo", status.INVALID_OPERATION)
+
+    # }}}
+
+
+def _allows_partial_groups(program: _Program, context: Context) -> bool:
+    """Whether the program was built for work-groups that do not divide the index space (OpenCL C 2.0, -cl-std)."""
+    options = () if program._built is None else program._built.options
+    modern = any(option.startswith(("-cl-std=CL2", "-cl-std=CL3")) for option in options)
+    supported = bool(context._device._values["NON_UNIFORM_WORK_GROUP_SUPPORT"])
+    return modern and supported and "-cl-uniform-work-group-size" not in options
+
+
+def _type_qualifiers(names: Sequence[str]) -> int:
+    """CL_KERNEL_ARG_TYPE_* bits of qualifier names."""
+    kinds = native.kernel_arg_type_qualifier
+    return sum({getattr(kinds, name.upper()) for name in names})
+
+
+def make_kernel(program: _Program, kernel: SessionKernel) -> Kernel:
+    """A kernel object of a built program."""
+    made: Kernel = object.__new__(Kernel)
+    made._set_up(program, kernel)
+    return made

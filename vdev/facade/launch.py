@@ -1,0 +1,174 @@
+"""Launches: `enqueue_nd_range_kernel`.
+
+Decides whether an index space is valid (specification 5.10) and which work-group size stands for "you choose". Everything is checked before
+anything is submitted. An index space found valid once is remembered with the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from vdev.commands import Launch, LocalArg, Marker
+from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, status
+from vdev.facade.event import Event, make_event, parse_wait_list
+from vdev.facade.kernel import Kernel
+from vdev.facade.queue import CommandQueue
+from vdev.translators.ndrange import NDRange
+
+_ROUTINE = "clEnqueueNDRangeKernel"
+_FUNCTION = "enqueue_nd_range_kernel"
+_COMMAND = native.command_type.NDRANGE_KERNEL
+_MARKER = native.command_type.MARKER
+_MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
+_MOST_REMEMBERED = 512  #: index spaces per kernel
+
+#: work-items of a work-group where the program leaves its size open: enough to keep a compute unit busy, few enough to split
+_CHOSEN_GROUP_SIZE = 256
+
+Sizes = Sequence[int]
+
+
+def enqueue_nd_range_kernel(
+    queue: CommandQueue,
+    kernel: Kernel,
+    global_work_size: Sizes,
+    local_work_size: Sizes | None,
+    global_work_offset: Sizes | None = None,
+    wait_for: Iterable[Event] | None = None,
+    g_times_l: bool = False,
+    allow_empty_ndrange: bool = False,
+) -> Event:
+    """Launch `kernel` with the arguments it has now. An empty index space completes without running anything (OpenCL 2.1 and later)."""
+    try:
+        ndrange = kernel._ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
+        context = queue._context
+    except (KeyError, TypeError, AttributeError):
+        check_type(_FUNCTION, queue, CommandQueue)
+        check_type(_FUNCTION, kernel, Kernel)
+        context = queue._context
+        ndrange = _remembered(kernel, global_work_size, local_work_size, global_work_offset, g_times_l)
+    after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
+    if kernel._context is not context:
+        fail(_ROUTINE, status.INVALID_CONTEXT)
+    if ndrange is None and allow_empty_ndrange:
+        return make_event(queue, _MARKER, queue._submit(Marker(), after))
+    args = kernel._args
+    captured = tuple(args) if kernel._ready else kernel._captured(_ROUTINE)
+    if kernel._has_local:
+        _check_local_memory(kernel)
+    if ndrange is None:
+        return make_event(queue, _COMMAND, queue._submit(Marker(), after))
+    return make_event(queue, _COMMAND, queue._submit(Launch(kernel._kernel, captured, ndrange), after))
+
+
+def _remembered(
+    kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
+) -> NDRange | None:
+    """The index space, checked; kept with the kernel where the program gave it as tuples."""
+    if global_size is None or g_times_l is not True and g_times_l is not False:
+        fail_type(_FUNCTION, global_size, g_times_l)
+    ndrange = _parse(kernel, global_size, local_size, offset, g_times_l)
+    if all(isinstance(sizes, tuple) or sizes is None for sizes in (global_size, local_size, offset)):
+        if len(kernel._ndranges) >= _MOST_REMEMBERED:
+            kernel._ndranges.clear()
+        kernel._ndranges[global_size, local_size, offset, g_times_l] = ndrange
+    return ndrange
+
+
+def _sizes(name: str, values: Iterable[Any]) -> list[int]:
+    result = [cast_int(value) for value in values]
+    if len(result) > _MOST_DIMENSIONS:
+        fail(_FUNCTION, status.INVALID_VALUE, f"too many entries in {name} argument")
+    return result
+
+
+def _parse(kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_times_l: bool) -> NDRange | None:
+    """The index space a call asks for; None where it is empty."""
+    sizes = _sizes("global_work_size", global_size)
+    local: list[int] | None = None
+    if local_size is not None:
+        local = _sizes("local_work_size", local_size)
+        if not g_times_l and len(sizes) != len(local):
+            fail(_FUNCTION, status.INVALID_VALUE, "global/local work sizes have differing dimensions")
+        dims = max(len(sizes), len(local))
+        local += [1] * (dims - len(local))
+        sizes += [1] * (dims - len(sizes))
+    start = [0] * len(sizes)
+    if g_times_l and local:
+        sizes = [size * group for size, group in zip(sizes, local, strict=True)]
+    if offset is not None:
+        start = _sizes("global_work_offset", offset)
+        if len(start) != len(sizes):
+            fail(
+                _FUNCTION, status.INVALID_VALUE, "global work size and offset have differing dimensions"
+            )
+        if g_times_l and local:
+            start = [first * group for first, group in zip(start, local, strict=True)]
+    if not 1 <= len(sizes) <= 3:
+        fail(_ROUTINE, status.INVALID_WORK_DIMENSION)
+    return _checked(kernel, tuple(sizes), None if local is None else tuple(local), tuple(start))
+
+
+def _checked(
+    kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...] | None, offset: tuple[int, ...]
+) -> NDRange | None:
+    values = kernel._context._device._values
+    largest = 2 ** values["ADDRESS_BITS"] - 1
+    if any(size > largest for size in sizes):
+        fail(_ROUTINE, status.INVALID_GLOBAL_WORK_SIZE)
+    if any(first > largest for first in offset):
+        fail(_ROUTINE, status.INVALID_GLOBAL_OFFSET)
+    required = tuple(kernel._kernel.resources.compile_work_group_size)[: len(sizes)]
+    if 0 in sizes:
+        return None
+    if all(required):
+        if local is None:
+            local = required
+        elif local != required or any(kernel._kernel.resources.compile_work_group_size[len(sizes) :]) > 1:
+            fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
+    if local is None:
+        limit = min(kernel._kernel.resources.work_group_size, _CHOSEN_GROUP_SIZE)
+        return NDRange(sizes, choose_local_size(sizes, limit, values["MAX_WORK_ITEM_SIZES"]), offset)
+    _check_group(kernel, sizes, local, values)
+    return NDRange(sizes, local, offset)
+
+
+def _check_group(kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...], values: Any) -> None:
+    """What clEnqueueNDRangeKernel refuses in a work-group size."""
+    total = 1
+    for group in local:
+        total *= group
+    if total == 0 or total > kernel._kernel.resources.work_group_size:
+        fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
+    if any(group > most for group, most in zip(local, values["MAX_WORK_ITEM_SIZES"], strict=False)):
+        fail(_ROUTINE, status.INVALID_WORK_ITEM_SIZE)
+    if not kernel._allows_partial_groups and any(
+        size % group for size, group in zip(sizes, local, strict=True)
+    ):
+        fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
+
+
+def choose_local_size(sizes: Sizes, limit: int, most: Sizes) -> tuple[int, ...]:
+    """A work-group size that divides `sizes`, of at most `limit` work-items, as large as possible from the first dimension on.
+
+    >>> choose_local_size((1000,), 256, (1024,))
+    (250,)
+    >>> choose_local_size((48, 30), 256, (1024, 1024))
+    (48, 5)
+    """
+    result = []
+    for size, high in zip(sizes, most, strict=False):
+        group = min(size, limit, high)
+        while size % group:
+            group -= 1
+        result.append(group)
+        limit //= group
+    return tuple(result)
+
+
+def _check_local_memory(kernel: Kernel) -> None:
+    nbytes = kernel._kernel.resources.local_memory_nbytes
+    nbytes += sum(arg.nbytes for arg in kernel._args if isinstance(arg, LocalArg))
+    if nbytes > kernel._context._device._values["LOCAL_MEM_SIZE"]:
+        fail(_ROUTINE, status.OUT_OF_RESOURCES)

@@ -1,0 +1,342 @@
+"""Memory objects: buffers, sub-buffers and what a program may ask about them.
+
+A `Memory` stands where natively the driver's object stands: several wrappers may share it, and the last release gives the session's buffer back.
+Checks are those of clCreateBuffer and clCreateSubBuffer (specification 5.2). Where the bytes are is decided below.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from vdev.commands import BufferArg
+from vdev.facade.context import Context
+from vdev.facade.errors import as_int, check_type, fail, native, status
+from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
+
+if TYPE_CHECKING:
+    from vdev.session import VirtualBuffer
+
+_mem = native.mem_flags
+READ_WRITE, WRITE_ONLY, READ_ONLY = _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY
+USE_HOST_PTR, ALLOC_HOST_PTR, COPY_HOST_PTR = _mem.USE_HOST_PTR, _mem.ALLOC_HOST_PTR, _mem.COPY_HOST_PTR
+HOST_WRITE_ONLY, HOST_READ_ONLY, HOST_NO_ACCESS = (
+    _mem.HOST_WRITE_ONLY,
+    _mem.HOST_READ_ONLY,
+    _mem.HOST_NO_ACCESS,
+)
+_ACCESS = READ_WRITE | WRITE_ONLY | READ_ONLY
+_HOST_ACCESS = HOST_WRITE_ONLY | HOST_READ_ONLY | HOST_NO_ACCESS
+_HOST_POINTER = USE_HOST_PTR | ALLOC_HOST_PTR | COPY_HOST_PTR
+_KNOWN_FLAGS = _ACCESS | _HOST_ACCESS | _HOST_POINTER | _mem.KERNEL_READ_AND_WRITE
+
+BUFFER_TYPE = native.mem_object_type.BUFFER
+
+_numbers = itertools.count(0x4000_0000_0080, 0x80)
+_live: WeakValueDictionary[int, Memory] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Memory:
+    """A buffer or a part of one. `argument` is what a launch captures; `references` counts wrappers and sub-buffers."""
+
+    __slots__ = (
+        "__weakref__",
+        "argument",
+        "buffer",
+        "context",
+        "flags",
+        "hostbuf",
+        "map_count",
+        "nbytes",
+        "number",
+        "offset",
+        "parent",
+        "references",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        flags: int,
+        buffer: VirtualBuffer,
+        offset: int,
+        nbytes: int,
+        parent: Memory | None = None,
+        hostbuf: Any = None,
+    ) -> None:
+        self.context = context
+        self.flags = flags
+        self.buffer = buffer
+        self.offset = offset
+        self.nbytes = nbytes
+        self.parent = parent
+        self.hostbuf = hostbuf  #: the program's object, for USE_HOST_PTR
+        self.map_count = 0
+        self.references = 1
+        self.number = next(_numbers)
+        self.argument = BufferArg(buffer, offset, nbytes)
+        _live[self.number] = self
+        if parent is not None:
+            parent.retain()
+
+    def retain(self) -> None:
+        with _lock:
+            self.references += 1
+
+    def release(self) -> None:
+        """Drop one reference; the last gives the memory back once no command needs it (the session sees to that)."""
+        with _lock:
+            self.references -= 1
+            last = self.references == 0
+        if not last:
+            return
+        if self.parent is None:
+            self.buffer.release()
+        else:
+            self.parent.release()
+
+
+def memory_of_number(number: int) -> Memory:
+    """The memory object with that handle."""
+    memory = _live.get(number)
+    if memory is None or memory.references <= 0:
+        fail("clRetainMemObject", status.INVALID_MEM_OBJECT)
+    return memory
+
+
+class MemoryObjectHolder:
+    """What stands for a memory object: buffers and pooled buffers."""
+
+    _memory: Memory
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is MemoryObjectHolder or cls is MemoryObject:
+            raise TypeError(f"pyopencl._cl.{cls.__name__}: no constructor defined!")
+        return super().__new__(cls)
+
+    def get_info(self, arg: int, /) -> Any:
+        check_type("get_info", arg, int)
+        query = _QUERIES.get(arg)
+        if query is None:
+            if arg == native.mem_info.HOST_PTR:
+                fail(
+                    "MemoryObject.get_info",
+                    status.INVALID_VALUE,
+                    "Use MemoryObject.get_host_array to get host pointer.",
+                )
+            fail("MemoryObjectHolder.get_info", status.INVALID_VALUE)
+        return query(live_memory(self, "clGetMemObjectInfo"))
+
+    def get_host_array(self, shape: Any, dtype: Any, order: str = "C") -> Any:
+        """The program's memory behind a USE_HOST_PTR buffer, as an array of that shape."""
+        memory = live_memory(self, "clGetMemObjectInfo")
+        kind = np.dtype(dtype)
+        routine = "MemoryObject.get_host_array"
+        if not memory.flags & USE_HOST_PTR:
+            fail(routine, status.INVALID_VALUE, "Only MemoryObject with USE_HOST_PTR is supported.")
+        dims = parse_shape(shape)
+        strides = contiguous_strides(dims, kind.itemsize, parse_order(order))
+        if int(np.prod(dims, dtype=object)) * kind.itemsize > memory.nbytes:
+            fail(routine, status.INVALID_VALUE, "Resulting array is larger than memory object.")
+        host = memory.buffer.home()[memory.offset : memory.offset + memory.nbytes]
+        return export_array(self, array_interface(host, dims, kind, strides))
+
+    @property
+    def int_ptr(self) -> int:
+        return self._memory.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryObjectHolder) and self._memory is other._memory
+
+    def __hash__(self) -> int:
+        return self._memory.number
+
+
+class MemoryObject(MemoryObjectHolder):
+    """A reference to a memory object, given back when released or dropped."""
+
+    _valid = False
+
+    def release(self) -> None:
+        if not self._valid:
+            fail("MemoryObject.free", status.INVALID_VALUE, "trying to double-unref mem object")
+        self._valid = False
+        self._memory.release()
+
+    def __del__(self) -> None:
+        if self._valid:
+            self.release()
+
+    @property
+    def hostbuf(self) -> Any:
+        return self._memory.hostbuf
+
+    @staticmethod
+    def from_int_ptr(int_ptr_value: int, retain: bool = True) -> Any:
+        memory = memory_of_number(as_int("from_int_ptr", int_ptr_value))
+        if retain:
+            memory.retain()
+        return wrap_memory(memory)
+
+
+class Buffer(MemoryObject):
+    """A buffer or sub-buffer (clCreateBuffer, clCreateSubBuffer)."""
+
+    def __init__(self, context: Context, flags: int, size: int = 0, hostbuf: Any = None) -> None:
+        check_type("__init__", context, Context)
+        flags = as_int("__init__", flags)
+        nbytes = as_int("__init__", size)
+        host: Bytes | None = None
+        if hostbuf is not None:
+            if not flags & (USE_HOST_PTR | COPY_HOST_PTR):
+                warnings.warn(
+                    "'hostbuf' was passed, but no memory flags to make use of it.", UserWarning, stacklevel=2
+                )
+            host = as_bytes(
+                hostbuf, writable=bool(flags & USE_HOST_PTR and flags & (READ_WRITE | WRITE_ONLY))
+            )
+            if nbytes > host.size:
+                fail("Buffer", status.INVALID_VALUE, "specified size is greater than host buffer size")
+            nbytes = nbytes or host.size
+        check_buffer(context, flags, nbytes, host is not None)
+        self._memory = create_memory(context, flags, nbytes, host, hostbuf)
+        self._valid = True
+
+    def get_sub_region(self, origin: int, size: int, flags: int = 0) -> Buffer:
+        origin = as_int("get_sub_region", origin)
+        size = as_int("get_sub_region", size)
+        flags = as_int("get_sub_region", flags)
+        memory = live_memory(self, "clCreateSubBuffer")
+        flags = _check_sub_buffer(memory, origin, size, flags)
+        part = Memory(memory.context, flags, memory.buffer, memory.offset + origin, size, parent=memory)
+        return wrap_memory(part)
+
+    def __getitem__(self, arg: slice, /) -> Buffer:
+        routine = "Buffer.__getitem__"
+        if not isinstance(arg, slice):
+            fail(routine, status.INVALID_VALUE, "Buffer slice must be a slice object")
+        memory = live_memory(self, "clGetMemObjectInfo")
+        start, stop, step = arg.indices(memory.nbytes)
+        if step != 1:
+            fail(routine, status.INVALID_VALUE, "Buffer slice must have stride 1")
+        if stop <= start:
+            fail(routine, status.INVALID_VALUE, "Buffer slice have end > start")
+        return self.get_sub_region(start, stop - start, memory.flags & ~COPY_HOST_PTR)
+
+
+def live_memory(holder: MemoryObjectHolder, routine: str) -> Memory:
+    """The memory behind `holder`; INVALID_MEM_OBJECT after the last release."""
+    memory = holder._memory
+    if memory is None or memory.references <= 0:
+        fail(routine, status.INVALID_MEM_OBJECT)
+    return memory
+
+
+def wrap_memory(memory: Memory) -> Buffer:
+    """A wrapper that owns one reference to `memory`."""
+    buffer: Buffer = object.__new__(Buffer)
+    buffer._memory = memory
+    buffer._valid = True
+    return buffer
+
+
+def _count(flags: int, group: int) -> int:
+    return bin(flags & group).count("1")
+
+
+def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> None:
+    """What clCreateBuffer refuses (specification 5.2.1)."""
+    routine = "create_buffer"
+    if flags & ~_KNOWN_FLAGS or _count(flags, _ACCESS) > 1 or _count(flags, _HOST_ACCESS) > 1:
+        fail(routine, status.INVALID_VALUE)
+    if flags & USE_HOST_PTR and flags & (ALLOC_HOST_PTR | COPY_HOST_PTR):
+        fail(routine, status.INVALID_VALUE)
+    if has_host != bool(flags & (USE_HOST_PTR | COPY_HOST_PTR)):
+        fail(routine, status.INVALID_HOST_PTR)
+    if nbytes == 0 or nbytes > context._device._values["MAX_MEM_ALLOC_SIZE"]:
+        fail(routine, status.INVALID_BUFFER_SIZE)
+
+
+def create_memory(
+    context: Context, flags: int, nbytes: int, host: Bytes | None = None, hostbuf: Any = None
+) -> Memory:
+    """A memory object of its own, filled from `host` where the flags say so."""
+    if not flags & _ACCESS:
+        flags |= READ_WRITE if not flags & USE_HOST_PTR else 0
+    session = context._session
+    if host is None:
+        return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
+    host = host[:nbytes]
+    if flags & USE_HOST_PTR:
+        # the program's memory is the buffer's home: both are seen as one
+        return Memory(context, flags, session.create_buffer(nbytes, host), 0, nbytes, hostbuf=hostbuf)
+    # the copy is what COPY_HOST_PTR asks for; it becomes the buffer's home and spares another
+    return Memory(context, flags, session.create_buffer(nbytes, host.copy()), 0, nbytes)
+
+
+def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> int:
+    """The flags of a sub-buffer, inherited where not given (specification 5.2.1, clCreateSubBuffer)."""
+    routine = "clCreateSubBuffer"
+    if memory.parent is not None:
+        fail(routine, status.INVALID_MEM_OBJECT)
+    if flags & ~_KNOWN_FLAGS or _count(flags, _ACCESS) > 1 or _count(flags, _HOST_ACCESS) > 1:
+        fail(routine, status.INVALID_VALUE)
+    if flags & _HOST_POINTER:
+        fail(routine, status.INVALID_HOST_PTR)
+    access, parent_access = flags & _ACCESS, memory.flags & _ACCESS
+    if parent_access in (WRITE_ONLY, READ_ONLY) and access not in (0, parent_access):
+        fail(routine, status.INVALID_VALUE)
+    host_access, parent_host = flags & _HOST_ACCESS, memory.flags & _HOST_ACCESS
+    if parent_host and host_access not in (0, parent_host, HOST_NO_ACCESS):
+        fail(routine, status.INVALID_VALUE)
+    if nbytes == 0:
+        fail(routine, status.INVALID_BUFFER_SIZE)
+    if origin + nbytes > memory.nbytes:
+        fail(routine, status.INVALID_VALUE)
+    if origin % (memory.context._device._values["MEM_BASE_ADDR_ALIGN"] // 8):
+        fail(routine, status.MISALIGNED_SUB_BUFFER_OFFSET)
+    return (access or parent_access) | (host_access or parent_host) | memory.flags & _HOST_POINTER
+
+
+def parse_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as one int or a sequence of them."""
+    try:
+        return (shape.__index__(),)
+    except AttributeError:
+        from vdev.facade.errors import cast_ints
+
+        return cast_ints(shape)
+
+
+def parse_order(order: Any) -> str:
+    """ "C" or "F" (numpy's converter, then what the native module accepts)."""
+    if isinstance(order, str) and order in ("C", "c", "F", "f"):
+        return order.upper()
+    raise RuntimeError("unrecognized order specifier")
+
+
+def _parent_of(memory: Memory) -> Buffer | None:
+    if memory.parent is None:
+        return None
+    memory.parent.retain()
+    return wrap_memory(memory.parent)
+
+
+_QUERIES: dict[int, Any] = {
+    native.mem_info.TYPE: lambda memory: BUFFER_TYPE,
+    native.mem_info.FLAGS: lambda memory: memory.flags,
+    native.mem_info.SIZE: lambda memory: memory.nbytes,
+    native.mem_info.MAP_COUNT: lambda memory: memory.map_count,
+    native.mem_info.REFERENCE_COUNT: lambda memory: memory.references,
+    native.mem_info.CONTEXT: lambda memory: memory.context,
+    native.mem_info.ASSOCIATED_MEMOBJECT: _parent_of,
+    native.mem_info.OFFSET: lambda memory: memory.offset if memory.parent is not None else 0,
+    native.mem_info.USES_SVM_POINTER: lambda memory: 0,
+    native.mem_info.PROPERTIES: lambda memory: [],
+}

@@ -1,0 +1,143 @@
+"""Platform and device: one of each in a process.
+
+Decides when the session starts (at the first question that needs the workers) and answers the information queries. What the values
+are is `device_info`'s affair.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from vdev.facade import device_info
+from vdev.facade.errors import as_int, cast_int, fail, native, status
+from vdev.facade.handles import Handle
+
+if TYPE_CHECKING:
+    from vdev.session import Session
+
+_lock = threading.RLock()
+_platform: Platform | None = None
+
+_TYPE_DEFAULT, _TYPE_ALL, _TYPE_KNOWN = 1, 0xFFFFFFFF, 0x1F
+
+
+def _names(info: Any) -> dict[int, str]:
+    """Query codes of an info class to their names."""
+    return {
+        value: name for name, value in vars(info).items() if name[0].isupper() and isinstance(value, int)
+    }
+
+
+class Platform(Handle):
+    """The one platform. `session` is what everything else submits its commands to."""
+
+    _retain = "clGetPlatformInfo"
+    _invalid = status.INVALID_PLATFORM
+
+    def __init__(self, session: Session) -> None:
+        self._handle = 0
+        self._session = session
+        self._device = Device(self)
+        extensions = self._device._values["EXTENSIONS"]
+        self._values = {
+            "PROFILE": "FULL_PROFILE",
+            "VERSION": self._device._values["VERSION"],
+            "NAME": device_info.PLATFORM_NAME,
+            "VENDOR": device_info.VENDOR,
+            "EXTENSIONS": extensions,
+            "HOST_TIMER_RESOLUTION": 1,
+            "NUMERIC_VERSION": self._device._values["NUMERIC_VERSION"],
+            "EXTENSIONS_WITH_VERSION": self._device._values["EXTENSIONS_WITH_VERSION"],
+        }
+
+    def get_info(self, arg: int, /) -> Any:
+        name = _PLATFORM_QUERIES.get(as_int("get_info", arg))
+        if name is None:
+            fail("Platform.get_info", status.INVALID_VALUE)
+        return _copied(self._values[name])
+
+    def get_devices(self, device_type: int = _TYPE_ALL) -> list[Device]:
+        wanted = as_int("get_devices", device_type)
+        if wanted == 0 or wanted & ~_TYPE_KNOWN and wanted != _TYPE_ALL:
+            fail("clGetDeviceIDs", status.INVALID_DEVICE_TYPE)
+        return [self._device] if self._device._matches(wanted) else []
+
+
+class Device(Handle):
+    """The one device: all workers added up."""
+
+    _retain = "clRetainDevice"
+    _invalid = status.INVALID_DEVICE
+
+    def __init__(self, platform: Platform) -> None:
+        self._handle = 0
+        self._platform = platform
+        self._values = device_info.device_values(platform._session.workers)
+
+    def _matches(self, device_type: int) -> bool:
+        return bool(device_type & (self._values["TYPE"] | _TYPE_DEFAULT))
+
+    def get_info(self, arg: int, /) -> Any:
+        name = _DEVICE_QUERIES.get(as_int("get_info", arg))
+        if name == "PLATFORM":
+            return self._platform
+        if name is None:
+            fail("Device.get_info", status.INVALID_VALUE)
+        if name not in self._values:
+            fail("clGetDeviceInfo", status.INVALID_VALUE)
+        return _copied(self._values[name])
+
+    def create_sub_devices(self, arg: Sequence[int], /) -> list[Device]:
+        """The virtual device cannot be partitioned: it reports no partition properties."""
+        for item in arg:
+            cast_int(item, -(2**63), 2**63 - 1)
+        fail("clCreateSubDevices", status.INVALID_VALUE)
+
+    def device_and_host_timer(self) -> tuple[int, int]:
+        """Nanoseconds; both are the clock of the host, which also gives profiling times."""
+        now = time.perf_counter_ns()
+        return now, now
+
+    def host_timer(self) -> int:
+        return time.perf_counter_ns()
+
+
+_PLATFORM_QUERIES = _names(native.platform_info)
+_DEVICE_QUERIES = _names(native.device_info)
+
+
+def _copied(value: Any) -> Any:
+    """Natively every query makes a new list."""
+    return list(value) if isinstance(value, list) else value
+
+
+def get_platform() -> Platform:
+    """The platform; starts the session where it has not been. Raises what the session raises where no worker can be had."""
+    global _platform
+    if _platform is None:
+        with _lock:
+            if _platform is None:
+                from vdev.session import get_session
+
+                _platform = Platform(get_session())
+    return _platform
+
+
+def get_platforms() -> list[Platform]:
+    return [get_platform()]
+
+
+def get_cl_header_version() -> tuple[int, int]:
+    version: tuple[int, int] = native.get_cl_header_version()
+    return version
+
+
+def unload_platform_compiler(arg: Platform, /) -> None:
+    """A hint (clUnloadPlatformCompiler): libclang stays loaded."""
+    if not isinstance(arg, Platform):
+        from vdev.facade.errors import fail_type
+
+        fail_type("unload_platform_compiler", arg)

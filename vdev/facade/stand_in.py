@@ -1,0 +1,93 @@
+"""The stand-in module itself: fills `pyopencl._cl`.
+
+Decides which names come from where: constants, error classes and plain records are the native module's own, everything that has to do with a
+device is the façade's.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+from vdev.facade import (
+    context,
+    event,
+    images,
+    kernel,
+    launch,
+    maps,
+    memory,
+    platform_device,
+    pools,
+    program,
+    queue,
+    svm,
+    sync,
+    transfers,
+)
+from vdev.facade.errors import native
+
+#: what the stand-in takes from the native module besides its constants: no object of a device is among it
+_FROM_NATIVE = (
+    "Error",
+    "MemoryError",
+    "LogicError",
+    "RuntimeError",
+    "_ErrorRecord",
+    "DeviceTopologyAmd",
+    "ImageFormat",
+    "LocalMemory",
+    "NameVersion",
+    "_sizeof_size_t",
+    "bitlog2",
+)
+
+_MODULES = (
+    platform_device,
+    context,
+    queue,
+    event,
+    memory,
+    transfers,
+    maps,
+    sync,
+    program,
+    kernel,
+    launch,
+    pools,
+    images,
+    svm,
+)
+
+
+def have_gl() -> bool:
+    """No sharing with OpenGL."""
+    return False
+
+
+def populate(module: ModuleType) -> None:
+    """Give `module`, which stands at `pyopencl._cl`, every name that PyOpenCL's Python layer and programs look for there."""
+    for name in vars(native):
+        if _is_constant_class(name) or name in _FROM_NATIVE:
+            setattr(module, name, getattr(native, name))
+    module.have_gl = have_gl  # type: ignore[attr-defined]
+    for source in _MODULES:
+        for name, value in vars(source).items():
+            if _is_contract(name, value, source):
+                # PyOpenCL's caches and pickles name classes by their module
+                value.__module__ = module.__name__
+                setattr(module, name, value)
+
+
+def _is_constant_class(name: str) -> bool:
+    return name[0].islower() and inspect.isclass(getattr(native, name))
+
+
+def _is_contract(name: str, value: Any, source: ModuleType) -> bool:
+    """Whether a name that `source` defines is one of the native module's."""
+    return (
+        hasattr(native, name)
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and getattr(value, "__module__", None) == source.__name__
+    )
