@@ -73,13 +73,16 @@ class Event(Handle):
             fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
-        """Call `arg1` with the status once the command has reached state `arg0`; in a thread of its own, as natively."""
+        """Call `arg1` with the status once the command has ended, in a thread of its own, as natively.
+
+        Callbacks for earlier states than the end come late, with their own state, which the specification permits (5.11).
+        """
         state = as_int("set_callback", arg0, -(2**31), 2**31 - 1)
         if arg1 is None:
             fail_type("set_callback", arg0, arg1)
         if state not in _CALLBACK_STATES:
             fail("clSetEventCallback", status.INVALID_VALUE)
-        self._completion.add_callback(state, lambda reached: _notify(arg1, reached))
+        self._completion.add_callback(lambda ended: _notify(arg1, state if ended == _COMPLETE else ended))
 
 
 def _notify(callback: Callable[[int], object], reached: int) -> None:
