@@ -337,6 +337,10 @@ class PooledSVM(SVMPointer):
     def unbind_from_queue(self) -> None:
         """Nothing is bound."""
 
+    @property
+    def _queue(self) -> None:
+        return None
+
 
 class _SVMSource:
     """Blocks from an SVM allocator, which has none to give."""
