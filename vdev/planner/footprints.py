@@ -153,8 +153,8 @@ def resolve(footprints: Sequence[Footprint], *, trust_exact: bool = True) -> Res
     """
     if len(footprints) == 1:
         only = footprints[0]
-        needs = only.reads | (only.inexact - only.exact)
-        return Resolution((Region.union((needs, *only.atomics.values())),), (only.changes,))
+        used = (only.reads, only.inexact - only.exact, *only.atomics.values())
+        return Resolution((Region.union(used),), (only.changes,))
     merges, in_place = _resolve_atomics(footprints)
     writes = [footprint.writes for footprint in footprints]
     shared = covered_twice(writes)

@@ -79,63 +79,61 @@ class _Candidate:
     nruns: int = 0
 
 
-def plan_launch(
-    states: Sequence[BufferState],
-    args: Sequence[PointerArg],
-    ndrange: NDRange,
-    evaluate: Evaluate,
-    options: LaunchOptions,
-    *,
-    one_worker: Sequence[Reason] = (),
-    whole_replicas: bool = False,
-) -> Plan:
-    """The plan of one launch.
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """One launch, as far as its plan depends on it."""
 
-    `states`: by slot, each buffer once. `args`: the pointer arguments that are not NULL; several may name one
-    slot. `evaluate`: the access ranges of a chunk, relative to each argument. `one_worker`: why it must not
-    be cut, if so. With `whole_replicas` the worker gets each buffer whole, for kernels that do not know of
-    shifted pointers: then every shift is minus the argument's offset, and there is one chunk.
+    args: tuple[PointerArg, ...]  #: the pointer arguments that are not NULL; several may name one slot
+    ndrange: NDRange
+    evaluate: Evaluate  #: the access ranges of a chunk, relative to each argument
+    one_worker: tuple[Reason, ...] = ()  #: why it must not be cut
+    #: The worker gets each buffer whole: for a kernel that does not know of shifted pointers. Then there is
+    #: one chunk, and every shift is minus the argument's offset.
+    whole_replicas: bool = False
+
+
+def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan:
+    """The plan of one launch. `states`: by slot, each buffer once.
+
+    `Plan.reasons` says why it is not cut further.
     """
-    if (
-        prod(ndrange.global_size) == 0
-    ):  # nothing to run (specification 5.8, CL_INVALID_GLOBAL_WORK_SIZE since 2.1 lets it pass)
-        return PlanBuilder(states, options.links).finish()
-    search = _Search(states, args, ndrange, evaluate, options)
-    demanded = [str(reason) for reason in one_worker]
-    if whole_replicas and not demanded:
-        demanded = ["the kernel runs as it is written"]
-    chosen = search.run(demanded)
-    return _emit(states, args, chosen, options, search.reasons, whole_replicas=whole_replicas)
+    builder = PlanBuilder(states, options.links)
+    if request.ndrange.nitems == 0:  # nothing to run (clEnqueueNDRangeKernel lets it pass since 2.1)
+        return builder.finish()
+    search = _Search(states, request, options)
+    chosen = search.run()
+    _reserve(builder, request, chosen)
+    slots = list(chosen.resolutions)
+    for slot in slots:
+        _supply(builder, slot, chosen)
+    for slot in slots:
+        _prepare_merges(builder, slot, chosen)
+    _run_chunks(builder, request.args, chosen)
+    reasons = search.reasons
+    for slot in slots:
+        _settle_owners(builder, slot, chosen)
+        reasons.extend(_merge(builder, slot, chosen))
+    return builder.finish(tuple(zip(chosen.workers, chosen.partition.chunks, strict=True)), reasons)
 
 
 class _Search:
     """The choice of one candidate. `reasons` tells why it is not a cut over all workers."""
 
-    def __init__(
-        self,
-        states: Sequence[BufferState],
-        args: Sequence[PointerArg],
-        ndrange: NDRange,
-        evaluate: Evaluate,
-        options: LaunchOptions,
-    ) -> None:
+    def __init__(self, states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> None:
         self.states = states
-        self.args = args
-        self.ndrange = ndrange
+        self.request = request
         self.options = options
         self.reasons: list[str] = []
-        self._evaluate = evaluate
         self._footprints: dict[Chunk, dict[int, Footprint]] = {}
 
-    def run(self, demanded: Sequence[str]) -> _Candidate:
-        """The candidate to take; `demanded` reasons for one chunk go before everything."""
-        groups, options = self.ndrange.num_groups, self.options
+    def run(self) -> _Candidate:
+        """The candidate to take."""
+        groups, options = self.request.ndrange.num_groups, self.options
         available = len(options.workers)
         if available == 1:
             return self._on_one_worker()
-        if demanded or self.ndrange.nitems < options.min_items or prod(groups) == 1:
-            few = f"fewer than {options.min_items} work-items" if prod(groups) > 1 else "one work-group"
-            self.reasons.extend(demanded or [few])
+        self.reasons = self._against_cutting()
+        if self.reasons:
             return self._on_one_worker()
         table = widest_partitions if options.compute_cost is None else all_partitions
         best, refusals = self._cheapest(table(groups, available))
@@ -145,6 +143,19 @@ class _Search:
         if len(best.workers) < available:
             self.reasons.append(f"{len(best.workers)} of {available} workers for {prod(groups)} work-groups")
         return best
+
+    def _against_cutting(self) -> list[str]:
+        """Why the launch runs as one chunk, whatever the ranges are."""
+        demanded = [str(reason) for reason in self.request.one_worker]
+        if demanded:
+            return demanded
+        if self.request.whole_replicas:
+            return ["the kernel runs as it is written"]
+        if prod(self.request.ndrange.num_groups) == 1:
+            return ["one work-group"]
+        if self.request.ndrange.nitems < self.options.min_items:
+            return [f"fewer than {self.options.min_items} work-items"]
+        return []
 
     def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:
         """The best of the table, or None and why each partition cannot be."""
@@ -166,7 +177,7 @@ class _Search:
 
     def _on_one_worker(self) -> _Candidate:
         """All work-groups on the worker to which the least has to be moved, the first of several."""
-        groups = self.ndrange.num_groups
+        groups = self.request.ndrange.num_groups
         partition = make_partition(groups, (1,) * len(groups))
         best: _Candidate | None = None
         for worker in self.options.workers:
@@ -190,7 +201,7 @@ class _Search:
     def _footprints_of(self, chunk: Chunk) -> dict[int, Footprint]:
         found = self._footprints.get(chunk)
         if found is None:
-            found = self._footprints[chunk] = gather(self.args, self._evaluate(chunk))
+            found = self._footprints[chunk] = gather(self.request.args, self.request.evaluate(chunk))
         return found
 
     def _rate(self, candidate: _Candidate) -> None:
@@ -235,45 +246,16 @@ class _Search:
             candidate.nruns += len(part)
 
 
-def _emit(
-    states: Sequence[BufferState],
-    args: Sequence[PointerArg],
-    chosen: _Candidate,
-    options: LaunchOptions,
-    reasons: Sequence[str],
-    *,
-    whole_replicas: bool,
-) -> Plan:
-    """The instructions of a candidate: replicas, missing bytes, starting values, the chunks, merges."""
-    builder = PlanBuilder(states, options.links)
-    slots = list(chosen.resolutions)
-    _reserve(builder, args, chosen, whole_replicas=whole_replicas)
-    for slot in slots:
-        _supply(builder, slot, chosen)
-    for slot in slots:
-        _prepare_merges(builder, slot, chosen)
-    _run_chunks(builder, args, chosen)
-    for slot in slots:
-        _settle_owners(builder, slot, chosen)
-    all_reasons = list(reasons)
-    for slot in slots:
-        all_reasons.extend(_merge(builder, slot, chosen))
-    partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
-    return builder.finish(partition, all_reasons)
-
-
-def _reserve(
-    builder: PlanBuilder, args: Sequence[PointerArg], chosen: _Candidate, *, whole_replicas: bool
-) -> None:
+def _reserve(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -> None:
     """Replicas over all that each chunk touches.
 
     An argument that is not touched still needs some allocation to point to.
     """
-    anywhere = {pointer.slot: pointer.offset for pointer in reversed(args)}
+    anywhere = {pointer.slot: pointer.offset for pointer in reversed(request.args)}
     for worker, footprints in zip(chosen.workers, chosen.footprints, strict=True):
         for slot, footprint in footprints.items():
             draft = builder.drafts[slot]
-            bounds = (0, draft.nbytes) if whole_replicas else footprint.bounds()
+            bounds = (0, draft.nbytes) if request.whole_replicas else footprint.bounds()
             if bounds is None:
                 if worker in draft.replicas:
                     continue
@@ -379,17 +361,17 @@ def identity_of(op: str, dtype: str) -> bytes:
 
     >>> identity_of("and", "uint32")
     b'\\xff\\xff\\xff\\xff'
-    >>> np.frombuffer(identity_of("min", "int32"), "int32")[0] == 2**31 - 1
+    >>> int(np.frombuffer(identity_of("min", "int32"), "int32")[0]) == 2**31 - 1
     True
     """
     kind = np.dtype(dtype)
     if op in ("add", "or", "xor"):
-        return kind.type(0).tobytes()
+        return np.array(-0.0 if kind.kind == "f" else 0, kind).tobytes()  # -0.0 + -0.0 stays what it is
     if op == "and":
         return b"\xff" * kind.itemsize
     if op not in ("min", "max"):
         raise ValueError(f"no identity for {op!r}")
     if kind.kind == "f":
-        return kind.type(inf if op == "min" else -inf).tobytes()
+        return np.array(inf if op == "min" else -inf, kind).tobytes()
     limits = np.iinfo(kind)
-    return kind.type(limits.max if op == "min" else limits.min).tobytes()
+    return np.array(limits.max if op == "min" else limits.min, kind).tobytes()

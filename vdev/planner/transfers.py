@@ -1,0 +1,272 @@
+"""Planning everything that is not a launch: writes, reads, fills, copies, mappings, migration.
+
+Decides at which holder each byte of such a command is read or written. Rule: where the bytes already are.
+Only what the host program hands over (a write, a mapping for writing) goes to the home. Commands come as
+boxes and regions of checked bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.planner.builder import PlanBuilder
+from vdev.planner.directory import HOST, BufferState
+from vdev.planner.instructions import CopyBetween, Plan
+from vdev.planner.links import LinkCosts
+from vdev.translators.region import Region
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Bytes of a buffer.
+
+    `shape` is (slices, rows, bytes in a row), from `start`, with (slice, row) `pitches` in bytes.
+    """
+
+    shape: tuple[int, int, int]
+    start: int
+    pitches: tuple[int, int]
+
+    @staticmethod
+    def contiguous(start: int, nbytes: int) -> Box:
+        return Box((1, 1, nbytes), start, (nbytes, nbytes))
+
+    def region(self) -> Region:
+        (slices, rows, nbytes), (slice_pitch, row_pitch) = self.shape, self.pitches
+        return Region.boxes(self.start, nbytes, ((row_pitch, rows), (slice_pitch, slices)))
+
+
+def plan_write(state: BufferState, region: Region, links: LinkCosts) -> Plan:
+    """Host memory to a buffer: into the home, which alone holds `region` afterwards.
+
+    Launches fetch what they need of it.
+    """
+    builder = PlanBuilder((state,), links)
+    builder.upload(0, HOST, region)
+    return builder.finish()
+
+
+def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguous: bool) -> Plan:
+    """A buffer to host memory.
+
+    A contiguous layout is filled piece by piece from whoever holds each, the home first. Any other layout is
+    taken from the home, to which the missing bytes are copied; they stay valid there. Bytes that nobody wrote
+    are not delivered.
+    """
+    builder = PlanBuilder((state,), links)
+    if not contiguous:
+        builder.make_valid(0, HOST, region)
+        present = region & builder.drafts[0].valid_at(HOST)
+        if present:
+            builder.download(0, HOST, present)
+        return builder.finish()
+    wanted = region
+    for holder in _by_cost_to_home(state, links):
+        piece = wanted & state.valid_at(holder)
+        if piece:
+            builder.download(0, holder, piece)
+            wanted = wanted - piece
+            if not wanted:
+                break
+    return builder.finish()
+
+
+def _by_cost_to_home(state: BufferState, links: LinkCosts) -> list[int]:
+    """All holders, the home (cost 0) first."""
+    return sorted(
+        (holder for holder, _ in state.valid), key=lambda holder: (links.per_byte[holder][HOST], holder)
+    )
+
+
+def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, links: LinkCosts) -> Plan:
+    """A pattern over [offset, offset + nbytes), of which its length is a divisor.
+
+    Bytes that workers hold are filled there, on each worker that holds them, so that nothing travels when a
+    program clears and uses a buffer again and again; all others at home.
+    """
+    builder = PlanBuilder((state,), links)
+    region = Region.span(offset, offset + nbytes)
+    at_home = region
+    places: list[tuple[int, Region]] = []
+    for holder, held in state.valid:
+        if holder == HOST:
+            continue
+        part = _whole_patterns(region & held, offset, len(pattern))
+        if part:
+            places.append((holder, part))
+            at_home = at_home - part
+    if at_home:
+        places.append((HOST, at_home))
+    builder.drafts[0].forget(region)
+    for holder, part in places:
+        builder.fill(0, holder, part, pattern)
+        builder.drafts[0].add(holder, part)
+    return builder.finish()
+
+
+def _whole_patterns(region: Region, origin: int, length: int) -> Region:
+    """The whole patterns in `region`, counted from `origin`."""
+    runs = region.runs - origin
+    if not (runs % length).any():
+        return region
+    return Region.from_runs(
+        np.stack((-(-runs[:, 0] // length) * length, runs[:, 1] // length * length), axis=1) + origin
+    )
+
+
+def plan_map(state: BufferState, region: Region, links: LinkCosts, *, read: bool, write: bool) -> Plan:
+    """Make the home hold `region` for the host to use in place; for writing, the home alone.
+
+    A mapping that is not for reading but for writing is one that invalidates
+    (CL_MAP_WRITE_INVALIDATE_REGION): nothing is copied. A plain CL_MAP_WRITE has to keep what the host does
+    not write, so the caller passes `read` for it as well.
+    """
+    builder = PlanBuilder((state,), links)
+    if read:
+        builder.make_valid(0, HOST, region)
+    if write:
+        builder.drafts[0].own(HOST, region)
+    return builder.finish()
+
+
+def plan_unmap(state: BufferState, region: Region, links: LinkCosts, *, write: bool) -> Plan:
+    """The end of a mapping.
+
+    What the host wrote there is what the buffer holds, whatever happened to it in between.
+    """
+    builder = PlanBuilder((state,), links)
+    if write:
+        builder.drafts[0].own(HOST, region)
+    return builder.finish()
+
+
+def plan_migrate(
+    states: Sequence[BufferState], links: LinkCosts, *, to_host: bool, undefined: bool = False
+) -> Plan:
+    """To the host: the homes hold everything, as do the workers that did. `undefined`.
+
+    The contents may be forgotten instead.
+    """
+    builder = PlanBuilder(states, links)
+    for slot, state in enumerate(states):
+        if undefined:
+            builder.drafts[slot].forget(state.initialised)
+        elif to_host:
+            builder.make_valid(slot, HOST, state.initialised)
+    return builder.finish()
+
+
+def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: LinkCosts) -> Plan:
+    """Buffer to buffer; both boxes have the same shape and each has its bytes in ascending order.
+
+    `states`: the source's and the target's, or one where they are the same buffer (the boxes do not overlap
+    there: CL_MEM_COPY_OVERLAP is the caller's). Every piece is copied on each worker that holds it, where the
+    target's replica grows, and the rest at home: nothing travels. Bytes of the source that nobody wrote leave
+    undefined bytes in the target.
+    """
+    builder = PlanBuilder(states, links)
+    into = len(states) - 1
+    source_region, target_region = source.region(), target.region()
+    arrived: list[tuple[int, Region]] = []
+    for holder, part in _places(states[0], source_region):
+        pieces = list(_pieces(source, target, part, whole=part == source_region))
+        written = Region.union(piece_target.region() for _, piece_target in pieces)
+        if holder != HOST:
+            # In one buffer the replica has to keep covering the source.
+            kept = (part, written) if into == 0 else (written,)
+            builder.reserve(into, holder, min(r.start for r in kept), max(r.stop for r in kept))
+        for piece, piece_target in pieces:
+            item = CopyBetween(
+                holder,
+                0,
+                into,
+                piece.shape,
+                piece.start,
+                piece.pitches,
+                piece_target.start,
+                piece_target.pitches,
+            )
+            builder.copy_between(item, piece.region(), piece_target.region())
+        arrived.append((holder, written))
+    draft = builder.drafts[into]
+    draft.forget(target_region)
+    for holder, written in arrived:
+        draft.add(holder, written)
+    return builder.finish()
+
+
+def _places(state: BufferState, region: Region) -> list[tuple[int, Region]]:
+    """Where the initialised bytes of `region` are used.
+
+    On every worker that holds them, at home what no worker holds.
+    """
+    rest = region
+    places = []
+    for holder, held in state.valid:
+        part = region & held
+        if holder != HOST and part:
+            places.append((holder, part))
+            rest = rest - part
+    at_home = rest & state.valid_at(HOST)
+    return [*places, (HOST, at_home)] if at_home else places
+
+
+def _pieces(source: Box, target: Box, part: Region, *, whole: bool) -> Iterator[tuple[Box, Box]]:
+    """The copy of the bytes `part` of `source` to those of `target` that correspond, as few boxes."""
+    if whole:
+        yield source, target
+        return
+    source_rows, target_rows = _row_starts(source), _row_starts(target)
+    edges = part.runs.ravel()
+    points = np.union1d(edges, source_rows)
+    inside = (np.searchsorted(edges, points, side="right") & 1) == 1
+    starts = points[inside]
+    stops = points[np.flatnonzero(inside) + 1]
+    row = np.searchsorted(source_rows, starts, side="right") - 1
+    into = target_rows[row] + (starts - source_rows[row])
+    yield from _boxes_of_runs(starts, stops - starts, into)
+
+
+def _row_starts(box: Box) -> Offsets:
+    """Where each row of the box begins, ascending."""
+    slices, rows, _ = box.shape
+    slice_starts = box.start + np.arange(slices, dtype=np.int64) * box.pitches[0]
+    return (slice_starts[:, None] + np.arange(rows, dtype=np.int64)[None, :] * box.pitches[1]).ravel()
+
+
+def _boxes_of_runs(starts: Offsets, lengths: Offsets, into: Offsets) -> Iterator[tuple[Box, Box]]:
+    """Runs with their targets, first joined where both go on, then stacked where length and both distances
+    repeat.
+    """
+    if len(starts) > 1:
+        joins = (starts[:-1] + lengths[:-1] == starts[1:]) & (into[:-1] + lengths[:-1] == into[1:])
+        first = np.flatnonzero(np.concatenate(([True], ~joins)))
+        lengths = np.add.reduceat(lengths, first)
+        starts, into = starts[first], into[first]
+    # Plain integers: this loop over runs is faster on lists than element by element on arrays.
+    begins, sizes, goals = starts.tolist(), lengths.tolist(), into.tolist()
+    at, count = 0, len(begins)
+    while at < count:
+        nbytes, end = sizes[at], at + 1
+        gap, goal_gap = nbytes, nbytes
+        if end < count and sizes[end] == nbytes:
+            gap, goal_gap = begins[end] - begins[at], goals[end] - goals[at]
+        while (
+            end < count
+            and sizes[end] == nbytes
+            and begins[end] - begins[end - 1] == gap
+            and goals[end] - goals[end - 1] == goal_gap
+        ):
+            end += 1
+        shape = (1, end - at, nbytes)
+        yield (
+            Box(shape, begins[at], (gap * shape[1], gap)),
+            Box(shape, goals[at], (goal_gap * shape[1], goal_gap)),
+        )
+        at = end
