@@ -1,9 +1,10 @@
 """The back-end seam: what a worker can be asked to do.
 
-A back end decides how bytes move and kernels start on one worker. It never decides what moves where, never sees a virtual buffer, and never
-orders anything except by the order of the calls. Work is asynchronous and in order: a call hands work over and returns; `record` gives a
-`Marker` for everything handed over so far. One instance per worker. Every method is called from that worker's thread only, except
-`Marker.wait` and `Marker.done`, which any thread may call.
+A back end decides how bytes move and kernels start on one worker. It never decides what moves where, never
+sees a virtual buffer, and never orders anything except by the order of the calls. Work is asynchronous and in
+order: a call hands work over and returns; `record` gives a `Marker` for everything handed over so far. One
+instance per worker. Every method is called from that worker's thread only, except `Marker.wait` and
+`Marker.done`, which any thread may call.
 
 `vdev.backends.reference` is this seam in plain NumPy, and its executable definition.
 """
@@ -68,7 +69,9 @@ class WorkerInfo:
     driver: str = ""
     extensions: tuple[str, ...] = ()
     timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
-    native: Mapping[int, object] = field(default_factory=dict)  #: device infos by number of the CL_DEVICE_ constant
+    native: Mapping[int, object] = field(
+        default_factory=dict
+    )  #: device infos by number of the CL_DEVICE_ constant
 
 
 class Allocation:
@@ -83,7 +86,9 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Bytes that move: `shape` (slices, rows, bytes in a row) from `source_start` to `target_start`; pitches are (slice, row)."""
+    """Bytes that move: `shape` (slices, rows, bytes in a row) from `source_start` to `target_start`; pitches
+    are (slice, row).
+    """
 
     shape: tuple[int, int, int]
     source_start: int
@@ -106,7 +111,11 @@ class Box:
     def moved(self, source: int, target: int) -> Box:
         """The same box with its two starts shifted by so many bytes."""
         return Box(
-            self.shape, self.source_start + source, self.source_pitches, self.target_start + target, self.target_pitches
+            self.shape,
+            self.source_start + source,
+            self.source_pitches,
+            self.target_start + target,
+            self.target_pitches,
         )
 
     def rows(self) -> list[tuple[int, int, int]]:
@@ -128,7 +137,9 @@ def copy_box(source: Bytes, target: Bytes, box: Box) -> None:
     shape = box.shape
     if box.is_contiguous:
         nbytes = shape[2]
-        target[box.target_start : box.target_start + nbytes] = source[box.source_start : box.source_start + nbytes]
+        target[box.target_start : box.target_start + nbytes] = source[
+            box.source_start : box.source_start + nbytes
+        ]
         return
     strided = np.lib.stride_tricks.as_strided
     into = strided(target[box.target_start :], shape, (*box.target_pitches, 1))
@@ -142,7 +153,8 @@ class LocalBytes:
     nbytes: int
 
 
-#: A native kernel argument: memory, an offset into memory (no hidden shifts then), a value, local memory, or a null pointer.
+#: A native kernel argument: memory, an offset into memory (no hidden shifts then), a value, local memory, or
+#: a null pointer.
 KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | None
 
 
@@ -178,8 +190,9 @@ class BuildResult:
 class LaunchShape:
     """One chunk of an NDRange as a native launch.
 
-    `bases` holds (argument index, shift): the kernel's pointer is the allocation's base minus `shift` bytes (PPoPP'11 section 3.5).
-    `hidden` is the last kernel argument, which tells the sub-grid kernel all that; None for a kernel taken as it is.
+    `bases` holds (argument index, shift): the kernel's pointer is the allocation's base minus `shift` bytes
+    (PPoPP'11 section 3.5). `hidden` is the last kernel argument, which tells the sub-grid kernel all that;
+    None for a kernel taken as it is.
     """
 
     ndrange: NDRange
@@ -201,7 +214,9 @@ class Marker(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Return when all of it is complete; BackendError if any part failed. Any thread, any number of times."""
+        """Return when all of it is complete; BackendError if any part failed. Any thread, any number of
+        times.
+        """
 
     @abstractmethod
     def done(self) -> bool:
@@ -209,7 +224,9 @@ class Marker(ABC):
 
     @abstractmethod
     def times(self) -> Times | None:
-        """When the work since the marker before began and ended; None where there was none. Only after `wait`."""
+        """When the work since the marker before began and ended; None where there was none. Only after
+        `wait`.
+        """
 
 
 @dataclass(slots=True)
@@ -255,11 +272,11 @@ class Backend(ABC):
 
     @abstractmethod
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
-        """From another worker of the same back end; `order_after` has been called for the peer's work before."""
+        """From another worker of this back end; `order_after` was called for the peer's work."""
 
     @abstractmethod
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
-        """Repeat `pattern` from `start`; its length (a power of two up to 128) divides `nbytes` and `start`."""
+        """Repeat `pattern` from `start`; its length (1, 2, 4 … 128) divides `nbytes` and `start`."""
 
     @abstractmethod
     def build(self, program: BackendProgram) -> BuildResult:
@@ -279,7 +296,9 @@ class Backend(ABC):
 
     @abstractmethod
     def order_after(self, marker: Marker) -> None:
-        """Work handed over from now on starts only when `marker` (of any worker) is done; waits here where it must."""
+        """Work handed over from now on starts only when `marker` (of any worker) is done; waits here where it
+        must.
+        """
 
     @abstractmethod
     def record(self) -> Marker:

@@ -1,7 +1,8 @@
 """The real `pyopencl._cl`: PyOpenCL's native module, beside the stand-in or by itself.
 
-Decides which copy of the native module the process uses: the one PyOpenCL has imported where nothing stands in for it, else one
-loaded privately, kept out of `sys.modules`. There is never more than one. It never imports the stand-in.
+Decides which copy of the native module the process uses: the one PyOpenCL has imported where nothing stands
+in for it, else one loaded privately, kept out of `sys.modules`. There is never more than one. It never
+imports the stand-in.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _package_folder() -> Path:
 
 
 def _stands_in(package: Path) -> bool:
-    """Whether an import of `pyopencl._cl` gives (or gave) something else than PyOpenCL's own extension module."""
+    """Whether an import of `pyopencl._cl` gives (or gave) something else than PyOpenCL's own extension
+    module.
+    """
     module = sys.modules.get(NAME)
     if module is not None:
         return not isinstance(getattr(module, "__loader__", None), ExtensionFileLoader)
@@ -66,7 +69,8 @@ def _stands_in(package: Path) -> bool:
 def _load_privately(package: Path) -> Any:
     spec = _extension_spec(package)
     assert spec.loader is not None
-    # An extension module initialised in one phase registers itself under its name; the stand-in's place is not ours to take.
+    # An extension module initialised in one phase registers itself under its name; the stand-in's place is
+    # not ours to take.
     missing = object()
     before: object = sys.modules.get(NAME, missing)
     try:

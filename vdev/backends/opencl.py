@@ -1,7 +1,8 @@
 """Workers on native OpenCL devices, through PyOpenCL's real native module.
 
-Decides how bytes and kernels go through OpenCL queues. Several workers may share one device: they share its context and its built
-programs, and have a queue, kernel objects and memory each. It never decides what moves where.
+Decides how bytes and kernels go through OpenCL queues. Several workers may share one device: they share its
+context and its built programs, and have a queue, kernel objects and memory each. It never decides what moves
+where.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from vdev.backends.base import (
     MEM_OBJECT_ALLOCATION_FAILURE,
@@ -39,7 +42,9 @@ EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
 
 
 def _failure(error: Any, text: str) -> BackendError:
-    """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the module."""
+    """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the
+    module.
+    """
     record = error.args[0] if error.args else None
     status = record.code() if hasattr(record, "code") else EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
     routine = record.routine() if hasattr(record, "routine") else ""
@@ -47,9 +52,11 @@ def _failure(error: Any, text: str) -> BackendError:
 
 
 class SharedDevice:
-    """One native device in use: its context, the programs built for it and the memory its workers hold together."""
+    """One native device in use: its context, the programs built for it and the memory its workers hold
+    together.
+    """
 
-    _opened: weakref.WeakValueDictionary[int, SharedDevice] = weakref.WeakValueDictionary()
+    _opened: ClassVar[weakref.WeakValueDictionary[int, SharedDevice]] = weakref.WeakValueDictionary()
     _opening = threading.Lock()
 
     def __init__(self, native: Any) -> None:
@@ -72,10 +79,14 @@ class SharedDevice:
             return found
 
     def reserve(self, nbytes: int) -> None:
-        """Count memory against the device's. A CPU engine overcommits: without this the process is killed instead of told."""
+        """Count memory against the device's. A CPU engine overcommits: without this the process is killed
+        instead of told.
+        """
         with self._lock:
             if self.held_nbytes + nbytes > self.memory_nbytes:
-                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes do not fit into the device's memory")
+                raise BackendError(
+                    MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes do not fit into the device's memory"
+                )
             self.held_nbytes += nbytes
 
     def give_back(self, nbytes: int) -> None:
@@ -106,7 +117,9 @@ class SharedDevice:
         names = native.get_info(cl.program_info.KERNEL_NAMES)
         binaries = native.get_info(cl.program_info.BINARIES)
         built.result = BuildResult(
-            self._log(native), tuple(name for name in names.split(";") if name), bytes(binaries[0]) if binaries else b""
+            self._log(native),
+            tuple(name for name in names.split(";") if name),
+            bytes(binaries[0]) if binaries else b"",
         )
         built.native = native
 
@@ -130,7 +143,8 @@ class _Built:
 class OpenCLMarker(Marker):
     """Native events since the marker before; waiting on all of them finds every failure.
 
-    It also keeps the events of transfers alive: PyOpenCL waits in their destructor with the interpreter lock held.
+    It also keeps the events of transfers alive: PyOpenCL waits in their destructor with the interpreter lock
+    held.
     """
 
     __slots__ = ("_cl", "_events", "_failure", "_first", "context", "last", "offset_ns")
@@ -171,6 +185,10 @@ class OpenCLMarker(Marker):
                 status = status or int(found)
         failure = _failure(error, "work failed on the device")
         return BackendError(status, failure.text) if status < 0 else failure
+
+    def failed(self, failure: BackendError) -> None:
+        """What the marker covers is known to have failed."""
+        self._failure = failure
 
     def done(self) -> bool:
         if self.last is None:
@@ -215,10 +233,14 @@ class OpenCLBackend(Backend):
         self._cl = cl = self.device.cl
         self._enqueue = cl.enqueue_nd_range_kernel
         # Profiling costs nothing that shows per launch, and lets every command tell its times.
-        self._queue = cl.CommandQueue(self.device.context, device, cl.command_queue_properties.PROFILING_ENABLE)
+        self._queue = cl.CommandQueue(
+            self.device.context, device, cl.command_queue_properties.PROFILING_ENABLE
+        )
         self._events: list[Any] = []
         self._last: Any = None
-        self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = weakref.WeakKeyDictionary()
+        self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._peer_queues: dict[int, Any] = {}
         self._offset_ns = self._measure_clock()
         self.info: WorkerInfo = worker_info(cl, device, share, self._offset_ns)
@@ -230,7 +252,9 @@ class OpenCLBackend(Backend):
         self.device.reserve(nbytes)
         try:
             native = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
-            if not self.device.is_cpu:  # a driver may put the allocation off until first use: make it happen here
+            if (
+                not self.device.is_cpu
+            ):  # a driver may put the allocation off until first use: make it happen here
                 flags = cl.mem_migration_flags.CONTENT_UNDEFINED
                 self._did(cl.enqueue_migrate_mem_objects(self._queue, [native], flags, None))
         except cl.Error as error:
@@ -246,7 +270,8 @@ class OpenCLBackend(Backend):
         return Allocation(native, nbytes)
 
     def free(self, allocation: Allocation) -> None:
-        # clReleaseMemObject: the memory goes when the commands that use it have finished (specification 5.5.1).
+        # clReleaseMemObject: the memory goes when the commands that use it have finished (specification
+        # 5.5.1).
         native: Any = allocation.native
         allocation.native = None
         native.release()
@@ -257,18 +282,19 @@ class OpenCLBackend(Backend):
         nbytes = box.nbytes
         if nbytes == 0:
             return
-        cl = self._cl
-        if box.is_contiguous:
-            part = source[box.source_start : box.source_start + nbytes]
-            call = lambda: cl._enqueue_write_buffer(self._queue, target.native, part, box.target_start, None, False)  # noqa: E731
-        else:
-            rect = _rectangle(box)
-            part = source[box.source_start :]
-            call = lambda: cl._enqueue_write_buffer_rect(  # noqa: E731
-                self._queue, target.native, part, (box.target_start, 0, 0), (0, 0, 0), rect[0], rect[2], rect[1], None, False
-            )
-        self._guarded(call)
+        self._guarded(lambda: self._enqueue_write(target, source, box))
         self.counters.from_host += nbytes
+
+    def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
+        cl, queue = self._cl, self._queue
+        if box.is_contiguous:
+            part = source[box.source_start : box.source_start + box.nbytes]
+            return cl._enqueue_write_buffer(queue, target.native, part, box.target_start, None, False)
+        region, host_pitches, pitches = _rectangle(box)
+        part, origin = source[box.source_start :], (box.target_start, 0, 0)
+        return cl._enqueue_write_buffer_rect(
+            queue, target.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, False
+        )
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> None:
         nbytes = box.nbytes
@@ -282,18 +308,10 @@ class OpenCLBackend(Backend):
         if box.is_contiguous:
             part = target[box.target_start : box.target_start + box.nbytes]
             return cl._enqueue_read_buffer(queue, source.native, part, box.source_start, None, blocking)
-        rect = _rectangle(box)
+        region, pitches, host_pitches = _rectangle(box)
+        part, origin = target[box.target_start :], (box.source_start, 0, 0)
         return cl._enqueue_read_buffer_rect(
-            queue,
-            source.native,
-            target[box.target_start :],
-            (box.source_start, 0, 0),
-            (0, 0, 0),
-            rect[0],
-            rect[1],
-            rect[2],
-            None,
-            blocking,
+            queue, source.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, blocking
         )
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
@@ -328,19 +346,23 @@ class OpenCLBackend(Backend):
             )
         )
 
-    def _copy_through_host(self, peer: SharedDevice, source: Allocation, target: Allocation, box: Box) -> None:
-        """Two contexts share nothing. A queue of our own on the peer's device reads; its owner's queue is not ours to use."""
-        import numpy as np
-
+    def _copy_through_host(
+        self, peer: SharedDevice, source: Allocation, target: Allocation, box: Box
+    ) -> None:
+        """Two contexts share nothing. A queue of our own on the peer's device reads; its owner's queue is not
+        ours to use.
+        """
         key = peer.native.int_ptr
         queue = self._peer_queues.get(key)
         if queue is None:
             queue = self._peer_queues[key] = self._cl.CommandQueue(peer.context, peer.native)
-        slices, rows, nbytes = box.shape
+        _, rows, nbytes = box.shape
         stage = np.empty(box.nbytes, np.uint8)
         packed = (rows * nbytes, nbytes)
         try:
-            self._enqueue_read(queue, source, stage, Box(box.shape, box.source_start, box.source_pitches, 0, packed), True)
+            self._enqueue_read(
+                queue, source, stage, Box(box.shape, box.source_start, box.source_pitches, 0, packed), True
+            )
         except self._cl.Error as error:
             raise _failure(error, "copy from a peer") from error
         before = self.counters.from_host
@@ -351,7 +373,9 @@ class OpenCLBackend(Backend):
         if nbytes == 0:
             return
         cl = self._cl
-        self._guarded(lambda: cl._enqueue_fill_buffer(self._queue, target.native, pattern, start, nbytes, None))
+        self._guarded(
+            lambda: cl._enqueue_fill_buffer(self._queue, target.native, pattern, start, nbytes, None)
+        )
         self.counters.filled += nbytes
 
     # programs -----------------------------------------------------------------------------------
@@ -380,7 +404,7 @@ class OpenCLBackend(Backend):
         sizes = tuple(int(size) for size in ask(info.COMPILE_WORK_GROUP_SIZE, device))
         return KernelResources(
             work_group_size=int(ask(info.WORK_GROUP_SIZE, device)),
-            compile_work_group_size=(sizes + (0, 0, 0))[:3],  # type: ignore[arg-type]
+            compile_work_group_size=(*sizes, 0, 0, 0)[:3],  # type: ignore[arg-type]
             local_memory_nbytes=int(ask(info.LOCAL_MEM_SIZE, device)),
             private_memory_nbytes=int(ask(info.PRIVATE_MEM_SIZE, device)),
             preferred_multiple=int(ask(info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device)),
@@ -435,7 +459,10 @@ class OpenCLBackend(Backend):
             return
         if isinstance(marker, OpenCLMarker) and marker.context is self.device.context:
             cl, last = self._cl, marker.last
-            self._last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
+            try:
+                self._last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
+            except cl.Error as error:
+                raise _failure(error, "barrier") from error
             return
         try:
             marker.wait()
@@ -443,9 +470,13 @@ class OpenCLBackend(Backend):
             return  # whoever handed that work over reports it; here only the order matters
 
     def record(self) -> Marker:
-        self._queue.flush()
         events, self._events = self._events, []
-        return OpenCLMarker(self._cl, self.device.context, events, self._last, self._offset_ns)
+        marker = OpenCLMarker(self._cl, self.device.context, events, self._last, self._offset_ns)
+        try:
+            self._queue.flush()
+        except self._cl.Error as error:
+            marker.failed(_failure(error, "flush"))
+        return marker
 
     def close(self) -> None:
         try:
@@ -470,7 +501,7 @@ class OpenCLBackend(Backend):
             raise _failure(error, "transfer") from error
 
     def _measure_clock(self) -> int:
-        """Nanoseconds from the device's clock to time.perf_counter_ns: 0 where they may be one and the same."""
+        """Nanoseconds from the device's clock to time.perf_counter_ns; 0 where they may be the same."""
         cl = self._cl
         info = cl.profiling_info
         scratch = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, 16)
@@ -501,5 +532,7 @@ def _rectangle(box: Box) -> tuple[tuple[int, int, int], tuple[int, int], tuple[i
 
 
 def opener(device: Any, share: int = 1) -> Callable[[], Backend]:
-    """What an executor calls on the worker's thread to open a worker on native `device`, one of `share` there."""
+    """What an executor calls on the worker's thread to open a worker on native `device`, one of `share`
+    there.
+    """
     return lambda: OpenCLBackend(device, share)

@@ -1,0 +1,302 @@
+"""The back-end seam in NumPy: memory is arrays, kernels are Python functions. The executable definition of
+the others.
+
+Work is asynchronous as on a real device: a thread of its own performs it in order, after the delays and with
+the faults that a test asked for. New memory holds NEW, freed memory FREED, so that a read of either shows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    OUT_OF_RESOURCES,
+    Allocation,
+    Backend,
+    BackendError,
+    BackendProgram,
+    Box,
+    BuildFailure,
+    BuildResult,
+    Bytes,
+    Counters,
+    KernelArgument,
+    KernelResources,
+    LaunchShape,
+    Marker,
+    Times,
+    WorkerInfo,
+    copy_box,
+)
+from vdev.translators.ndrange import Chunk, NDRange
+
+NEW, FREED = 0xCD, 0xA5
+
+
+class Pointer:
+    """A kernel's pointer: byte `offset` of the user's argument is byte `offset` - `shift` of `memory`
+    (PPoPP'11 section 3.5).
+    """
+
+    def __init__(self, memory: Bytes, shift: int) -> None:
+        self.memory = memory
+        self.shift = shift
+
+    def view(self, dtype: str, start: int, count: int) -> np.ndarray:  # type: ignore[type-arg]
+        """`count` elements from element `start`; IndexError where the replica does not hold them all."""
+        size = np.dtype(dtype).itemsize
+        first = start * size - self.shift
+        if first < 0 or first + count * size > len(self.memory):
+            raise IndexError(f"elements {start} to {start + count} are outside the replica")
+        return self.memory[first : first + count * size].view(dtype)
+
+
+#: a kernel: the user's arguments (Pointer for buffers), the whole NDRange, the chunk to perform
+KernelFunction = Callable[[Sequence[object], NDRange, Chunk], None]
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceProgram(BackendProgram):
+    """A program given by its kernels' functions; `source` plays no part."""
+
+    source: str = ""
+    functions: Mapping[str, KernelFunction] = field(default_factory=dict)
+    failure: str | None = None  #: the build log, for a program that shall not build
+
+
+@dataclass
+class Faults:
+    """What a test wants to go wrong. Operations are counted from 0 in the order they are handed over.
+
+    `refuse` fails the call itself, `fail` fails the work later on the device, `delay` gives seconds per
+    operation, `capacity` is all the memory there is, in bytes.
+    """
+
+    refuse: Mapping[int, int] = field(default_factory=dict)  #: operation number -> status
+    fail: Mapping[int, int] = field(default_factory=dict)  #: operation number -> status
+    delay: Callable[[int], float] | None = None
+    capacity: int | None = None
+    hang_at: int | None = None  #: the operation that never ends
+
+
+class ReferenceMarker(Marker):
+    __slots__ = ("_backend", "first", "last")
+
+    def __init__(self, backend: ReferenceBackend, first: int, last: int) -> None:
+        self._backend = backend
+        self.first = first
+        self.last = last  # operations first <= n < last
+
+    def wait(self) -> None:
+        backend = self._backend
+        with backend.progress:
+            backend.progress.wait_for(lambda: backend.performed >= self.last)
+            for number, error in backend.failures:
+                if self.first <= number < self.last:
+                    raise error
+
+    def done(self) -> bool:
+        return self._backend.performed >= self.last
+
+    def times(self) -> Times | None:
+        spans = [self._backend.spans[n] for n in range(self.first, self.last) if n in self._backend.spans]
+        if not spans:
+            return None
+        return spans[0][0], spans[0][0], spans[0][1], spans[-1][2]
+
+
+class ReferenceBackend(Backend):
+    """A worker in NumPy; `functions` of ReferencePrograms are its kernels."""
+
+    def __init__(
+        self, name: str = "reference", faults: Faults | None = None, memory_nbytes: int = 1 << 32
+    ) -> None:
+        self.faults = faults or Faults()
+        self.counters = Counters()
+        self.info = WorkerInfo(
+            backend="reference",
+            name=name,
+            device_key=("reference", id(self)),
+            compute_units=1,
+            memory_nbytes=memory_nbytes,
+            max_alloc_nbytes=memory_nbytes,
+            max_work_group_size=1 << 16,
+            max_work_item_sizes=(1 << 16,) * 3,
+            local_memory_nbytes=1 << 20,
+            base_align_nbytes=1,
+        )
+        self.progress = threading.Condition()
+        self.performed = 0
+        self.failures: list[tuple[int, BackendError]] = []
+        self.spans: dict[int, tuple[int, int, int]] = {}  #: operation -> (handed over, start, end) in ns
+        self.log: list[str] = []  #: what was handed over, in order
+        self._queue: deque[tuple[Callable[[], None], int] | None] = deque()
+        self._handed_over = 0
+        self._recorded = 0
+        self._work = threading.Semaphore(0)
+        self._device = threading.Thread(target=self._perform, name=f"{name}-device", daemon=True)
+        self._device.start()
+
+    # the device ---------------------------------------------------------------------------------
+
+    def _submit(self, text: str, work: Callable[[], None]) -> None:
+        number = self._handed_over
+        self._handed_over += 1
+        self.log.append(text)
+        status = self.faults.refuse.get(number)
+        if status is not None:
+            refused = BackendError(status, f"injected: operation {number} refused")
+            self._queue.append((lambda: None, time.perf_counter_ns()))
+            self._work.release()
+            raise refused
+        self._queue.append((work, time.perf_counter_ns()))
+        self._work.release()
+
+    def _perform(self) -> None:
+        number = 0
+        while True:
+            self._work.acquire()
+            item = self._queue.popleft()
+            if item is None:
+                return
+            work, handed_over = item
+            self._perform_one(number, work, handed_over)
+            number += 1
+
+    def _perform_one(self, number: int, work: Callable[[], None], handed_over: int) -> None:
+        faults = self.faults
+        if faults.delay is not None:
+            time.sleep(faults.delay(number))
+        if faults.hang_at == number:
+            threading.Event().wait()
+        start = time.perf_counter_ns()
+        error: BackendError | None = None
+        status = faults.fail.get(number)
+        if status is not None:
+            error = BackendError(status, f"injected: operation {number} failed")
+        else:
+            try:
+                work()
+            except (
+                Exception
+            ) as found:  # a kernel function may raise anything: the device reports it as one status
+                error = BackendError(OUT_OF_RESOURCES, f"operation {number}: {found!r}")
+        with self.progress:
+            if error is not None:
+                self.failures.append((number, error))
+            self.spans[number] = (handed_over, start, time.perf_counter_ns())
+            self.spans.pop(number - 10_000, None)
+            self.performed = number + 1
+            self.progress.notify_all()
+
+    # memory -------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> Allocation:
+        counters = self.counters
+        capacity = self.faults.capacity
+        if capacity is not None and counters.allocated_nbytes + nbytes > capacity:
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes do not fit")
+        counters.allocations += 1
+        counters.allocated_nbytes += nbytes
+        counters.peak_nbytes = max(counters.peak_nbytes, counters.allocated_nbytes)
+        return Allocation(np.full(nbytes, NEW, np.uint8), nbytes)
+
+    def free(self, allocation: Allocation) -> None:
+        memory = _memory(allocation)
+        self.counters.allocated_nbytes -= allocation.nbytes
+        self._submit("free", lambda: memory.fill(FREED))
+
+    def write(self, target: Allocation, source: Bytes, box: Box) -> None:
+        memory = _memory(target)
+        self._submit("write", lambda: copy_box(source, memory, box))
+        self.counters.from_host += box.nbytes
+
+    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+        memory = _memory(source)
+        self._submit("read", lambda: copy_box(memory, target, box))
+        self.counters.to_host += box.nbytes
+
+    def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
+        old, new = _memory(source), _memory(target)
+        self._submit("copy", lambda: copy_box(old, new, box))
+        self.counters.local += box.nbytes
+
+    def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
+        assert isinstance(peer, ReferenceBackend)
+        old, new = _memory(source), _memory(target)
+        self._submit("peer", lambda: copy_box(old, new, box))
+        self.counters.from_peer += box.nbytes
+
+    def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
+        memory = _memory(target)[start : start + nbytes]
+        unit = np.frombuffer(pattern, np.uint8)
+        self._submit("fill", lambda: np.copyto(memory.reshape(-1, len(unit)), unit))
+        self.counters.filled += nbytes
+
+    # programs -----------------------------------------------------------------------------------
+
+    def build(self, program: BackendProgram) -> BuildResult:
+        assert isinstance(program, ReferenceProgram)
+        if program.failure is not None:
+            raise BuildFailure(program.failure)
+        return BuildResult("", tuple(program.functions), b"reference")
+
+    def kernel(self, program: BackendProgram, name: str) -> KernelFunction:
+        assert isinstance(program, ReferenceProgram)
+        return program.functions[name]
+
+    def resources(self, program: BackendProgram, name: str) -> KernelResources:
+        return KernelResources(self.info.max_work_group_size, (0, 0, 0), 0, 0, 1)
+
+    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        assert callable(kernel)
+        shifts = dict(shape.bases)
+        native: list[object] = list(args)
+        for index, arg in enumerate(args):
+            if isinstance(arg, Allocation):
+                native[index] = Pointer(_memory(arg), shifts.get(index, 0))
+            elif isinstance(arg, tuple):
+                native[index] = Pointer(_memory(arg[0])[arg[1] :], 0)
+        self._submit("launch", lambda: kernel(native, shape.ndrange, shape.chunk))
+        self.counters.launches += 1
+
+    # order --------------------------------------------------------------------------------------
+
+    def order_after(self, marker: Marker) -> None:
+        if not marker.done():
+            self._submit("order", lambda: _wait_quietly(marker))
+
+    def record(self) -> Marker:
+        first, self._recorded = self._recorded, self._handed_over
+        return ReferenceMarker(self, first, self._handed_over)
+
+    def close(self) -> None:
+        self._queue.append(None)
+        self._work.release()
+        self._device.join()
+
+
+def _memory(allocation: Allocation) -> Bytes:
+    assert isinstance(allocation.native, np.ndarray)
+    return allocation.native
+
+
+def _wait_quietly(marker: Marker) -> None:
+    try:
+        marker.wait()
+    except BackendError:
+        return  # reported by whoever handed that work over
+
+
+def opener(
+    name: str = "reference", faults: Faults | None = None, memory_nbytes: int = 1 << 32
+) -> Callable[[], Backend]:
+    """What an executor calls on the worker's thread to open such a worker."""
+    return lambda: ReferenceBackend(name, faults, memory_nbytes)

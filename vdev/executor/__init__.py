@@ -1,0 +1,9 @@
+"""The executor: plans in, work on worker threads out."""
+
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.executor.holdings import Damage, Holdings
+from vdev.executor.prepare import PreparedPlan
+from vdev.executor.steps import LaunchRecipe
+
+__all__ = ["Completion", "Damage", "Executor", "Holdings", "LaunchRecipe", "PreparedPlan"]

@@ -1,0 +1,204 @@
+"""Completions: what a command's event stands on.
+
+A completion says whether a command is done and how it ended. It decides nothing about order, and knows
+workers only through the `Progress` that the executor binds to it at submission. Callbacks run on a thread of
+their own, never on a worker's.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+QUEUED, SUBMITTED, RUNNING, COMPLETE = 3, 2, 1, 0
+
+Callback = Callable[[int], None]
+
+
+class Progress(Protocol):
+    """How far a submitted command is; the executor's side of a completion."""
+
+    def wait(self) -> None:
+        """Return when the command is complete or has failed, and its completion is settled."""
+
+    def poll(self) -> int:
+        """SUBMITTED or RUNNING, after settling the completion where that is due."""
+
+    def hurry(self) -> None:
+        """Somebody wants to hear of the end without waiting for it."""
+
+
+# One lock for what is rare or short. Reentrant: a collection may run another completion's finaliser while it
+# is held.
+_rare = threading.RLock()
+
+
+class Completion:
+    """The state of one command. Its status is that of clGetEventInfo: 3 queued, 2 submitted, 1 running, 0
+    complete, negative failed.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_changed",
+        "_final",
+        "_progress",
+        "error",
+        "profiled",
+        "queued_ns",
+        "reason",
+        "settled_ns",
+        "spans",
+        "submitted_ns",
+    )
+
+    def __init__(self, profiled: bool = False) -> None:
+        self.profiled = profiled
+        #: the status the command is going to end with; set before it has ended, so that the rest of it is
+        #: skipped
+        self.error: int | None = None
+        #: what went wrong, for the log
+        self.reason: str | None = None
+        self._final: int | None = None
+        self._progress: Progress | None = None
+        self._changed: threading.Event | None = None
+        self._callbacks: list[Callback] | None = None
+        #: (start, end) of the command's parts, for profiled commands
+        self.spans: list[tuple[int, int]] = []
+        self.queued_ns = time.perf_counter_ns() if profiled else 0
+        self.submitted_ns = 0
+        self.settled_ns = 0
+
+    @property
+    def status(self) -> int:
+        final = self._final
+        if final is not None:
+            return final
+        progress = self._progress
+        if progress is None:
+            return QUEUED
+        state = progress.poll()
+        return state if self._final is None else self._final
+
+    @property
+    def settled(self) -> bool:
+        """Whether the final status is known already; asks no device."""
+        return self._final is not None
+
+    @property
+    def progress(self) -> Progress | None:
+        """The executor's side; None before submission and after the end."""
+        return self._progress
+
+    def wait(self) -> int:
+        """Block until the command has ended; its final status. Waits for the submission too."""
+        while self._final is None:
+            progress = self._progress
+            if progress is not None:
+                progress.wait()
+                continue
+            with _rare:
+                if self._final is not None or self._progress is not None:
+                    continue
+                if self._changed is None:
+                    self._changed = threading.Event()
+                changed = self._changed
+            # `bind` stores its progress before it looks for us, we the other way round: one of the two sees
+            # the other.
+            if self._final is None and self._progress is None:
+                changed.wait()
+        return self._final
+
+    def add_callback(self, function: Callback) -> None:
+        """Call `function(final status)` once, on the notifier's thread; now where the command has ended."""
+        with _rare:
+            if self._final is None:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(function)
+                progress = self._progress
+                function = None  # type: ignore[assignment]
+        if function is not None:
+            _notifier.put(function, self._final)  # type: ignore[arg-type]
+        elif progress is not None:
+            progress.hurry()
+
+    @property
+    def times(self) -> tuple[int, int, int, int] | None:
+        """(queued, submit, start, end) in nanoseconds of time.perf_counter_ns; None unless profiled and
+        complete.
+        """
+        if not self.profiled or self._final != COMPLETE:
+            return None
+        submitted = self.submitted_ns or self.queued_ns
+        if not self.spans:
+            return self.queued_ns, submitted, max(submitted, self.settled_ns), max(submitted, self.settled_ns)
+        start = max(submitted, min(span[0] for span in self.spans))
+        return self.queued_ns, submitted, start, max(start, *(span[1] for span in self.spans))
+
+    # for the executor, and for user events ----------------------------------------------------------
+
+    def bind(self, progress: Progress) -> None:
+        """The command was submitted. Called once."""
+        if self.profiled:
+            self.submitted_ns = time.perf_counter_ns()
+        self._progress = progress
+        # Nearly no command is waited for before it is submitted: look without the lock first.
+        if self._changed is not None or self._callbacks is not None:
+            with _rare:
+                changed, self._changed = self._changed, None
+                called_for = self._callbacks is not None
+            if changed is not None:
+                changed.set()
+            if called_for:
+                progress.hurry()
+
+    def settle(self, status: int) -> None:
+        """The command has ended; 0 or a negative status. Only the first call counts."""
+        if self.profiled:
+            self.settled_ns = time.perf_counter_ns()
+        with _rare:
+            if self._final is None:
+                self._final = status
+            callbacks, changed = self._callbacks, self._changed
+            self._callbacks = self._changed = None
+        self._progress = None
+        if changed is not None:
+            changed.set()
+        for function in callbacks or ():
+            _notifier.put(function, self._final)
+
+
+class Notifier:
+    """The thread that runs callbacks, in the order in which commands ended; started by the first."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[Callback, int]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def put(self, function: Callback, status: int) -> None:
+        self._queue.put((function, status))
+        thread = self._thread
+        if thread is None or not thread.is_alive():  # not alive: a forked child has no threads
+            with _rare:
+                if self._thread is thread:
+                    self._thread = threading.Thread(target=self._run, name="vdev-callbacks", daemon=True)
+                    self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            function, status = self._queue.get()
+            try:
+                function(status)
+            except BaseException as error:  # the user's code: reported as Python reports an error in a thread
+                threading.excepthook(
+                    threading.ExceptHookArgs((type(error), error, error.__traceback__, self._thread))
+                )
+            function = None  # type: ignore[assignment]  # keep nothing of the user's alive while waiting
+
+
+_notifier = Notifier()

@@ -1,0 +1,515 @@
+"""The executor: hands the steps of submitted plans to their workers, in order, and carries failures to
+everything they concern.
+
+Decides which earlier steps a step has to wait for, and when a command is complete or has failed. It never
+decides what moves or where a kernel runs: that is in the plan. Submissions come in the order in which they
+were planned, and never wait for a device.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from vdev.backends.base import (
+    Backend,
+    BackendError,
+    BackendProgram,
+    BuildResult,
+    Bytes,
+    Counters,
+    KernelArgument,
+    Marker,
+    WorkerInfo,
+)
+from vdev.executor.completion import RUNNING, SUBMITTED, Completion
+from vdev.executor.failures import Failures
+from vdev.executor.holdings import Damage, Holdings, Steps
+from vdev.executor.host import HostBackend
+from vdev.executor.prepare import Batch, PreparedPlan
+from vdev.executor.steps import CallStep, LaunchRecipe, Step
+from vdev.executor.worker import Waits, Worker
+from vdev.planner.instructions import HOST, Plan
+
+if TYPE_CHECKING:
+    from vdev.commands import Layout
+
+T = TypeVar("T")
+
+#: batches queued at one worker above which `throttle` holds the caller back
+QUEUE_LIMIT = 2048
+
+
+class Job:
+    """One submitted command: what its steps need, how far it has to be, and the executor's side of its
+    completion.
+    """
+
+    __slots__ = (
+        "after",
+        "args",
+        "bases",
+        "clock",
+        "completion",
+        "executor",
+        "holdings",
+        "host",
+        "layout",
+        "markers",
+        "number",
+        "prepared",
+        "stages",
+    )
+
+    def __init__(
+        self,
+        executor: Executor,
+        number: int,
+        prepared: PreparedPlan,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        args: Sequence[KernelArgument],
+        host: Bytes | None,
+        layout: Layout | None,
+        after: Sequence[Completion],
+    ) -> None:
+        self.executor = executor
+        self.number = number
+        self.prepared = prepared
+        self.holdings = holdings
+        self.completion = completion
+        self.args = args
+        self.host = host
+        self.layout = layout
+        self.after = after
+        #: by worker (HOST last): steps that must be complete before the command is; 0 for none
+        self.clock: list[int] = executor.no_steps.copy()
+        #: by worker: steps submitted before this command's
+        self.bases: list[int] = executor.no_steps
+        self.stages: dict[int, Bytes] = {}
+        self.markers: list[Marker] = []
+
+    # for steps ----------------------------------------------------------------------------------
+
+    def stage(self, number: int) -> tuple[Bytes, int]:
+        """The plan's staging area `number` and the buffer byte at its index 0."""
+        region = self.prepared.stages[number].region
+        memory = self.stages.get(number)
+        if memory is None:
+            memory = self.stages.setdefault(number, np.empty(region.stop - region.start, np.uint8))
+        return memory, region.start
+
+    def drop_stage(self, number: int) -> None:
+        del self.stages[number]
+
+    def host_array(self) -> tuple[Bytes, Layout]:
+        if self.host is None or self.layout is None:
+            raise ValueError("the plan moves bytes of a host array, and the command has none")
+        return self.host, self.layout
+
+    # for the completion -------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
+            if worker.completed < step:
+                worker.wait_for(step)
+        self.executor.settle((self,))
+
+    def poll(self) -> int:
+        started = False
+        for worker, step, base in zip(self.executor.all_workers, self.clock, self.bases, strict=True):
+            if step and worker.completed < step:
+                worker.poll()
+            started = started or (step > base and worker.issued > base)
+        self.executor.settle((self,))
+        return RUNNING if started else SUBMITTED
+
+    def hurry(self) -> None:
+        for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
+            if worker.completed < step:
+                worker.hurried = True
+                worker.wake()
+
+    def let_go(self) -> None:
+        """The command has ended: keep nothing of it alive."""
+        self.holdings = self.args = self.after = ()
+        self.host = self.layout = None
+        self.stages = {}
+
+
+class Executor:
+    """Workers, one thread each, and one more for host memory. One executor per process is usual."""
+
+    def __init__(self, openers: Sequence[Callable[[], Backend]]) -> None:
+        """`openers` are called on their worker's thread. Raises what the first of them that fails raises."""
+        count = len(openers)
+        self.no_steps = [0] * (count + 1)
+        self._lock = threading.RLock()  # reentrant: a collection inside may run a finaliser that submits
+        self._number = 0
+        self._unsettled: dict[int, Job] = {}
+        self._followers: list[list[Job]] = [[] for _ in range(count + 1)]
+        self._failures = Failures(self._unsettled)
+        #: host arrays in use: (start address, stop, whether written, worker, step)
+        self._host_uses: list[tuple[int, int, bool, int, int]] = []
+        self._closed = False
+        self.all_workers: tuple[Worker, ...] = tuple(
+            Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
+        )
+        atexit.register(self.close)
+        for worker in self.all_workers:
+            worker.opened.wait()
+        failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
+        if failed is not None:
+            self.close()
+            raise failed
+
+    # questions ----------------------------------------------------------------------------------
+
+    def worker(self, number: int) -> Worker:
+        """The worker of a number; HOST, which is -1, is the last."""
+        return self.all_workers[number]
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        return tuple(worker.backend.info for worker in self.all_workers[:-1])
+
+    def counters(self) -> tuple[Counters, ...]:
+        """What each worker has moved and launched so far."""
+        return tuple(worker.backend.counters for worker in self.all_workers[:-1])
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a failure left the directory believing too much: call `repair` before planning anything."""
+        return self._failures.damaged
+
+    # work ---------------------------------------------------------------------------------------
+
+    def holdings(self, nbytes: int, home: Callable[[], Bytes]) -> Holdings:
+        """The record of a new buffer; `home` as in `Holdings`."""
+        return Holdings(self.all_workers[:-1], nbytes, home)
+
+    def prepare(self, plan: Plan, recipe: LaunchRecipe | None = None) -> PreparedPlan:
+        """`plan` made ready to be submitted any number of times; a launch's with its recipe."""
+        return PreparedPlan(plan, recipe)
+
+    def submit(
+        self,
+        prepared: PreparedPlan,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        *,
+        args: Sequence[KernelArgument] = (),
+        host: Bytes | None = None,
+        layout: Layout | None = None,
+        host_writes: bool = False,
+        homes: Sequence[int] = (),
+        after: Sequence[Completion] = (),
+        order: Completion | None = None,
+    ) -> None:
+        """Hand a command's plan to the workers. Call in the order of planning.
+
+        `holdings` by slot. `args`: the kernel's arguments, None where the plan gives a buffer. `host`,
+        `layout`: the command's host array (1-D uint8, not to be released before completion), which the
+        command changes if `host_writes`. `homes`: slots whose home the program is going to touch by itself
+        after completion (a mapping). `after`: completions that must be complete first and whose failure fails
+        this one (-14); `order`: one that ours may not overtake, whose failure is its own. Both were submitted
+        or are settled.
+        """
+        with self._lock:
+            self._number += 1
+            job = Job(self, self._number, prepared, holdings, completion, args, host, layout, after)
+            clock = job.clock
+            if order is not None:
+                _join(clock, order)
+            for earlier in after:
+                _join(clock, earlier)
+            waits = self._find_waits(job, homes, host_writes)
+            if prepared.batches:
+                self._number_steps(job)
+            self._unsettled[job.number] = job
+            self._failures.admit(job)
+            completion.bind(job)
+            if prepared.inline and not waits and self._run_inline(job):
+                return
+            if not prepared.batches:
+                self._settle_locked((job,))
+                return
+            bases, workers = job.bases, self.all_workers
+            for number, batch in prepared.batches:
+                worker = workers[number]
+                worker.queue.append((job, batch, bases[number], waits.get(number) if waits else None))
+                if worker.asleep:
+                    worker.wake()
+
+    def submit_empty(
+        self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None
+    ) -> None:
+        """A command without work: complete when what it waits for is."""
+        self.submit(_EMPTY, (), completion, after=after, order=order)
+
+    def throttle(self) -> None:
+        """Hold the caller back while a worker's queue is long. For a user's thread, outside every lock."""
+        for worker in self.all_workers:
+            if len(worker.queue) > QUEUE_LIMIT:
+                step = worker.issued + 1
+                while len(worker.queue) > QUEUE_LIMIT // 2:
+                    worker.marker_at(step)
+                    step = max(step + 1, worker.issued + 1)
+
+    def call(self, number: int, function: Callable[[Backend], T]) -> T:
+        """`function(back end)` on the worker's thread, after what was submitted to it; its result or
+        exception.
+        """
+        step = CallStep(function)
+        completion = Completion()
+        self.submit(_single(number, step), (), completion)
+        completion.wait()
+        if step.error is not None:
+            raise step.error
+        result: T = step.result
+        return result
+
+    def build(self, program: BackendProgram) -> tuple[BuildResult, ...]:
+        """Build on every worker; BuildFailure where one of them refuses."""
+        return tuple(
+            self.call(number, lambda backend: backend.build(program)) for number in range(len(self.workers))
+        )
+
+    def quiesce(self) -> None:
+        """Return when everything submitted so far is complete."""
+        for worker in self.all_workers:
+            worker.wait_for(worker.submitted)
+
+    def repair(self) -> list[tuple[Holdings, Damage]]:
+        """After failures: wait until all is quiet and say, for each buffer concerned, where the directory
+        believes too much.
+        """
+        self.quiesce()
+        with self._lock:
+            return self._failures.take_damage()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """End the workers after what they were given. One that hangs is left behind after `timeout` seconds
+        in all.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        deadline = time.monotonic() + timeout
+        for worker in self.all_workers:
+            worker.stopping = True
+            worker.wake()
+        for worker in self.all_workers:
+            worker.thread.join(max(0.0, deadline - time.monotonic()))
+
+    # submission ---------------------------------------------------------------------------------
+
+    def _number_steps(self, job: Job) -> None:
+        """Number the steps, and enter the command into its buffers' records."""
+        workers, clock = self.all_workers, job.clock
+        bases = job.bases = [0] * len(workers)
+        for number, batch in job.prepared.batches:
+            worker = workers[number]
+            base = bases[number] = worker.submitted
+            clock[number] = worker.submitted = base + len(batch.steps)
+        holdings = job.holdings
+        for slot, number, _, last in job.prepared.own_writes:
+            record = holdings[slot]
+            record.written[number] = bases[number] + last + 1
+            record.readers[number] = None
+        hazards = job.prepared.hazards
+        if hazards:
+            changed: set[tuple[int, int]] = set()
+            for h in hazards:
+                if h.last_write >= 0:
+                    first = (h.slot, h.holder) not in changed
+                    changed.add((h.slot, h.holder))
+                    holdings[h.slot].did_write(
+                        h.holder, h.worker, bases[h.worker] + h.last_write + 1, first=first
+                    )
+            for h in hazards:
+                if h.last_read >= 0:
+                    holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
+        if job.host is not None:
+            self._enter_host_use(job)
+
+    def _find_waits(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
+        """By worker: steps of other workers that its steps have to wait for. What is waited for the command's
+        clock includes.
+        """
+        prepared, holdings = job.prepared, job.holdings
+        found: dict[int, Waits] | None = None
+        for slot, number, first, _ in prepared.own_writes:
+            if holdings[slot].readers[number] is not None:
+                steps: Steps = {}
+                holdings[slot].before_write(number, number, steps)
+                found = self._add_waits(job, found, number, first, steps)
+        for h in prepared.hazards:
+            record = holdings[h.slot]
+            if h.first_read >= 0:
+                steps = {}
+                record.before_read(h.holder, h.worker, steps)
+                found = self._add_waits(job, found, h.worker, h.first_read, steps)
+            if h.first_write >= 0:
+                steps = {}
+                record.before_write(h.holder, h.worker, steps)
+                found = self._add_waits(job, found, h.worker, h.first_write, steps)
+        for slot in homes:
+            for uses in (holdings[slot].home_reads, holdings[slot].home_writes):
+                for number, step in uses.items():
+                    job.clock[number] = max(job.clock[number], step)
+        if job.host is not None:
+            found = self._find_host_waits(job, host_writes, found)
+        if found is not None:
+            for waits in found.values():
+                waits.sort()
+        return found
+
+    def _add_waits(
+        self, job: Job, found: dict[int, Waits] | None, number: int, index: int, steps: Steps
+    ) -> dict[int, Waits] | None:
+        for other, step in steps.items():
+            if other != number and self.all_workers[other].completed < step:
+                if found is None:
+                    found = {}
+                found.setdefault(number, []).append((index, other, step))
+                job.clock[other] = max(job.clock[other], step)
+        return found
+
+    def _find_host_waits(
+        self, job: Job, host_writes: bool, found: dict[int, Waits] | None
+    ) -> dict[int, Waits] | None:
+        """Host memory has no record of its own: what an explicit wait list names, and what uses the same
+        addresses, comes first.
+        """
+        steps: Steps = {}
+        for earlier in job.after:
+            progress = earlier.progress
+            if isinstance(progress, Job):
+                _raise_to(steps, enumerate_steps(progress.clock))
+        start, stop = _addresses(job.host)
+        workers = self.all_workers
+        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
+        for first, last, writes, number, step in self._host_uses:
+            if first < stop and start < last and (writes or host_writes):
+                _raise_to(steps, ((number, step),))
+        for number, _ in job.prepared.batches:
+            found = self._add_waits(job, found, number, 0, steps)
+        return found
+
+    def _enter_host_use(self, job: Job) -> None:
+        start, stop = _addresses(job.host)
+        for number, _ in job.prepared.batches:
+            self._host_uses.append((start, stop, True, number, job.clock[number]))
+
+    def _run_inline(self, job: Job) -> bool:
+        """Do a little host work here and now, if the host's worker has nothing to do: a hand-over costs more
+        than it.
+        """
+        host = self.all_workers[HOST]
+        if host.completed != job.bases[HOST] or job.completion.profiled or not job.prepared.batches:
+            return False
+        completion = job.completion
+        for step in job.prepared.batches[0][1].steps:
+            if completion.error is None or step.coherent:
+                try:
+                    step.run(host, job)
+                except Exception as error:  # the command's failure, as on the thread
+                    self.step_failed(job, step, error)
+        with host.lock:
+            host.completed = host.marked = host.issued = job.clock[HOST]
+        self._settle_locked((job,))
+        return True
+
+    # ends ---------------------------------------------------------------------------------------
+
+    def step_failed(self, job: Job, step: Step, error: Exception) -> None:
+        """A step could not be handed over."""
+        with self._lock:
+            self._failures.step_failed(job, step, error)
+
+    def work_failed(self, worker: Worker, jobs: Iterable[Job], error: BackendError) -> None:
+        """Something among the work of `jobs` failed on the worker's device; what exactly, it does not say."""
+        with self._lock:
+            for job in jobs:
+                self._failures.work_failed(job, worker.number, error)
+
+    def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
+        """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
+        with self._lock:
+            self._settle_locked(jobs)
+            if worker is not None:
+                followers = self._followers[worker.number]
+                if followers:
+                    self._followers[worker.number] = []
+                    self._settle_locked(followers)
+
+    def _settle_locked(self, jobs: Iterable[Job]) -> None:
+        workers, unsettled = self.all_workers, self._unsettled
+        for job in jobs:
+            if job.number not in unsettled:
+                continue
+            number = 0
+            for step in job.clock:
+                if workers[number].completed < step:
+                    self._followers[number].append(job)
+                    break
+                number += 1
+            else:
+                del unsettled[job.number]
+                self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        completion = job.completion
+        if completion.profiled:
+            for marker in job.markers:
+                times = marker.times()
+                if times is not None:
+                    completion.spans.append((times[2], times[3]))
+        job.let_go()
+        completion.settle(completion.error or 0)
+
+
+def _join(clock: list[int], completion: Completion) -> None:
+    """Let a command be complete no earlier than another one."""
+    progress = completion.progress
+    if isinstance(progress, Job):
+        number = 0
+        for step in progress.clock:
+            clock[number] = max(clock[number], step)
+            number += 1
+    elif not completion.settled:
+        raise ValueError("a command waits for one that was not submitted")
+
+
+def enumerate_steps(clock: list[int]) -> Iterable[tuple[int, int]]:
+    """(worker, step) of a clock, with HOST by its number."""
+    last = len(clock) - 1
+    return ((HOST if index == last else index, step) for index, step in enumerate(clock) if step)
+
+
+def _raise_to(steps: Steps, more: Iterable[tuple[int, int]]) -> None:
+    for number, step in more:
+        if steps.get(number, 0) < step:
+            steps[number] = step
+
+
+def _addresses(array: Any) -> tuple[int, int]:
+    start = int(array.__array_interface__["data"][0])
+    return start, start + int(array.nbytes)
+
+
+def _single(number: int, step: Step) -> PreparedPlan:
+    prepared = PreparedPlan(Plan((), (), (), ()), None)
+    prepared.batches = ((number, Batch((step,), ((),), (True,))),)
+    prepared.inline = False
+    return prepared
+
+
+_EMPTY = PreparedPlan(Plan((), (), (), ()), None)

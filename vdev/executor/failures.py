@@ -1,0 +1,139 @@
+"""How far a failure spreads.
+
+Decides which submitted commands fail with a failed one, and what later ones get: those that waited for it
+explicitly, and those that read bytes it was to write. All others go on. Called under the executor's lock;
+asks no device.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vdev.backends.base import OUT_OF_RESOURCES, BackendError
+from vdev.executor.holdings import Damage, Holdings
+from vdev.translators.region import EMPTY, Region
+
+if TYPE_CHECKING:
+    from vdev.executor.executor import Job
+    from vdev.executor.steps import Step
+
+OUT_OF_HOST_MEMORY = -6
+EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
+
+
+def status_of(error: Exception) -> int:
+    """The OpenCL status a command gets from what its step raised."""
+    if isinstance(error, BackendError):
+        return error.status if error.status < 0 else OUT_OF_RESOURCES
+    return OUT_OF_HOST_MEMORY if isinstance(error, MemoryError) else OUT_OF_RESOURCES
+
+
+class Failures:
+    """The failures of one executor. `unsettled`: its commands in submission order, by number."""
+
+    def __init__(self, unsettled: dict[int, Job]) -> None:
+        self._unsettled = unsettled
+        self._damaged: dict[Holdings, None] = {}
+        #: whether any buffer has ever been concerned: nothing needs a look before
+        self._any = False
+
+    @property
+    def damaged(self) -> bool:
+        return bool(self._damaged)
+
+    def admit(self, job: Job) -> None:
+        """A command is being submitted: does it depend on what failed already?"""
+        for earlier in job.after:
+            error = earlier.error if not earlier.settled else earlier.status
+            if error is not None and error < 0:
+                self._fail(job, EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "a command it waits for failed")
+                return
+        if self._any:
+            self._meet_buffers(job)
+
+    def step_failed(self, job: Job, step: Step, error: Exception) -> None:
+        status = status_of(error)
+        effect = step.effect() if step.coherent else None
+        if effect is not None:
+            slot, holder, region = effect
+            self._damage(job.holdings[slot], holder, region, status)
+        if job.completion.error is None:
+            self._fail(job, status, repr(error))
+        if effect is not None:
+            self._spread(job)
+
+    def work_failed(self, job: Job, worker: int, error: BackendError) -> None:
+        if job.number not in self._unsettled:
+            return
+        for number, batch in job.prepared.batches:
+            for step in batch.steps if number == worker else ():
+                effect = step.effect() if step.coherent else None
+                if effect is not None:
+                    self._damage(job.holdings[effect[0]], effect[1], effect[2], error.status)
+        if job.completion.error is None:
+            self._fail(job, status_of(error), repr(error))
+        self._spread(job)
+
+    def take_damage(self) -> list[tuple[Holdings, Damage]]:
+        """What is damaged, with the device memory there really is; nothing is damaged any more. Only while
+        nothing runs.
+        """
+        found = []
+        for holdings in self._damaged:
+            damage, holdings.damage = holdings.damage, None
+            assert damage is not None
+            damage.replicas = {
+                number: (replica.start, replica.stop)
+                for number, replica in enumerate(holdings.replicas)
+                if replica is not None
+            }
+            found.append((holdings, damage))
+        self._damaged = {}
+        return found
+
+    def _damage(self, holdings: Holdings, holder: int, region: Region, status: int) -> None:
+        self._any = True
+        if holdings.damage is None:
+            holdings.damage = Damage(status)
+            self._damaged[holdings] = None
+        if region is not EMPTY:
+            holdings.damage.add(holder, region)
+
+    def _fail(self, job: Job, status: int, reason: str) -> None:
+        """Mark a command as failing, and all that depends on it."""
+        self._mark(job, status, reason)
+        self._spread(job)
+
+    def _mark(self, job: Job, status: int, reason: str) -> None:
+        completion = job.completion
+        completion.reason = reason
+        completion.error = status
+        for slot in job.prepared.writes:
+            self._any = True
+            job.holdings[slot].failure = status
+
+    def _spread(self, job: Job) -> None:
+        """Go through the later commands in order: each may depend on any failed before it, or restore a
+        buffer by overwriting it.
+        """
+        for number, later in list(self._unsettled.items()):
+            if number <= job.number or later.completion.error is not None:
+                continue
+            if any(earlier.error is not None for earlier in later.after):
+                self._mark(later, EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "a command it waits for failed")
+            else:
+                self._meet_buffers(later)
+
+    def _meet_buffers(self, job: Job) -> None:
+        for holdings in job.holdings:
+            # Planned when the directory believed too much: what it does to this buffer cannot be trusted.
+            if holdings.damage is not None:
+                self._mark(job, holdings.damage.status, "memory that it needs is not there")
+                return
+        for slot in job.prepared.reads:
+            failure = job.holdings[slot].failure
+            if failure is not None:
+                self._mark(job, failure, "a command that was to write what it reads failed")
+                return
+        for slot in job.prepared.overwrites:
+            job.holdings[slot].failure = None

@@ -1,0 +1,140 @@
+"""Holdings: where the bytes of one buffer really are, and who was handed work that touches them.
+
+The planner's directory says what shall be where; a `Holdings` says what is. It keeps the replicas of a buffer
+and the record from which hazards between commands follow. It never decides what is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from vdev.backends.base import Allocation, Bytes
+from vdev.translators.region import Region
+
+#: steps by the worker they were handed to: worker -> number of the last of them
+Steps = dict[int, int]
+
+
+class Replica:
+    """Device memory for bytes `start` <= b < `stop` of a buffer."""
+
+    __slots__ = ("allocation", "start", "stop")
+
+    def __init__(self, allocation: Allocation, start: int, stop: int) -> None:
+        self.allocation = allocation
+        self.start = start
+        self.stop = stop
+
+
+@dataclass
+class Damage:
+    """Where the directory believes too much after a failure.
+
+    `invalid`: bytes by holder that are not valid there. `replicas`: all the device memory there is, (start,
+    stop) by worker.
+    """
+
+    status: int
+    invalid: dict[int, Region] = field(default_factory=dict)
+    replicas: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, holder: int, region: Region) -> None:
+        self.invalid[holder] = self.invalid[holder] | region if holder in self.invalid else region
+
+
+class Discards(Protocol):
+    """What takes memory back from anywhere, at any moment, without a lock."""
+
+    def discard(self, allocation: Allocation) -> None: ...
+
+
+class Holdings:
+    """One buffer's memory on all workers; owned by the buffer and gone with it."""
+
+    __slots__ = (
+        "__weakref__",
+        "_owners",
+        "damage",
+        "failure",
+        "home",
+        "home_reads",
+        "home_writes",
+        "nbytes",
+        "readers",
+        "replicas",
+        "written",
+    )
+
+    def __init__(self, owners: tuple[Discards, ...], nbytes: int, home: Callable[[], Bytes]) -> None:
+        """`home` gives the buffer's host memory (1-D uint8), made on first use; any thread may call it."""
+        count = len(owners)
+        self._owners = owners
+        self.nbytes = nbytes
+        self.home = home
+        #: by worker; changed by that worker's thread only
+        self.replicas: list[Replica | None] = [None] * count
+        #: by worker: its last step that changes its own replica. Nobody else ever changes it.
+        self.written: list[int] = [0] * count
+        #: by worker: steps of others that read its replica
+        self.readers: list[Steps | None] = [None] * count
+        #: steps that read or change the home
+        self.home_reads: Steps = {}
+        self.home_writes: Steps = {}
+        #: the status of every command that reads the buffer, until a command overwrites it whole
+        self.failure: int | None = None
+        self.damage: Damage | None = None
+
+    def __del__(self) -> None:
+        # Whoever uses the replicas keeps this object alive, so nothing uses them any more.
+        for owner, replica in zip(self._owners, self.replicas, strict=True):
+            if replica is not None:
+                owner.discard(replica.allocation)
+
+    # hazards: called under the executor's lock, in submission order ---------------------------------
+
+    def before_read(self, holder: int, reader: int, found: Steps) -> None:
+        """Add to `found` what must be done before `reader` may read at `holder` (-1: the home)."""
+        if holder < 0:
+            _merge(found, self.home_writes.items(), reader)
+        elif holder != reader:
+            _merge(found, ((holder, self.written[holder]),), reader)
+
+    def before_write(self, holder: int, writer: int, found: Steps) -> None:
+        """Add to `found` what must be done before `writer` may change bytes at `holder`."""
+        if holder < 0:
+            _merge(found, self.home_writes.items(), writer)
+            _merge(found, self.home_reads.items(), writer)
+            return
+        readers = self.readers[holder]
+        if readers is not None:
+            _merge(found, readers.items(), writer)
+
+    def did_read(self, holder: int, reader: int, step: int) -> None:
+        if holder < 0:
+            self.home_reads[reader] = step
+        elif holder != reader:
+            readers = self.readers[holder]
+            if readers is None:
+                readers = self.readers[holder] = {}
+            readers[reader] = step
+
+    def did_write(self, holder: int, writer: int, step: int, *, first: bool) -> None:
+        """`first`: the first change at this holder in its plan; it waits for all before, so they need not be
+        known any longer.
+        """
+        if holder >= 0:
+            self.written[holder] = step
+            self.readers[holder] = None
+            return
+        if first:
+            self.home_reads = {}
+            self.home_writes = {}
+        self.home_writes[writer] = step
+
+
+def _merge(found: Steps, steps: Iterable[tuple[int, int]], but: int) -> None:
+    for worker, step in steps:
+        if worker != but and found.get(worker, 0) < step:
+            found[worker] = step

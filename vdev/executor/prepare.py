@@ -1,0 +1,164 @@
+"""Prepared plans: a plan sorted by worker, its dependencies and hazards resolved as far as they do not depend
+on the command.
+
+Pure and made once per plan: what is left for a submission is to number the steps and to look at each buffer's
+record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdev.executor.steps import LaunchRecipe, Step, make_step
+from vdev.planner.instructions import (
+    HOST,
+    CopyBetween,
+    Download,
+    Fetch,
+    Fill,
+    Launch,
+    Merge,
+    Plan,
+    Stage,
+    Upload,
+)
+from vdev.translators.region import Region
+
+#: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: a
+#: hand-over costs more
+INLINE_NBYTES = 1 << 17
+
+
+class Batch:
+    """The steps of one plan that one worker performs, in order."""
+
+    __slots__ = ("careful", "marks", "steps", "waits")
+
+    def __init__(
+        self, steps: tuple[Step, ...], waits: tuple[tuple[tuple[int, int], ...], ...], marks: tuple[bool, ...]
+    ):
+        self.steps = steps
+        #: by step: (worker, index in that worker's batch) of steps of the same plan that must be done before
+        self.waits = waits
+        #: by step: whether others wait for it, so that a marker is wanted right after it
+        self.marks = marks
+        self.careful = any(waits) or any(marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """One worker's accesses to one slot at one holder: index in its batch of the first and last read and
+    write, -1 for none.
+    """
+
+    slot: int
+    holder: int
+    worker: int
+    first_read: int
+    last_read: int
+    first_write: int
+    last_write: int
+
+
+class PreparedPlan:
+    """A plan ready to be submitted any number of times."""
+
+    __slots__ = (
+        "batches",
+        "hazards",
+        "inline",
+        "overwrites",
+        "own_writes",
+        "reads",
+        "stages",
+        "uses_host_array",
+        "writes",
+    )
+
+    def __init__(self, plan: Plan, recipe: LaunchRecipe | None) -> None:
+        self.batches: tuple[tuple[int, Batch], ...] = _batches(plan, recipe)
+        hazards = _hazards(plan)
+        #: a worker changing its own replica: (slot, worker, first, last). The only hazard of most launches.
+        self.own_writes = tuple(
+            (h.slot, h.worker, h.first_write, h.last_write) for h in hazards if h.holder == h.worker != HOST
+        )
+        self.hazards = tuple(h for h in hazards if not h.holder == h.worker != HOST)
+        self.stages: tuple[Stage, ...] = plan.stages
+        #: slots whose bytes the command reads, may change, and overwrites whole: how far a failure spreads
+        self.reads, self.writes, self.overwrites = _contents(plan)
+        self.uses_host_array = any(isinstance(item, (Upload, Download)) for item in plan.instructions)
+        self.inline = _host_nbytes(plan) <= INLINE_NBYTES
+
+
+def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch], ...]:
+    where: list[tuple[int, int]] = []  # by instruction: worker, index in its batch
+    members: dict[int, list[int]] = {}
+    for number, item in enumerate(plan.instructions):
+        mine = members.setdefault(item.worker, [])
+        where.append((item.worker, len(mine)))
+        mine.append(number)
+    waited_for = {
+        earlier
+        for number, earlier_ones in enumerate(plan.dependencies)
+        for earlier in earlier_ones
+        if where[earlier][0] != where[number][0]
+    }
+    batches = []
+    for worker, mine in members.items():
+        steps = tuple(make_step(plan.instructions[number], plan.stages, recipe) for number in mine)
+        waits = tuple(
+            tuple(where[earlier] for earlier in plan.dependencies[number] if where[earlier][0] != worker)
+            for number in mine
+        )
+        batches.append((worker, Batch(steps, waits, tuple(number in waited_for for number in mine))))
+    return tuple(batches)
+
+
+def _hazards(plan: Plan) -> list[Hazard]:
+    next_index: dict[int, int] = {}
+    found: dict[tuple[int, int, int], list[int]] = {}
+    for item, touches in zip(plan.instructions, plan.touches, strict=True):
+        index = next_index.get(item.worker, 0)
+        next_index[item.worker] = index + 1
+        for touch in touches:
+            if touch.holder == item.worker != HOST and not touch.writes:
+                continue  # nobody else changes a worker's replica: its own reads are ordered by its own queue
+            at = found.setdefault((touch.slot, touch.holder, item.worker), [-1, -1, -1, -1])
+            first = 2 if touch.writes else 0
+            if at[first] < 0:
+                at[first] = index
+            at[first + 1] = index
+    return [Hazard(slot, holder, worker, *at) for (slot, holder, worker), at in found.items()]
+
+
+def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Slots read, changed and overwritten whole by the command itself; copies that only keep holders coherent
+    do neither.
+    """
+    reads: set[int] = set()
+    written: dict[int, Region] = {}
+    surely: dict[int, Region] = {}
+    for item, touches in zip(plan.instructions, plan.touches, strict=True):
+        if not isinstance(item, (Launch, Upload, Download, Fill, CopyBetween, Merge, Fetch)):
+            continue
+        for touch in touches:
+            if not touch.writes:
+                if not isinstance(item, (Merge, Fetch)):
+                    reads.add(touch.slot)
+                continue
+            written[touch.slot] = written.get(touch.slot, touch.region) | touch.region
+            if isinstance(item, (Upload, Fill, CopyBetween)):
+                surely[touch.slot] = surely.get(touch.slot, touch.region) | touch.region
+    whole = {
+        slot
+        for slot, region in surely.items()
+        if slot not in reads and region.contains(Region.span(0, plan.states[slot].nbytes))
+    }
+    return tuple(sorted(reads)), tuple(sorted(written)), tuple(sorted(whole))
+
+
+def _host_nbytes(plan: Plan) -> int:
+    """Bytes that a plan moves on the host; more than any limit where workers take part."""
+    if any(item.worker != HOST for item in plan.instructions):
+        return 1 << 62
+    return sum(touch.region.nbytes for touches in plan.touches for touch in touches)

@@ -1,0 +1,347 @@
+"""Steps: a plan's instructions made ready to run on a worker.
+
+One small object per instruction, made once per plan and shared by every command that runs it. A step performs
+exactly what its instruction says on the worker it is given; what belongs to one command comes in a `Job`. It
+decides nothing about order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    Backend,
+    BackendError,
+    BackendProgram,
+    Box,
+    Bytes,
+    KernelArgument,
+    LaunchShape,
+    copy_box,
+)
+from vdev.executor.boxes import boxes_of_region, boxes_through_layout
+from vdev.executor.holdings import Replica
+from vdev.planner import instructions as plan_of
+from vdev.planner.instructions import HOST
+from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.region import EMPTY, Region
+
+if TYPE_CHECKING:
+    from vdev.executor.executor import Job
+    from vdev.executor.worker import Worker
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchRecipe:
+    """What a plan does not say of a launch: which kernel, over what, and how its chunks are told where they
+    are.
+
+    `hidden` packs the hidden argument from a chunk and its ((argument index, shift), …); None for a kernel
+    taken as it is, which then runs whole on one worker.
+    """
+
+    program: BackendProgram
+    name: str
+    ndrange: NDRange
+    hidden: Callable[[Chunk, tuple[tuple[int, int], ...]], bytes] | None
+
+
+class Step(ABC):
+    """One instruction. `coherent` ones run even when their command has failed: the directory counts on it."""
+
+    __slots__ = ()
+    coherent = False
+
+    @abstractmethod
+    def run(self, worker: Worker, job: Job) -> None:
+        """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
+
+    def effect(self) -> tuple[int, int, Region] | None:
+        """(slot, holder, bytes) that are not valid there where a coherent step failed."""
+        return None
+
+
+def _replica(job: Job, slot: int, worker: int) -> Replica:
+    replica = job.holdings[slot].replicas[worker]
+    if replica is None:  # only after a failure that has been reported
+        raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {worker} has no memory for the buffer")
+    return replica
+
+
+class ReserveStep(Step):
+    __slots__ = ("keep", "slot", "start", "stop", "worker")
+    coherent = True
+
+    def __init__(self, item: plan_of.Reserve) -> None:
+        self.worker, self.slot = item.worker, item.slot
+        self.start, self.stop, self.keep = item.start, item.stop, item.keep
+
+    def run(self, worker: Worker, job: Job) -> None:
+        replicas = job.holdings[self.slot].replicas
+        old = replicas[worker.number]
+        new = None
+        if self.stop > self.start:
+            new = Replica(worker.allocate(self.stop - self.start), self.start, self.stop)
+            if old is not None and self.keep:
+                for box in boxes_of_region(self.keep, old.start, self.start):
+                    worker.backend.copy(old.allocation, new.allocation, box)
+        replicas[worker.number] = new
+        if old is not None:
+            worker.backend.free(old.allocation)
+
+    def effect(self) -> tuple[int, int, Region] | None:
+        return self.slot, self.worker, EMPTY  # no byte, but what is allocated has to be looked at again
+
+
+class CopyStep(Step):
+    """From the home to a worker, from a worker to the home, or from worker to worker."""
+
+    __slots__ = ("_boxes", "_starts", "region", "slot", "source", "target")
+    coherent = True
+
+    def __init__(self, item: plan_of.Copy) -> None:
+        self.slot, self.source, self.target, self.region = item.slot, item.source, item.target, item.region
+        self._boxes: tuple[Box, ...] = ()
+        self._starts = (-1, -1)
+
+    def run(self, worker: Worker, job: Job) -> None:
+        holdings, backend = job.holdings[self.slot], worker.backend
+        if self.target == HOST:
+            replica = _replica(job, self.slot, self.source)
+            home = holdings.home()
+            for box in self._between(replica.start, 0):
+                backend.read(replica.allocation, home, box)
+        elif self.source == HOST:
+            replica = _replica(job, self.slot, self.target)
+            home = holdings.home()
+            for box in self._between(0, replica.start):
+                backend.write(replica.allocation, home, box)
+        else:
+            source = _replica(job, self.slot, self.source)
+            target = _replica(job, self.slot, self.target)
+            peer = worker.peer(self.source)
+            for box in self._between(source.start, target.start):
+                backend.copy_from_peer(peer, source.allocation, target.allocation, box)
+
+    def _between(self, source_start: int, target_start: int) -> tuple[Box, ...]:
+        """The boxes; replicas of commands that share a plan lie alike, so they are nearly always the ones of
+        last time.
+        """
+        starts = (source_start, target_start)
+        if self._starts != starts:
+            self._boxes, self._starts = tuple(boxes_of_region(self.region, *starts)), starts
+        return self._boxes
+
+    def effect(self) -> tuple[int, int, Region] | None:
+        return self.slot, self.target, self.region
+
+
+class FetchStep(Step):
+    __slots__ = ("region", "slot", "stage")
+
+    def __init__(self, item: plan_of.Fetch) -> None:
+        self.slot, self.region, self.stage = item.slot, item.region, item.stage
+
+    def run(self, worker: Worker, job: Job) -> None:
+        replica = _replica(job, self.slot, worker.number)
+        stage, start = job.stage(self.stage)
+        for box in boxes_of_region(self.region, replica.start, start):
+            worker.backend.read(replica.allocation, stage, box)
+
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+class MergeStep(Step):
+    """On the host: stages into the home, as `vdev.planner.instructions.Merge` lays down."""
+
+    __slots__ = ("dtype", "op", "parts", "slot")
+
+    def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
+        self.slot, self.op, self.dtype = item.slot, item.op, item.dtype
+        self.parts = tuple((number, stages[number].region) for number in item.stages)
+
+    def run(self, worker: Worker, job: Job) -> None:
+        home = job.holdings[self.slot].home()
+        if self.op == "diff":
+            self._merge_changes(home, job)
+        else:
+            ufunc = _UFUNCS[self.op]
+            for number, region in self.parts:
+                stage, first = job.stage(number)
+                for start, stop in region.runs.tolist():
+                    into = home[start:stop].view(self.dtype)
+                    ufunc(into, stage[start - first : stop - first].view(self.dtype), out=into)
+        for number, _ in self.parts:
+            job.drop_stage(number)
+
+    def _merge_changes(self, home: Bytes, job: Job) -> None:
+        # The twin is taken before the first stage is merged: a byte of a later stage that equals the twin was
+        # not changed there.
+        twins = [
+            [home[start:stop].copy() for start, stop in region.runs.tolist()] for _, region in self.parts
+        ]
+        for (number, region), twin in zip(self.parts, twins, strict=True):
+            stage, first = job.stage(number)
+            for (start, stop), old in zip(region.runs.tolist(), twin, strict=True):
+                new = stage[start - first : stop - first]
+                np.copyto(home[start:stop], new, where=new != old)
+
+
+class FillStep(Step):
+    __slots__ = ("pattern", "runs", "slot")
+
+    def __init__(self, item: plan_of.Fill) -> None:
+        self.slot, self.pattern = item.slot, item.pattern
+        self.runs: list[list[int]] = item.region.runs.tolist()
+
+    def run(self, worker: Worker, job: Job) -> None:
+        if worker.number != HOST:
+            replica = _replica(job, self.slot, worker.number)
+            for start, stop in self.runs:
+                worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
+            return
+        home, unit = job.holdings[self.slot].home(), np.frombuffer(self.pattern, np.uint8)
+        for start, stop in self.runs:
+            home[start:stop].reshape(-1, len(unit))[...] = unit
+
+
+class CopyBetweenStep(Step):
+    __slots__ = ("box", "source_slot", "target_slot")
+
+    def __init__(self, item: plan_of.CopyBetween) -> None:
+        self.source_slot, self.target_slot = item.source_slot, item.target_slot
+        self.box = Box(
+            item.shape, item.source_start, item.source_pitches, item.target_start, item.target_pitches
+        )
+
+    def run(self, worker: Worker, job: Job) -> None:
+        if worker.number == HOST:
+            copy_box(job.holdings[self.source_slot].home(), job.holdings[self.target_slot].home(), self.box)
+            return
+        source = _replica(job, self.source_slot, worker.number)
+        target = _replica(job, self.target_slot, worker.number)
+        worker.backend.copy(
+            source.allocation, target.allocation, self.box.moved(-source.start, -target.start)
+        )
+
+
+class UploadStep(Step):
+    """The command's host array to the home or a replica."""
+
+    __slots__ = ("region", "slot")
+
+    def __init__(self, item: plan_of.Upload) -> None:
+        self.slot, self.region = item.slot, item.region
+
+    def run(self, worker: Worker, job: Job) -> None:
+        host, layout = job.host_array()
+        for box in boxes_through_layout(self.region, layout, to_host=False):
+            if worker.number == HOST:
+                copy_box(host, job.holdings[self.slot].home(), box)
+            else:
+                replica = _replica(job, self.slot, worker.number)
+                worker.backend.write(replica.allocation, host, box.moved(0, -replica.start))
+
+
+class DownloadStep(Step):
+    """The home or a replica to the command's host array."""
+
+    __slots__ = ("region", "slot")
+
+    def __init__(self, item: plan_of.Download) -> None:
+        self.slot, self.region = item.slot, item.region
+
+    def run(self, worker: Worker, job: Job) -> None:
+        host, layout = job.host_array()
+        for box in boxes_through_layout(self.region, layout, to_host=True):
+            if worker.number == HOST:
+                copy_box(job.holdings[self.slot].home(), host, box)
+            else:
+                replica = _replica(job, self.slot, worker.number)
+                worker.backend.read(replica.allocation, host, box.moved(-replica.start, 0))
+
+
+class LaunchStep(Step):
+    __slots__ = ("bases", "kernel", "offsets", "recipe", "shape")
+
+    def __init__(self, item: plan_of.Launch, recipe: LaunchRecipe) -> None:
+        self.recipe = recipe
+        self.kernel: object = None  # the worker's handle, asked for on its thread at the first launch
+        shifts = tuple((arg, shift) for arg, _, shift in item.bases)
+        hidden = None if recipe.hidden is None else recipe.hidden(item.chunk, shifts)
+        chunk_size = item.chunk.global_size(recipe.ndrange)
+        self.shape = LaunchShape(
+            recipe.ndrange, item.chunk, chunk_size, recipe.ndrange.local_size, shifts, hidden
+        )
+        # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
+        # begins.
+        self.bases = tuple((arg, slot, -shift if hidden is None else 0) for arg, slot, shift in item.bases)
+
+    def run(self, worker: Worker, job: Job) -> None:
+        backend = worker.backend
+        kernel = self.kernel
+        if kernel is None:
+            kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
+        args: list[KernelArgument] = list(job.args)
+        holdings, number = job.holdings, worker.number
+        for arg, slot, offset in self.bases:
+            replica = holdings[slot].replicas[number]
+            if replica is None:
+                replica = _replica(job, slot, number)
+            args[arg] = (replica.allocation, offset) if offset else replica.allocation
+        backend.launch(kernel, args, self.shape)
+
+
+class CallStep(Step):
+    """Any function of a worker's back end, for building programs and asking questions."""
+
+    __slots__ = ("error", "function", "result")
+
+    def __init__(self, function: Callable[[Backend], Any]) -> None:
+        self.function = function
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def run(self, worker: Worker, job: Job) -> None:
+        try:
+            self.result = self.function(worker.backend)
+        except Exception as error:  # it is the caller's: `Executor.call` raises it there
+            self.error = error
+
+
+def make_step(
+    item: plan_of.Instruction, stages: Sequence[plan_of.Stage], recipe: LaunchRecipe | None
+) -> Step:
+    """The step of an instruction."""
+    if isinstance(item, plan_of.Launch):
+        if recipe is None:
+            raise ValueError("a plan with launches needs a recipe")
+        return LaunchStep(item, recipe)
+    if isinstance(item, plan_of.Merge):
+        return MergeStep(item, stages)
+    return _MAKERS[type(item)](item)
+
+
+_MAKERS: dict[type, Callable[[Any], Step]] = {
+    plan_of.Reserve: ReserveStep,
+    plan_of.Copy: CopyStep,
+    plan_of.Fetch: FetchStep,
+    plan_of.Fill: FillStep,
+    plan_of.CopyBetween: CopyBetweenStep,
+    plan_of.Upload: UploadStep,
+    plan_of.Download: DownloadStep,
+}

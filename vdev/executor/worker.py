@@ -1,0 +1,342 @@
+"""A worker's thread: it performs batches in the order they were submitted, and knows how far they are.
+
+Decides when to hand work over, when to ask for a marker and when to sleep; never in which order. Steps are
+numbered from 1 per worker. `submitted` steps are in the queue, `issued` ones are with the back end,
+`completed` ones are known to be done. Each only grows.
+
+Waiting never goes in circles: a step waits only for steps of commands that were submitted before its own, or
+that precede it in its plan. A thread that is going to block has first put a marker behind everything it
+issued, so that nobody needs the thread itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Allocation, Backend, BackendError, Marker
+from vdev.planner.instructions import HOST
+
+if TYPE_CHECKING:
+    from vdev.executor.executor import Executor, Job
+    from vdev.executor.prepare import Batch
+
+#: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
+#: alive
+MARK_EVERY, MARKS_IN_FLIGHT = 64, 4
+#: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
+MARK_NBYTES = 64 << 20
+#: seconds an idle thread waits for more before it blocks on the device to learn that all is done
+GRACE = 0.002
+
+#: additional waits of one batch: (index of the step, worker, step number there), ascending by index
+Waits = list[tuple[int, int, int]]
+Entry = tuple["Job", "Batch", int, "Waits | None"]
+
+
+class Mark:
+    """A marker behind step number `step`, and the commands since the mark before."""
+
+    __slots__ = ("jobs", "marker", "step")
+
+    def __init__(self, step: int, marker: Marker, jobs: list[Job]) -> None:
+        self.step = step
+        self.marker = marker
+        self.jobs = jobs
+
+
+class _Waiter:
+    __slots__ = ("gate", "step")
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+
+class Worker:
+    """One worker of an executor; `number` is HOST for the one that works on host memory."""
+
+    def __init__(self, executor: Executor, number: int, open_backend: Callable[[], Backend]) -> None:
+        self.executor = executor
+        self.number = number
+        self.backend: Backend
+        self.failure: Exception | None = None  #: why the back end could not be opened
+        self.queue: deque[Entry] = deque()
+        #: under the executor's lock
+        self.submitted = 0
+        #: by this thread; also by a thread that works inline while this one has nothing to do
+        self.issued = 0
+        self.marked = 0
+        #: under `lock`
+        self.completed = 0
+        self.lock = threading.RLock()
+        self.marks: deque[Mark] = deque()
+        self.waiters: list[_Waiter] = []
+        self.hurried = False
+        self.stopping = False
+        #: the thread sleeps, or is about to: whoever adds work has to wake it
+        self.asleep = False
+        self._jobs: list[Job] = []
+        self._fresh_nbytes = 0
+        self._discarded: deque[Allocation] = deque()
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self.opened = threading.Event()
+        name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
+        self.thread = threading.Thread(target=self._main, args=(open_backend,), name=name, daemon=True)
+        self.thread.start()
+
+    # from any thread ----------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
+        try:
+            self._gate.release()
+        except RuntimeError:
+            return  # somebody woke it already
+
+    def discard(self, allocation: Allocation) -> None:
+        """Free memory that nothing uses any more, some time soon; safe in a finaliser on any thread."""
+        self._discarded.append(allocation)
+        if self.asleep:
+            self.wake()
+
+    def marker_at(self, step: int, asking: Worker | None = None) -> Marker | None:
+        """A marker behind step number `step`, as soon as there is one; None where that step is known to be
+        complete.
+
+        `asking`: the worker on whose thread this runs, if any.
+        """
+        found = self._find_mark(step)
+        if found is not None or self.completed >= step:
+            return found
+        if asking is not None:
+            asking.mark()
+        with self.lock:
+            found = self._find_mark(step)
+            if found is not None or self.completed >= step:
+                return found
+            waiter = _Waiter(step)
+            self.waiters.append(waiter)
+        waiter.gate.acquire()
+        return self._find_mark(step)
+
+    def _find_mark(self, step: int) -> Marker | None:
+        with self.lock:
+            if self.completed >= step:
+                return None
+            for mark in self.marks:
+                if mark.step >= step:
+                    return mark.marker
+        return None
+
+    def wait_for(self, step: int) -> None:
+        """Return when step number `step` is complete and what failed up to there is known."""
+        while self.completed < step:
+            if self.marker_at(step) is not None:
+                self.retire_oldest()
+
+    def retire_oldest(self) -> None:
+        """Wait for the oldest mark and settle what it covers."""
+        with self.lock:
+            if not self.marks:
+                return
+            mark = self.marks[0]
+        error: BackendError | None = None
+        try:
+            mark.marker.wait()
+        except BackendError as found:
+            error = found
+        with self.lock:
+            if not self.marks or self.marks[0] is not mark:
+                return  # another thread was faster
+            if error is not None:  # must be known before anything counts as completed
+                self.executor.work_failed(self, mark.jobs, error)
+            self.marks.popleft()
+            self.completed = max(self.completed, mark.step)
+        self.executor.settle(mark.jobs, self)
+
+    def poll(self) -> None:
+        """Settle what is complete, without waiting."""
+        while True:
+            with self.lock:
+                if not self.marks or not self.marks[0].marker.done():
+                    return
+            self.retire_oldest()
+
+    # on the thread ------------------------------------------------------------------------------
+
+    def peer(self, number: int) -> Backend:
+        return self.executor.worker(number).backend
+
+    def allocate(self, nbytes: int) -> Allocation:
+        """Device memory; where there is none, wait until everything issued is done and what it kept alive is
+        free.
+        """
+        try:
+            allocation = self.backend.allocate(nbytes)
+        except BackendError as error:
+            if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
+                raise
+            self._relieve()
+            allocation = self.backend.allocate(nbytes)
+        self._fresh_nbytes += nbytes
+        return allocation
+
+    def _relieve(self) -> None:
+        self.mark()
+        for worker in self.executor.all_workers:
+            step = worker.issued
+            if worker is self or worker.marker_at(step, self) is not None:
+                while worker.completed < step and worker.marks:
+                    worker.retire_oldest()
+        # buffers of the program's that are garbage in a cycle, as PyOpenCL does before it gives up
+        gc.collect()
+        self._free_discarded()
+
+    def mark(self) -> Marker | None:
+        """Put a marker behind everything issued since the last, and let go those who wait for it."""
+        marker = None
+        if self.marked < self.issued:
+            step = self.issued
+            marker = self.backend.record()
+            with self.lock:
+                jobs, self._jobs = self._jobs, []
+                self.marks.append(Mark(step, marker, jobs))
+                self.marked = step
+            self._fresh_nbytes = 0
+        if self.waiters:
+            self._serve()
+        return marker
+
+    def _serve(self) -> None:
+        with self.lock:
+            reached = max(self.marked, self.completed)
+            served = [waiter for waiter in self.waiters if waiter.step <= reached]
+            if served:
+                self.waiters = [waiter for waiter in self.waiters if waiter.step > reached]
+        for waiter in served:
+            waiter.gate.release()
+
+    def _main(self, open_backend: Callable[[], Backend]) -> None:
+        try:
+            self.backend = open_backend()
+        except Exception as error:  # whatever it is, the thread that made the executor raises it
+            self.failure = error
+            return
+        finally:
+            self.opened.set()
+        queue = self.queue
+        while True:
+            try:
+                entry = queue.popleft()
+            except IndexError:
+                if self._idle():
+                    break
+                continue
+            self._perform(entry)
+            entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
+        self._close()
+
+    def _perform(self, entry: Entry) -> None:
+        job, batch, first, waits = entry
+        completion = job.completion
+        if batch.careful or waits or completion.profiled:
+            self._perform_carefully(job, batch, first, waits or [])
+        else:
+            for step in batch.steps:
+                if completion.error is None or step.coherent:
+                    try:
+                        step.run(self, job)
+                    except (
+                        Exception
+                    ) as error:  # whatever went wrong is the command's, and the thread has to go on
+                        self.executor.step_failed(job, step, error)
+            self.issued = first + len(batch.steps)
+            self._jobs.append(job)
+        if self._discarded:
+            self._free_discarded()
+        if self.number == HOST:
+            self.mark()
+            self.retire_oldest()
+        elif len(self._jobs) >= MARK_EVERY or self.waiters or self._fresh_nbytes > MARK_NBYTES:
+            self.mark()
+            while len(self.marks) > MARKS_IN_FLIGHT:
+                self.retire_oldest()
+
+    def _perform_carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> None:
+        """With waits for other workers, markers in between, or times to be taken."""
+        completion = job.completion
+        if completion.profiled:
+            self.mark()  # its times begin with its own work
+        self._jobs.append(job)
+        at = 0
+        for index, step in enumerate(batch.steps):
+            try:
+                for worker, other in batch.waits[index]:
+                    self._await(worker, job.bases[worker] + other + 1)
+                while at < len(waits) and waits[at][0] <= index:
+                    self._await(waits[at][1], waits[at][2])
+                    at += 1
+                if completion.error is None or step.coherent:
+                    step.run(self, job)
+            except Exception as error:  # as in `_perform`
+                self.executor.step_failed(job, step, error)
+            self.issued = first + index + 1
+            if batch.marks[index]:
+                self._mark_within(job)
+                if self.number == HOST:
+                    self.retire_oldest()
+        if completion.profiled:
+            self._mark_within(job)
+
+    def _mark_within(self, job: Job) -> None:
+        marker = self.mark()
+        if marker is not None and job.completion.profiled:
+            job.markers.append(marker)
+        self._jobs.append(job)  # what is left of the command belongs to the next mark
+
+    def _await(self, number: int, step: int) -> None:
+        """Order what follows after a step of another worker, on the device where the back end can."""
+        other = self.executor.worker(number)
+        if other.completed >= step:
+            return
+        marker = other.marker_at(step, self)
+        if marker is not None:
+            self.backend.order_after(marker)
+
+    def _idle(self) -> bool:
+        """Nothing is queued: mark, sleep, and learn what is complete. True when the thread shall end."""
+        self._free_discarded()
+        self.mark()
+        self.asleep = True
+        # Whoever adds work looks at `asleep` after adding, we look for work after setting it: one of the two
+        # sees the other.
+        if self.queue or self._discarded:
+            self.asleep = False
+            return False
+        if not self.marks:
+            if not self.stopping:
+                self._gate.acquire()
+            self.asleep = False
+            return self.stopping and not self.queue
+        if not (self.hurried or self.stopping or self.number == HOST) and self._gate.acquire(timeout=GRACE):
+            self.asleep = False
+            return False
+        self.asleep = False
+        self.hurried = False
+        while self.marks and not self.queue:
+            self.retire_oldest()
+        return False
+
+    def _free_discarded(self) -> None:
+        while self._discarded:
+            self.backend.free(self._discarded.popleft())
+
+    def _close(self) -> None:
+        self._free_discarded()
+        self.backend.close()
