@@ -1,4 +1,4 @@
-"""The stand-in has what the installed PyOpenCL's native module has: names, classes, methods, parameters, defaults.
+"""The stand-in has what the installed PyOpenCL's native module has: names, classes, methods, parameters.
 
 The contract is read from the installed module and stub, so that another version of PyOpenCL shows here first.
 """
@@ -12,10 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyopencl
 import pytest
 
 from vdev.backends.native import load_native
 from vdev.facade import stand_in
+from vdev.facade.errors import make_error
 
 NATIVE = load_native()
 STAND_IN = ModuleType("pyopencl._cl")
@@ -23,9 +25,7 @@ stand_in.populate(STAND_IN)
 
 NAMES = [name for name in dir(NATIVE) if not name.startswith("__")]
 CONSTANTS = [name for name in NAMES if inspect.isclass(getattr(NATIVE, name)) and name[0].islower()]
-CLASSES = [
-    name for name in NAMES if inspect.isclass(getattr(NATIVE, name)) and name not in CONSTANTS
-]
+CLASSES = [name for name in NAMES if inspect.isclass(getattr(NATIVE, name)) and name not in CONSTANTS]
 FUNCTIONS = [name for name in NAMES if name not in CONSTANTS and name not in CLASSES]
 OBJECTS = [name for name in CLASSES if not issubclass(getattr(NATIVE, name), Exception)]
 
@@ -35,7 +35,7 @@ def is_native_callable(value: Any) -> bool:
 
 
 def native_methods() -> list[tuple[str, str]]:
-    """(class, method) for all that C++ defines, inherited ones at their class; PyOpenCL's own patches are not among them."""
+    """(class, method) for all that C++ defines, at the class that defines it; not PyOpenCL's own patches."""
     return [
         (name, method)
         for name in OBJECTS
@@ -142,9 +142,7 @@ def is_of_c(value: property) -> bool:
     return is_native_callable(value.fget)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in FUNCTIONS if is_native_callable(getattr(NATIVE, name))]
-)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if is_native_callable(getattr(NATIVE, name))])
 def test_functions_take_the_native_parameters(name: str) -> None:
     native, ours = getattr(NATIVE, name), getattr(STAND_IN, name)
     if ours is not native:
@@ -153,8 +151,6 @@ def test_functions_take_the_native_parameters(name: str) -> None:
 
 def test_stub_and_stand_in_agree_on_classes() -> None:
     """What the stub declares beyond the native module is PyOpenCL's own patching or OpenGL's."""
-    import pyopencl
-
     stub = Path(pyopencl.__file__).with_name("_cl.pyi")
     declared = {node.name for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ClassDef)}
     missing = {name for name in declared if not hasattr(STAND_IN, name)}
@@ -192,8 +188,6 @@ def test_what_cannot_be_constructed_natively_cannot_here(name: str) -> None:
 
 
 def test_error_classes_follow_the_status_code() -> None:
-    from vdev.facade.errors import make_error
-
     status = NATIVE.status_code
     assert type(make_error("f", status.MEM_OBJECT_ALLOCATION_FAILURE)) is NATIVE.MemoryError
     assert type(make_error("f", status.INVALID_VALUE)) is NATIVE.LogicError

@@ -1,7 +1,7 @@
 """Kernel arguments: from what a program passes to what a launch captures.
 
-One converter per argument of a kernel, chosen by the argument's kind when the kernel is made. Checks and codes are those of clSetKernelArg
-(specification 5.9.2).
+One converter per argument of a kernel, chosen by the argument's kind when the kernel is made. Checks and
+codes are those of clSetKernelArg (specification 5.9.2).
 """
 
 from __future__ import annotations
@@ -138,8 +138,11 @@ _PACKERS: dict[bytes, Callable[[Any], bytes]] = {
 
 
 def pack_value(kind: bytes, value: Any) -> bytes:
-    """The bytes of a number as the C type of that struct character; struct.error or TypeError where it does not fit."""
+    """The bytes of a number as the C type of that struct character; struct.error or TypeError where it does
+    not fit.
+    """
     packer = _PACKERS.get(kind)
     if packer is None:
         fail("Kernel.set_arg_buf_pack", status.INVALID_VALUE, "invalid type char")
-    return packer(value)
+    packed: bytes = packer(value)
+    return packed

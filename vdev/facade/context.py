@@ -34,7 +34,7 @@ def _parse_properties(properties: Any) -> list[tuple[int, Any]]:
 
 def _device_of_type(dev_type: Any) -> Device:
     wanted = _TYPE_DEFAULT if dev_type is None else cast_int(dev_type)
-    if wanted == 0 or wanted & ~_TYPE_KNOWN and wanted != 0xFFFFFFFF:
+    if wanted == 0 or (wanted & ~_TYPE_KNOWN and wanted != 0xFFFFFFFF):
         fail("Context", status.INVALID_DEVICE_TYPE)
     device = get_platform()._device
     if not device._matches(wanted):
@@ -72,7 +72,7 @@ class Context(Handle):
     def get_info(self, arg: int, /) -> Any:
         check_type("get_info", arg, int)
         info = native_cl.context_info
-        if arg == info.REFERENCE_COUNT or arg == info.NUM_DEVICES:
+        if arg in (info.REFERENCE_COUNT, info.NUM_DEVICES):
             return 1
         if arg == info.DEVICES:
             return [self._device]
@@ -81,8 +81,10 @@ class Context(Handle):
         fail("Context.get_info", status.INVALID_VALUE)
 
     def set_default_device_command_queue(self, device: Device, queue: CommandQueue, /) -> None:
-        """The device has no queues of its own (clSetDefaultDeviceCommandQueue, INVALID_COMMAND_QUEUE for a host queue)."""
-        from vdev.facade.queue import CommandQueue
+        """The device has no queues of its own (clSetDefaultDeviceCommandQueue, INVALID_COMMAND_QUEUE for a
+        host queue).
+        """
+        from vdev.facade.queue import CommandQueue  # noqa: PLC0415 (queues import contexts)
 
         check_type("set_default_device_command_queue", device, Device)
         check_type("set_default_device_command_queue", queue, CommandQueue)

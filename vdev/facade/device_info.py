@@ -1,11 +1,13 @@
 """What the one device says about itself, from what its workers say.
 
-A table has one rule per query of `clGetDeviceInfo`: the workers' values are added, the smallest is taken, only what all have in common, or the
-answer is the virtual device's own. Queries of a vendor's extension have no rule: they fail as on a device without it.
+A table has one rule per query of `clGetDeviceInfo`: the workers' values are added, the smallest is taken,
+only what all have in common, or the answer is the virtual device's own. Queries of a vendor's extension have
+no rule: they fail as on a device without it.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -20,7 +22,8 @@ CL_VERSION = (3, 0)
 
 _TYPE_CPU, _TYPE_GPU = native.device_type.CPU, native.device_type.GPU
 
-#: optional features that the virtual device keeps from its workers: extensions that only add functions and types to OpenCL C
+#: optional features that the virtual device keeps from its workers: extensions that only add functions and
+#: types to OpenCL C
 _EXTENSIONS = (
     "cl_khr_fp64",
     "cl_khr_fp16",
@@ -57,11 +60,11 @@ def _common(values: Values) -> Any:
 
 
 def _all_bits(values: Values) -> int:
-    return reduce(lambda a, b: a & b, values)
+    return reduce(operator.and_, values, -1)
 
 
 def _any_bits(values: Values) -> int:
-    return reduce(lambda a, b: a | b, values)
+    return reduce(operator.or_, values, 0)
 
 
 def _elementwise_min(values: Values) -> list[int]:
@@ -127,7 +130,8 @@ _OWN: Mapping[str, Any] = {
     "PARTITION_TYPE": [],
     "PREFERRED_INTEROP_USER_SYNC": 1,
     "PRINTF_BUFFER_SIZE": 1 << 20,
-    "OPENCL_C_VERSION": f"OpenCL C 1.2 {PLATFORM_NAME}",  # what 3.0 asks of devices without all of C 2.0's features
+    # what 3.0 asks of devices without all features of OpenCL C 2.0
+    "OPENCL_C_VERSION": f"OpenCL C 1.2 {PLATFORM_NAME}",
     "NUMERIC_VERSION": version_number(*CL_VERSION),
     # no images
     "IMAGE_SUPPORT": 0,
@@ -179,7 +183,7 @@ def common_extensions(workers: Sequence[Any]) -> list[str]:
 
 
 def device_values(workers: Sequence[Any]) -> dict[str, Any]:
-    """Answers to every query that has one, by the query's name in `pyopencl.device_info`, PLATFORM excepted."""
+    """Answers to every query that has one but PLATFORM, by the query's name in `pyopencl.device_info`."""
     values: dict[str, Any] = dict(_OWN)
     for query, (rule, default) in _RULES.items():
         number = getattr(native.device_info, query)

@@ -1,7 +1,8 @@
 """Errors as the native module raises them: class, status code and name of the routine.
 
-Every error of the façade is raised through `fail`. The classes are the native module's own, so that `pyopencl.LogicError` and the records
-inside are the ones that programs, pickles and PyOpenCL's Python layer know. Nothing here decides when a call is wrong.
+Every error of the façade is raised through `fail`. The classes are the native module's own, so that
+`pyopencl.LogicError` and the records inside are the ones that programs, pickles and PyOpenCL's Python layer
+know. Nothing here decides when a call is wrong.
 
     Error
     ├── MemoryError     status MEM_OBJECT_ALLOCATION_FAILURE
@@ -63,7 +64,9 @@ def check_type(function: str, value: Any, kind: type | tuple[type, ...]) -> None
 
 
 def as_int(function: str, value: Any, low: int = 0, high: int = 2**64 - 1) -> int:
-    """`value` as nanobind converts to an integer type of that range: ints and what has `__index__`, no floats."""
+    """`value` as nanobind converts to an integer type of that range: ints and what has `__index__`, no
+    floats.
+    """
     try:
         number = value.__index__()
     except AttributeError:
@@ -75,7 +78,7 @@ def as_int(function: str, value: Any, low: int = 0, high: int = 2**64 - 1) -> in
 
 
 def cast_int(value: Any, low: int = 0, high: int = 2**64 - 1) -> int:
-    """Like `as_int` for values inside a sequence, where the native module's cast fails with a RuntimeError."""
+    """Like `as_int` for values inside a sequence, where the native module's cast ends in a RuntimeError."""
     try:
         number = value.__index__()
     except AttributeError:

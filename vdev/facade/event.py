@@ -1,7 +1,7 @@
 """Events: what a program sees of a command's completion.
 
-Decides nothing about order; an event wraps the session's completion. A `NannyEvent` keeps host memory alive and waits when it is dropped, as
-programs rely on that.
+Decides nothing about order; an event wraps the session's completion. A `NannyEvent` keeps host memory alive
+and waits when it is dropped, as programs rely on that.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ class Event(Handle):
 
     __slots__ = ("__weakref__", "_command_type", "_completion", "_context", "_handle", "_queue")
 
+    _queue: CommandQueue | None
+    _context: Context
+    _command_type: int
+    _completion: Completion
+
     _retain = "clRetainEvent"
     _invalid = status.INVALID_EVENT
 
@@ -66,7 +71,10 @@ class Event(Handle):
         queue = self._queue
         if queue is None or not queue._profiling or self._completion.status != _COMPLETE:
             fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
-        return self._completion.times[index]
+        times: tuple[int, int, int, int] | None = self._completion.times
+        if times is None:
+            fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
+        return times[index]
 
     def wait(self) -> None:
         if self._completion.wait() < 0:
@@ -75,7 +83,8 @@ class Event(Handle):
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
         """Call `arg1` with the status once the command has ended, in a thread of its own, as natively.
 
-        Callbacks for earlier states than the end come late, with their own state, which the specification permits (5.11).
+        Callbacks for earlier states than the end come late, with their own state, which the specification
+        permits (5.11).
         """
         state = as_int("set_callback", arg0, -(2**31), 2**31 - 1)
         if arg1 is None:
@@ -86,7 +95,9 @@ class Event(Handle):
 
 
 def _notify(callback: Callable[[int], object], reached: int) -> None:
-    """Start a thread for a program's callback: it may wait for other events, and this one belongs to a worker."""
+    """Start a thread for a program's callback: it may wait for other events, and this one belongs to a
+    worker.
+    """
 
     def call() -> None:
         try:
@@ -101,7 +112,9 @@ def _notify(callback: Callable[[int], object], reached: int) -> None:
 
 
 class NannyEvent(Event):
-    """Event of a transfer to or from host memory: holds the program's object and waits for the transfer when dropped."""
+    """Event of a transfer to or from host memory: holds the program's object and waits for the transfer when
+    dropped.
+    """
 
     # no __slots__: natively it takes attributes
     _ward: Any

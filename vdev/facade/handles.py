@@ -1,7 +1,7 @@
 """Integer handles for the façade's objects: `int_ptr` and `from_int_ptr`.
 
-A handle stands where natively the address of the driver's object stands. It is valid within the process while somebody holds the object.
-It never refers to memory.
+A handle stands where natively the address of the driver's object stands. It is valid within the process while
+somebody holds the object. It never refers to memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def object_of(handle: int, kind: type[Object], routine: str, code: int) -> Objec
 
 
 class Handle:
-    """Base of the classes that have a handle. Equality is identity: there is one façade object per driver's object."""
+    """Base of the classes that have a handle. Equality is identity: there is one façade object per driver's
+    object.
+    """
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """Host memory given by the program: anything with Python's buffer protocol, seen as bytes.
 
-Decides which objects are accepted and with which exception the others are refused: the ones that `PyObject_GetBuffer` raises for the
-native module. It never copies.
+Decides which objects are accepted and with which exception the others are refused: the ones that
+`PyObject_GetBuffer` raises for the native module. It never copies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _export_lock = threading.Lock()
 def as_bytes(source: Any, *, writable: bool = False) -> Bytes:
     """The memory of `source` as a one-dimensional uint8 array that keeps `source` alive.
 
-    Raises TypeError for objects without a buffer, ValueError or BufferError for memory that is not contiguous or not writable.
+    Raises TypeError for objects without a buffer, ValueError or BufferError for memory that is not contiguous
+    or not writable.
     """
     if isinstance(source, np.ndarray):
         return _array_bytes(source, writable)
@@ -58,10 +59,11 @@ def value_bytes(source: Any) -> bytes:
 
 
 def export_array(owner: Any, interface: dict[str, Any]) -> Any:
-    """An array over memory that `owner` keeps alive: `owner` is its `.base`, as where the native module makes arrays.
+    """An array over memory that `owner` keeps alive: `owner` is its `.base`, as where the native module makes
+    arrays.
 
-    Before Python 3.12 a class written in Python has no buffer protocol, so NumPy is asked through the array interface, which `owner` has
-    only meanwhile: natively these objects are no arrays themselves.
+    Before Python 3.12 a class written in Python has no buffer protocol, so NumPy is asked through the array
+    interface, which `owner` has only meanwhile: natively these objects are no arrays themselves.
     """
     with _export_lock:
         owner.__array_interface__ = interface

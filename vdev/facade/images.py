@@ -1,8 +1,11 @@
 """Images, samplers and pipes, which the device does not have.
 
-Decides only how they are refused: as on a device that reports no image support (INVALID_OPERATION). The classes exist because
-PyOpenCL patches them and programs name them.
+Decides only how they are refused: as on a device that reports no image support (INVALID_OPERATION). The
+classes exist because PyOpenCL patches them and programs name them.
 """
+
+# The signatures are the native module's.
+# ruff: noqa: PLR0913, PLR0917
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Kernels: arguments and what a program may ask about them (specification 5.9).
 
-Arguments are converted when they are set and captured when the kernel is enqueued. The functions that PyOpenCL generates per signature call
-the methods whose names begin with `_set_arg`; they are the hot path of a launch.
+Arguments are converted when they are set and captured when the kernel is enqueued. The functions that
+PyOpenCL generates per signature call the methods whose names begin with `_set_arg`; they are the hot path of
+a launch.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev.commands import LocalArg
 from vdev.facade.arguments import Captured, Converter, converter_of, pack_value
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
@@ -16,10 +18,11 @@ from vdev.facade.handles import Handle
 from vdev.facade.hostbuf import value_bytes
 from vdev.facade.platform_device import Device
 from vdev.facade.program import _Program
+from vdev.facade.svm import SVMPointer
 
 if TYPE_CHECKING:
-    from vdev.translators.ndrange import NDRange
     from vdev.programs import SessionKernel
+    from vdev.translators.ndrange import NDRange
 
 _ADDRESS = {
     "global": native.kernel_arg_address_qualifier.GLOBAL,
@@ -58,7 +61,7 @@ class Kernel(Handle):
         self._set_up(program, built.kernels[arg1], getattr(arg0, "_source", None))
 
     def _set_up(self, program: _Program, kernel: SessionKernel, source: Any = None) -> None:
-        from pyopencl.invoker import generate_enqueue_and_set_args
+        from pyopencl.invoker import generate_enqueue_and_set_args  # noqa: PLC0415 (needs this module)
 
         self._handle = 0
         self._program = program
@@ -178,8 +181,6 @@ class Kernel(Handle):
         self.set_arg(arg_index, data)
 
     def _set_arg_svm(self, arg_index: int, wrp: Any, /) -> None:
-        from vdev.facade.svm import SVMPointer
-
         check_type("_set_arg_svm", wrp, SVMPointer)
         self.set_arg(arg_index, wrp)
 
@@ -192,7 +193,7 @@ class Kernel(Handle):
             return RuntimeError(where + str(error))
         record = error.args[0]
         text = where + record.what()
-        from pyopencl.array import Array
+        from pyopencl.array import Array  # noqa: PLC0415 (needs this module)
 
         if isinstance(value, Array):
             text += " (perhaps you meant to pass 'array.data' instead of the array itself?)"
@@ -239,15 +240,19 @@ class Kernel(Handle):
 
     def _local_nbytes(self) -> int:
         """Bytes of `__local` arguments that have been set."""
-        from vdev.commands import LocalArg
-
         return sum(arg.nbytes for arg in self._args if isinstance(arg, LocalArg))
 
     def get_arg_info(self, index: int, param_name: int, /) -> Any:
         position = as_int("get_arg_info", index, 0, 2**32 - 1)
         check_type("get_arg_info", param_name, int)
         info = native.kernel_arg_info
-        known = (info.ADDRESS_QUALIFIER, info.ACCESS_QUALIFIER, info.TYPE_NAME, info.TYPE_QUALIFIER, info.NAME)
+        known = (
+            info.ADDRESS_QUALIFIER,
+            info.ACCESS_QUALIFIER,
+            info.TYPE_NAME,
+            info.TYPE_QUALIFIER,
+            info.NAME,
+        )
         if param_name not in known:
             fail("Kernel.get_arg_info", status.INVALID_VALUE)
         if position >= len(self._args):
@@ -276,7 +281,9 @@ class Kernel(Handle):
 
 
 def _allows_partial_groups(program: _Program, context: Context) -> bool:
-    """Whether the program was built for work-groups that do not divide the index space (OpenCL C 2.0, -cl-std)."""
+    """Whether the program was built for work-groups that do not divide the index space (OpenCL C 2.0, -cl-
+    std).
+    """
     options = () if program._built is None else program._built.options
     modern = any(option.startswith(("-cl-std=CL2", "-cl-std=CL3")) for option in options)
     supported = bool(context._device._values["NON_UNIFORM_WORK_GROUP_SUPPORT"])

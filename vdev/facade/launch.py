@@ -1,8 +1,12 @@
 """Launches: `enqueue_nd_range_kernel`.
 
-Decides whether an index space is valid (specification 5.10) and which work-group size stands for "you choose". Everything is checked before
-anything is submitted. An index space found valid once is remembered with the kernel.
+Decides whether an index space is valid (specification 5.10) and which work-group size stands for "you
+choose". Everything is checked before anything is submitted. An index space found valid once is remembered
+with the kernel.
 """
+
+# The signatures are the native module's.
+# ruff: noqa: PLR0913, PLR0917
 
 from __future__ import annotations
 
@@ -23,7 +27,8 @@ _MARKER = native.command_type.MARKER
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
 
-#: work-items of a work-group where the program leaves its size open: enough to keep a compute unit busy, few enough to split
+#: work-items of a work-group where the program leaves its size open: enough to keep a compute unit busy, few
+#: enough to split
 _CHOSEN_GROUP_SIZE = 256
 
 Sizes = Sequence[int]
@@ -39,7 +44,9 @@ def enqueue_nd_range_kernel(
     g_times_l: bool = False,
     allow_empty_ndrange: bool = False,
 ) -> Event:
-    """Launch `kernel` with the arguments it has now. An empty index space completes without running anything (OpenCL 2.1 and later)."""
+    """Launch `kernel` with the arguments it has now. An empty index space completes without running anything
+    (OpenCL 2.1 and later).
+    """
     try:
         ndrange = kernel._ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
         context = queue._context
@@ -53,8 +60,7 @@ def enqueue_nd_range_kernel(
         fail(_ROUTINE, status.INVALID_CONTEXT)
     if ndrange is None and allow_empty_ndrange:
         return make_event(queue, _MARKER, queue._submit(Marker(), after))
-    args = kernel._args
-    captured = tuple(args) if kernel._ready else kernel._captured(_ROUTINE)
+    captured: Any = tuple(kernel._args) if kernel._ready else kernel._captured(_ROUTINE)
     if kernel._has_local:
         _check_local_memory(kernel)
     if ndrange is None:
@@ -66,7 +72,7 @@ def _remembered(
     kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
 ) -> NDRange | None:
     """The index space, checked; kept with the kernel where the program gave it as tuples."""
-    if global_size is None or g_times_l is not True and g_times_l is not False:
+    if global_size is None or (g_times_l is not True and g_times_l is not False):
         fail_type(_FUNCTION, global_size, g_times_l)
     ndrange = _parse(kernel, global_size, local_size, offset, g_times_l)
     if all(isinstance(sizes, tuple) or sizes is None for sizes in (global_size, local_size, offset)):
@@ -100,9 +106,7 @@ def _parse(kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_tim
     if offset is not None:
         start = _sizes("global_work_offset", offset)
         if len(start) != len(sizes):
-            fail(
-                _FUNCTION, status.INVALID_VALUE, "global work size and offset have differing dimensions"
-            )
+            fail(_FUNCTION, status.INVALID_VALUE, "global work size and offset have differing dimensions")
         if g_times_l and local:
             start = [first * group for first, group in zip(start, local, strict=True)]
     if not 1 <= len(sizes) <= 3:
@@ -150,7 +154,8 @@ def _check_group(kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...],
 
 
 def choose_local_size(sizes: Sizes, limit: int, most: Sizes) -> tuple[int, ...]:
-    """A work-group size that divides `sizes`, of at most `limit` work-items, as large as possible from the first dimension on.
+    """A work-group size that divides `sizes`, of at most `limit` work-items, as large as possible from the
+    first dimension on.
 
     >>> choose_local_size((1000,), 256, (1024,))
     (250,)

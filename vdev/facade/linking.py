@@ -1,8 +1,9 @@
 """Separate compilation: clCompileProgram and clLinkProgram on source text.
 
-A compiled object is the preprocessed source of a program. Linking joins such texts into one translation unit, in which a declaration that
-several of them have from a common header stands once. Static functions of one name and different bodies in two programs are beyond this:
-the compiler refuses the joined text, and the link fails with its message.
+A compiled object is the preprocessed source of a program. Linking joins such texts into one translation unit,
+in which a declaration that several of them have from a common header stands once. Static functions of one
+name and different bodies in two programs are beyond this: the compiler refuses the joined text, and the link
+fails with its message.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class LinkFailure(Exception):
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """`source` without macros and includes, as top-level declarations in order; `options` what a build of it still needs."""
+    """`source` without macros and includes, as top-level declarations in order; `options` what a build of it
+    still needs.
+    """
 
     declarations: tuple[str, ...]
     options: tuple[str, ...]
@@ -39,8 +42,9 @@ def compile_object(
     source: str, options: Sequence[str], headers: Mapping[str, str], workers: Sequence[Any]
 ) -> CompiledObject:
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
-    from vdev.programs import common_target, without_preprocessor_options
-    from vdev.translators.source import CompileError, parse_program
+    # these load sympy and libclang: only programs that compile separately pay
+    from vdev.programs import common_target, without_preprocessor_options  # noqa: PLC0415
+    from vdev.translators.source import CompileError, parse_program  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="vdev-headers-") as folder:
         for name, text in headers.items():
@@ -69,7 +73,8 @@ def top_level_texts(parsed: Any) -> list[str]:
     result: list[str] = []
     end = 0
     for start, stop in spans:
-        # what stands between two declarations belongs to the second: attributes and pragmas; a declarator after a struct's body
+        # what stands between two declarations belongs to the second: attributes and pragmas; a declarator
+        # after a struct's body
         # has the struct's start and goes on further
         begin = min(start, end) if start < end else end
         piece = text[max(begin, end) : stop].decode()

@@ -1,8 +1,11 @@
 """Mapping buffers into host memory (specification 5.4.2).
 
-A mapping is a view of the buffer's home: two mappings, or a mapping and the program's own USE_HOST_PTR memory, are one memory, as
-natively. What must move first is decided below.
+A mapping is a view of the buffer's home: two mappings, or a mapping and the program's own USE_HOST_PTR
+memory, are one memory, as natively. What must move first is decided below.
 """
+
+# The signatures are the native module's.
+# ruff: noqa: PLR0913, PLR0917
 
 from __future__ import annotations
 
@@ -130,7 +133,7 @@ def enqueue_map_buffer(
 
 def _check_map(routine: str, memory: Memory, flags: int, start: int, nbytes: int) -> None:
     known = _READ | _WRITE | _WRITE_INVALIDATE
-    if flags & ~known or flags & _WRITE_INVALIDATE and flags & (_READ | _WRITE):
+    if flags & ~known or (flags & _WRITE_INVALIDATE and flags & (_READ | _WRITE)):
         fail(routine, status.INVALID_VALUE)
     if start + nbytes > memory.nbytes:
         fail(routine, status.INVALID_VALUE)

@@ -1,8 +1,12 @@
 """Memory objects: buffers, sub-buffers and what a program may ask about them.
 
-A `Memory` stands where natively the driver's object stands: several wrappers may share it, and the last release gives the session's buffer back.
-Checks are those of clCreateBuffer and clCreateSubBuffer (specification 5.2). Where the bytes are is decided below.
+A `Memory` stands where natively the driver's object stands: several wrappers may share it, and the last
+release gives the session's buffer back. Checks are those of clCreateBuffer and clCreateSubBuffer
+(specification 5.2). Where the bytes are is decided below.
 """
+
+# The signatures are the native module's.
+# ruff: noqa: PLR0913, PLR0917
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ import numpy as np
 
 from vdev.commands import BufferArg
 from vdev.facade.context import Context
-from vdev.facade.errors import as_int, check_type, fail, native, status
+from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 
 if TYPE_CHECKING:
@@ -43,7 +47,9 @@ _lock = threading.Lock()
 
 
 class Memory:
-    """A buffer or a part of one. `argument` is what a launch captures; `references` counts wrappers and sub-buffers."""
+    """A buffer or a part of one. `argument` is what a launch captures; `references` counts wrappers and sub-
+    buffers.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -90,7 +96,9 @@ class Memory:
             self.references += 1
 
     def release(self) -> None:
-        """Drop one reference; the last gives the memory back once no command needs it (the session sees to that)."""
+        """Drop one reference; the last gives the memory back once no command needs it (the session sees to
+        that).
+        """
         with _lock:
             self.references -= 1
             last = self.references == 0
@@ -309,8 +317,6 @@ def parse_shape(shape: Any) -> tuple[int, ...]:
     try:
         return (shape.__index__(),)
     except AttributeError:
-        from vdev.facade.errors import cast_ints
-
         return cast_ints(shape)
 
 

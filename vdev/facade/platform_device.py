@@ -1,34 +1,32 @@
 """Platform and device: one of each in a process.
 
-Decides when the session starts (at the first question that needs the workers) and answers the information queries. What the values
-are is `device_info`'s affair.
+Decides when the session starts (at the first question that needs the workers) and answers the information
+queries. What the values are is `device_info`'s affair.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade import device_info
-from vdev.facade.errors import as_int, cast_int, fail, native, status
+from vdev.facade.errors import as_int, cast_int, fail, fail_type, native, status
 from vdev.facade.handles import Handle
 
 if TYPE_CHECKING:
     from vdev.session import Session
 
 _lock = threading.RLock()
-_platform: Platform | None = None
 
 _TYPE_DEFAULT, _TYPE_ALL, _TYPE_KNOWN = 1, 0xFFFFFFFF, 0x1F
 
 
 def _names(info: Any) -> dict[int, str]:
     """Query codes of an info class to their names."""
-    return {
-        value: name for name, value in vars(info).items() if name[0].isupper() and isinstance(value, int)
-    }
+    return {value: name for name, value in vars(info).items() if name[0].isupper() and isinstance(value, int)}
 
 
 class Platform(Handle):
@@ -61,7 +59,7 @@ class Platform(Handle):
 
     def get_devices(self, device_type: int = _TYPE_ALL) -> list[Device]:
         wanted = as_int("get_devices", device_type)
-        if wanted == 0 or wanted & ~_TYPE_KNOWN and wanted != _TYPE_ALL:
+        if wanted == 0 or (wanted & ~_TYPE_KNOWN and wanted != _TYPE_ALL):
             fail("clGetDeviceIDs", status.INVALID_DEVICE_TYPE)
         return [self._device] if self._device._matches(wanted) else []
 
@@ -115,15 +113,18 @@ def _copied(value: Any) -> Any:
 
 
 def get_platform() -> Platform:
-    """The platform; starts the session where it has not been. Raises what the session raises where no worker can be had."""
-    global _platform
-    if _platform is None:
-        with _lock:
-            if _platform is None:
-                from vdev.session import get_session
+    """The platform; starts the session where it has not been. Raises what the session raises where no worker
+    can be had.
+    """
+    with _lock:
+        return _make_platform()
 
-                _platform = Platform(get_session())
-    return _platform
+
+@functools.cache
+def _make_platform() -> Platform:
+    from vdev.session import get_session  # noqa: PLC0415 (loads the whole machine: not at import)
+
+    return Platform(get_session())
 
 
 def get_platforms() -> list[Platform]:
@@ -138,6 +139,4 @@ def get_cl_header_version() -> tuple[int, int]:
 def unload_platform_compiler(arg: Platform, /) -> None:
     """A hint (clUnloadPlatformCompiler): libclang stays loaded."""
     if not isinstance(arg, Platform):
-        from vdev.facade.errors import fail_type
-
         fail_type("unload_platform_compiler", arg)

@@ -1,7 +1,7 @@
 """Allocators and memory pools, which the native module has in C++.
 
-A pool keeps blocks that were given back in bins of similar size and hands them out again. The bins, the counters and what happens when memory
-runs out follow the native pool; blocks are `memory.Memory` objects.
+A pool keeps blocks that were given back in bins of similar size and hands them out again. The bins, the
+counters and what happens when memory runs out follow the native pool; blocks are `memory.Memory` objects.
 """
 
 from __future__ import annotations
@@ -157,12 +157,15 @@ class _Pool:
         return (head + 1 << shift) - 1 if shift >= 0 else head >> -shift
 
     def _take(self, nbytes: int) -> Any:
-        """A block for `nbytes` bytes; MemoryError when the pool has given back all it held and there still is none."""
+        """A block for `nbytes` bytes; MemoryError when the pool has given back all it held and there still is
+        none.
+        """
         with self._lock:
             number = self.bin_number(nbytes)
             blocks = self._bins.setdefault(number, [])
             if blocks:
-                self._say(f"allocation of size {nbytes} served from bin {number} which contained {len(blocks)} entries")
+                found = f"served from bin {number} which contained {len(blocks)} entries"
+                self._say(f"allocation of size {nbytes} {found}")
                 return self._reuse(blocks, nbytes)
             self._say(f"allocation of size {nbytes} required new memory")
             size = self.alloc_size(number)
@@ -210,7 +213,9 @@ class _Pool:
                 self._held_blocks += 1
                 self._bins.setdefault(number, []).append(block)
                 count = len(self._bins[number])
-                self._say(f"block of size {nbytes} returned to bin {number} which now contains {count} entries")
+                self._say(
+                    f"block of size {nbytes} returned to bin {number} which now contains {count} entries"
+                )
             else:
                 self._managed_bytes -= self.alloc_size(number)
                 _release(block)

@@ -1,17 +1,18 @@
 """Programs: source, options, build state, log and binaries (specification 5.8).
 
-A program object follows the states of the specification; compiling is the session's affair, and linking `linking`'s.
+A program object follows the states of the specification; compiling is the session's affair, and linking
+`linking`'s.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
 from vdev.facade.context import Context
-from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
+from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, make_error, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.hostbuf import as_bytes
 from vdev.facade.linking import CompiledObject, LinkFailure, compile_object, link_objects
@@ -68,12 +69,10 @@ class _Program(Handle):
             self._load(*rest)
 
     def _load(self, devices: Sequence[Device], binaries: Sequence[Any]) -> None:
-        from vdev.programs import load_binary
+        from vdev.programs import load_binary  # noqa: PLC0415 (loads sympy and libclang)
 
         if len(devices) != len(binaries):
-            fail(
-                "create_program_with_binary", status.INVALID_VALUE, "device and binary counts don't match"
-            )
+            fail("create_program_with_binary", status.INVALID_VALUE, "device and binary counts don't match")
         check_devices(devices)
         contents = [as_bytes(binary).tobytes() for binary in binaries]
         if not contents or not all(contents):
@@ -87,7 +86,9 @@ class _Program(Handle):
         self._contents = contents[0]
 
     @staticmethod
-    def create_with_built_in_kernels(context: Context, devices: Sequence[Device], kernel_names: str) -> _Program:
+    def create_with_built_in_kernels(
+        context: Context, devices: Sequence[Device], kernel_names: str
+    ) -> _Program:
         """The device has no built-in kernels."""
         check_type("create_with_built_in_kernels", context, Context)
         check_devices(devices)
@@ -99,8 +100,10 @@ class _Program(Handle):
     # {{{ build
 
     def _build(self, options: bytes = b"", devices: Sequence[Device] | None = None) -> None:
-        """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the source is wrong."""
-        from vdev.programs import BuildError
+        """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the
+        source is wrong.
+        """
+        from vdev.programs import BuildError  # noqa: PLC0415 (loads sympy and libclang)
 
         routine = "clBuildProgram"
         check_type("_build", options, bytes)
@@ -124,7 +127,7 @@ class _Program(Handle):
         self._log = built.log
         self._status, self._binary_type = _SUCCESS, _TYPE_EXECUTABLE
 
-    def _fail_build(self, routine: str, code: int, log: str) -> Any:
+    def _fail_build(self, routine: str, code: int, log: str) -> NoReturn:
         self._built, self._object = None, None
         self._log = log
         self._status, self._binary_type = _ERROR, _TYPE_NONE
@@ -143,9 +146,7 @@ class _Program(Handle):
         texts: dict[str, str] = {}
         for entry in headers:
             if len(entry) != 2:
-                fail(
-                    "Program.compile", status.INVALID_VALUE, "expected (name, header) tuple in headers list"
-                )
+                fail("Program.compile", status.INVALID_VALUE, "expected (name, header) tuple in headers list")
             if not isinstance(entry[0], str) or not isinstance(entry[1], _Program):
                 fail_cast()
             texts[entry[0]] = entry[1]._source
@@ -154,10 +155,10 @@ class _Program(Handle):
         words = split_options(options, routine, status.INVALID_COMPILER_OPTIONS)
         self._options = options.decode()
         try:
-            self._object = compile_object(self._source, words, texts, self._context._session.workers)
+            compiled = compile_object(self._source, words, texts, self._context._session.workers)
         except LinkFailure as failure:
             self._fail_build(routine, status.COMPILE_PROGRAM_FAILURE, failure.log)
-        self._log = self._object.log
+        self._object, self._log = compiled, compiled.log
         self._status, self._binary_type = _SUCCESS, _TYPE_OBJECT
 
     @staticmethod
@@ -168,7 +169,7 @@ class _Program(Handle):
         devices: Sequence[Device] | None = None,
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
-        from vdev.programs import BuildError
+        from vdev.programs import BuildError  # noqa: PLC0415 (loads sympy and libclang)
 
         routine = "clLinkProgram"
         check_type("link", context, Context)
@@ -196,8 +197,6 @@ class _Program(Handle):
         try:
             linked._set_built(context._session.build(joined.source, [*joined.options, *words]))
         except BuildError as error:
-            from vdev.facade.errors import make_error
-
             raise make_error(routine, status.LINK_PROGRAM_FAILURE, error.log) from None
         return linked
 
@@ -249,7 +248,7 @@ class _Program(Handle):
         return [self._contents] if self._loaded is not None else [b""]
 
     def all_kernels(self) -> list[Kernel]:
-        from vdev.facade.kernel import make_kernel
+        from vdev.facade.kernel import make_kernel  # noqa: PLC0415 (kernels import programs)
 
         built = self._executable("clCreateKernelsInProgram")
         return [make_kernel(self, kernel) for kernel in built.kernels.values()]

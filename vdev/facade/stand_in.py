@@ -1,7 +1,7 @@
 """The stand-in module itself: fills `pyopencl._cl`.
 
-Decides which names come from where: constants, error classes and plain records are the native module's own, everything that has to do with a
-device is the façade's.
+Decides which names come from where: constants, error classes and plain records are the native module's own,
+everything that has to do with a device is the façade's.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def have_gl() -> bool:
 
 
 def populate(module: ModuleType) -> None:
-    """Give `module`, which stands at `pyopencl._cl`, every name that PyOpenCL's Python layer and programs look for there."""
+    """Give `module`, which stands at `pyopencl._cl`, every name that PyOpenCL's Python layer and programs
+    look for there.
+    """
     for name in vars(native):
         if _is_constant_class(name) or name in _FROM_NATIVE:
             setattr(module, name, getattr(native, name))

@@ -1,8 +1,11 @@
 """Shared virtual memory, which the device does not have.
 
-Decides only how it is refused: as on a device that reports no SVM capability. Sizes and pointers of host memory tagged as SVM are answered, since
-tagging alone asks nothing of a device.
+Decides only how it is refused: as on a device that reports no SVM capability. Sizes and pointers of host
+memory tagged as SVM are answered, since tagging alone asks nothing of a device.
 """
+
+# The signatures are the native module's.
+# ruff: noqa: PLR0913, PLR0917
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, s
 from vdev.facade.event import parse_wait_list
 from vdev.facade.hostbuf import as_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
+from vdev.facade.sync import _enqueue_marker_with_wait_list
 
 
 class SVMPointer:
@@ -81,8 +85,6 @@ class SVMAllocation(SVMPointer):
         """There is nothing to give back."""
 
     def enqueue_release(self, queue: CommandQueue | None = None, wait_for: Any = None) -> Any:
-        from vdev.facade.sync import _enqueue_marker_with_wait_list
-
         used = queue or self._bound
         if used is None:
             fail(
@@ -134,7 +136,12 @@ def _refuse(routine: str, queue: CommandQueue, wait_for: Any, *pointers: Any) ->
 
 
 def _enqueue_svm_memcpy(
-    queue: CommandQueue, is_blocking: int, dst: SVMPointer, src: SVMPointer, wait_for: Any = None, byte_count: Any = None
+    queue: CommandQueue,
+    is_blocking: int,
+    dst: SVMPointer,
+    src: SVMPointer,
+    wait_for: Any = None,
+    byte_count: Any = None,
 ) -> Any:
     _refuse("clEnqueueSVMMemcpy", queue, wait_for, dst, src)
 
@@ -156,7 +163,9 @@ def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: Any = Non
     _refuse("clEnqueueSVMUnmap", queue, wait_for, svm)
 
 
-def _enqueue_svm_migrate_mem(queue: CommandQueue, svms: Any, flags: int | None = None, wait_for: Any = None) -> Any:
+def _enqueue_svm_migrate_mem(
+    queue: CommandQueue, svms: Any, flags: int | None = None, wait_for: Any = None
+) -> Any:
     if svms is None:
         fail_type("_enqueue_svm_migrate_mem", svms)
     for svm in svms:

@@ -1,14 +1,18 @@
 """Transfers of buffers: read, write, copy and fill, plain and rectangular, and migration.
 
-Decides whether a call is valid (specification 5.2.2 to 5.2.4) before anything is submitted. How the bytes travel is decided below.
+Decides whether a call is valid (specification 5.2.2 to 5.2.4) before anything is submitted. How the bytes
+travel is decided below.
 """
+
+# The signatures are the native module's.
+# ruff: noqa: PLR0913, PLR0917
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vdev.commands import CopyBuffer, Fill, Layout, Migrate, Read, Write
+from vdev.commands import CopyBuffer, Fill, Layout, Migrate, Read, Write, box_region
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.event import Event, NannyEvent, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.hostbuf import Bytes, as_bytes, value_bytes
@@ -29,9 +33,7 @@ _type = native.command_type
 _PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-def check_command(
-    function: str, routine: str, queue: Any, *memories: Any
-) -> list[Memory]:
+def check_command(function: str, routine: str, queue: Any, *memories: Any) -> list[Memory]:
     """Types, lifetime and context of what every transfer takes; the memory objects."""
     check_type(function, queue, CommandQueue)
     for memory in memories:
@@ -321,8 +323,6 @@ def _enqueue_copy_buffer_rect(
 
 def _boxes_overlap(command: CopyBuffer) -> bool:
     """Whether the two boxes of one buffer share a byte."""
-    from vdev.commands import box_region
-
     source = box_region(command.shape, command.source_start, command.source_pitches)
     target = box_region(command.shape, command.target_start, command.target_pitches)
     return source.overlaps(target)
