@@ -1,0 +1,203 @@
+"""libclang as an OpenCL C front end: translation units, exact extents, presumed lines, operator kinds, clang's messages.
+
+Decides how clang is called (language options, our base header). Never interprets a program.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from ctypes import POINTER, byref, c_int, c_uint
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import clang.cindex as cindex
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit
+
+INCLUDE_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
+#: The file name a translation unit's text is given under (`#line` replaces it in presumed locations).
+TEXT_FILE = "kernel.cl"
+
+#: clang's LangAS numbers, as clang_getAddressSpace returns them.
+ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "private", 5: "generic"}
+
+_SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
+_lock = threading.Lock()
+
+
+class Presumed(NamedTuple):
+    """A place as `#line` directives tell it: the user's file and line."""
+
+    file: str
+    line: int
+    column: int
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """libclang with the functions the Python wrapper lacks."""
+    library = cindex.conf.lib
+    library.clang_getPresumedLocation.argtypes = [SourceLocation, POINTER(cindex._CXString), POINTER(c_uint), POINTER(c_uint)]
+    library.clang_getCursorBinaryOperatorKind.argtypes = [Cursor]
+    library.clang_getCursorBinaryOperatorKind.restype = c_int
+    library.clang_getBinaryOperatorKindSpelling.argtypes = [c_int]
+    library.clang_getBinaryOperatorKindSpelling.restype = cindex._CXString
+    library.clang_getCursorUnaryOperatorKind.argtypes = [Cursor]
+    library.clang_getCursorUnaryOperatorKind.restype = c_int
+    library.clang_getUnaryOperatorKindSpelling.argtypes = [c_int]
+    library.clang_getUnaryOperatorKindSpelling.restype = cindex._CXString
+    return library
+
+
+@lru_cache(maxsize=1)
+def _index() -> cindex.Index:
+    return cindex.Index.create()
+
+
+def _string(value: Any) -> str:
+    # The wrapper converts the results of its own functions only.
+    return cindex.conf.lib.clang_getCString(value) or ""
+
+
+def parse(text: str, arguments: Sequence[str]) -> TranslationUnit:
+    """The translation unit of OpenCL C `text`; its diagnostics say whether it is valid."""
+    command = [
+        "-x", "cl", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-cl-ext=+all",
+        f"-I{INCLUDE_DIR}", "-ferror-limit=100", "-fno-spell-checking", *arguments,
+    ]  # fmt: skip
+    if "as_" in text:
+        command.append("-DVDEV_AS_TYPE")
+    with _lock:
+        return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, text)])
+
+
+def presumed(location: SourceLocation) -> Presumed:
+    """File, line and column as `#line` directives tell them."""
+    library = _library()
+    file, line, column = cindex._CXString(), c_uint(), c_uint()
+    library.clang_getPresumedLocation(location, byref(file), byref(line), byref(column))
+    return Presumed(_string(file), line.value, column.value)
+
+
+def line_of(cursor: Cursor) -> int:
+    """The user's line on which the cursor starts."""
+    return presumed(cursor.extent.start).line
+
+
+def extent_of(cursor: Cursor) -> tuple[int, int]:
+    """Byte offsets (start, stop) of the cursor in the text it was parsed from."""
+    return cursor.extent.start.offset, cursor.extent.end.offset
+
+
+def in_text(cursor: Cursor) -> bool:
+    """Whether the cursor stands in the program's text, not in the base header."""
+    file = cursor.location.file
+    return file is not None and file.name == TEXT_FILE
+
+
+def walk(cursor: Cursor) -> Iterator[Cursor]:
+    """The cursor and everything below it, in the order of the text."""
+    stack = [cursor]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(current.get_children())))
+
+
+def binary_operator(cursor: Cursor) -> str:
+    """`+`, `<<=`, `,` … of a BINARY_OPERATOR or COMPOUND_ASSIGNMENT_OPERATOR, else an empty string."""
+    library = _library()
+    return _string(library.clang_getBinaryOperatorKindSpelling(library.clang_getCursorBinaryOperatorKind(cursor)))
+
+
+def unary_operator(cursor: Cursor) -> str:
+    """`*`, `&`, `-`, `!`, `~`, `++`, `--` of a UNARY_OPERATOR, else an empty string; see `is_postfix` for the last two."""
+    library = _library()
+    return _string(library.clang_getUnaryOperatorKindSpelling(library.clang_getCursorUnaryOperatorKind(cursor)))
+
+
+def is_postfix(cursor: Cursor) -> bool:
+    """Whether a UNARY_OPERATOR stands behind its operand (CXUnaryOperator_PostInc and PostDec are 1 and 2)."""
+    return _library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
+
+
+def address_space(type_: cindex.Type) -> str:
+    """The address space a type is qualified with: 'global', 'local', 'constant', 'private', 'generic' or 'default'."""
+    return ADDRESS_SPACES.get(type_.get_address_space(), "other")
+
+
+def pointee(type_: cindex.Type) -> cindex.Type | None:
+    """What a pointer (or an array parameter, which is one) points to, or None. Guards a crash of libclang on other types."""
+    canonical = type_.get_canonical()
+    if canonical.kind == cindex.TypeKind.POINTER:
+        return canonical.get_pointee()
+    arrays = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY)
+    return canonical.element_type if canonical.kind in arrays else None
+
+
+def has_errors(unit: TranslationUnit) -> bool:
+    return any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics)
+
+
+def build_log(unit: TranslationUnit, source: str, main_name: str) -> str:
+    """clang's messages in clang's layout: place, text, the source line and a caret. Notes follow what they explain."""
+    lines = source.split("\n")
+    entries: list[str] = []
+    for diagnostic in unit.diagnostics:
+        entries += _entry(diagnostic, lines, main_name)
+        for note in diagnostic.children:
+            entries += _entry(note, lines, main_name)
+    return "\n".join(entries)
+
+
+def _entry(diagnostic: Any, lines: Sequence[str], main_name: str) -> list[str]:
+    severity = _SEVERITIES.get(diagnostic.severity)
+    if severity is None:
+        return []
+    option = f" [{diagnostic.option}]" if diagnostic.option else ""
+    message = f"{severity}: {diagnostic.spelling}{option}"
+    location = diagnostic.location
+    if location.file is None:
+        return [message]
+    place = presumed(location)
+    in_main = location.file.name == TEXT_FILE
+    name = main_name if in_main and place.file == TEXT_FILE else os.path.basename(place.file) if in_header(place) else place.file
+    entry = [f"{name}:{place.line}:{place.column}: {message}"]
+    text = lines[location.line - 1] if in_main and 0 < location.line <= len(lines) else _file_line(location)
+    if text is not None:
+        number = f"{place.line:5d}"
+        entry += [f"{number} | {text.rstrip()}", f"{' ' * len(number)} | {_carets(diagnostic, text)}"]
+    return entry
+
+
+def in_header(place: Presumed) -> bool:
+    return place.file == BASE_HEADER
+
+
+def _file_line(location: SourceLocation) -> str | None:
+    try:
+        with open(location.file.name, encoding="utf-8", errors="replace") as file:
+            return next((text for number, text in enumerate(file, 1) if number == location.line), None)
+    except OSError:
+        return None
+
+
+def _carets(diagnostic: Any, text: str) -> str:
+    location = diagnostic.location
+    columns = {}
+    for span in diagnostic.ranges:
+        if span.start.line == location.line and span.end.line == location.line:
+            columns.update(dict.fromkeys(range(span.start.column, span.end.column), "~"))
+    columns[location.column] = "^"
+    padded = text.ljust(max(columns))
+    marks = (columns.get(k, "\t" if padded[k - 1] == "\t" else " ") for k in range(1, max(columns) + 1))
+    return "".join(marks)
+
+
+__all__ = [
+    "ADDRESS_SPACES", "BASE_HEADER", "Cursor", "CursorKind", "INCLUDE_DIR", "Presumed", "SourceRange", "TranslationUnit",
+    "address_space", "binary_operator", "build_log", "extent_of", "has_errors", "in_text", "is_postfix", "line_of", "parse",
+    "pointee", "presumed", "unary_operator", "walk",
+]  # fmt: skip

@@ -1,0 +1,138 @@
+"""Values of preprocessor conditions (C99 6.10.1): integer constant expressions in 64 bits, signed or unsigned.
+
+Decides what `#if` and `#elif` choose. Never looks up a macro: it is given expanded tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)")
+_PRECEDENCE = {
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
+    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
+}  # fmt: skip
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, "'": 39, '"': 34}
+
+Value = tuple[int, bool]  # the number and whether its type is uintmax_t
+
+
+class Malformed(Exception):
+    """The preprocessor cannot make sense of a directive; clang is asked for the message."""
+
+
+def evaluate_condition(words: Sequence[str]) -> bool:
+    """Whether the expression of these tokens is non-zero. Raises Malformed.
+
+    >>> evaluate_condition("( 1 << 3 ) >= 8 && - 1 > 0u".split())
+    True
+    """
+    parser = _Parser(words)
+    value, _ = parser.conditional(True)
+    if parser.position != len(words):
+        raise Malformed("token is not a valid binary operator in a preprocessor subexpression")
+    return value != 0
+
+
+def _wrap(value: int, unsigned: bool) -> Value:
+    value &= (1 << 64) - 1
+    if not unsigned and value >> 63:
+        value -= 1 << 64
+    return value, unsigned
+
+
+class _Parser:
+    """Recursive descent; `live` is False where the value is not needed, so that `0 && 1/0` is no error."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.position = 0
+
+    def peek(self) -> str:
+        return self.words[self.position] if self.position < len(self.words) else ""
+
+    def take(self) -> str:
+        if self.position >= len(self.words):
+            raise Malformed("expected value in expression")
+        self.position += 1
+        return self.words[self.position - 1]
+
+    def expect(self, word: str) -> None:
+        if self.take() != word:
+            raise Malformed(f"expected '{word}' in preprocessor expression")
+
+    def conditional(self, live: bool) -> Value:
+        condition = self.binary(1, live)
+        if self.peek() != "?":
+            return condition
+        self.take()
+        left = self.conditional(live and condition[0] != 0)
+        self.expect(":")
+        right = self.conditional(live and condition[0] == 0)
+        return _wrap((left if condition[0] else right)[0], left[1] or right[1])
+
+    def binary(self, lowest: int, live: bool) -> Value:
+        left = self.unary(live)
+        while (level := _PRECEDENCE.get(self.peek(), 0)) >= lowest:
+            operator = self.take()
+            needed = live and not (operator == "&&" and not left[0]) and not (operator == "||" and left[0])
+            right = self.binary(level + 1, needed)
+            left = _apply(operator, left, right, needed)
+        return left
+
+    def unary(self, live: bool) -> Value:
+        word = self.take()
+        match word:
+            case "!":
+                return (int(self.unary(live)[0] == 0), False)
+            case "-" | "+" | "~":
+                value, unsigned = self.unary(live)
+                return _wrap({"-": -value, "+": value, "~": ~value}[word], unsigned)
+            case "(":
+                inside = self.conditional(live)
+                self.expect(")")
+                return inside
+        return _primary(word)
+
+
+def _primary(word: str) -> Value:
+    if match := _INTEGER.fullmatch(word):
+        digits, suffix = match.group(1), match.group(2).lower()
+        base = 16 if digits[:2] in ("0x", "0X") else 2 if digits[:2] in ("0b", "0B") else 8 if digits[0] == "0" else 10
+        try:
+            number = int(digits[2:] if base in (2, 16) else digits, base)
+        except ValueError:
+            raise Malformed(f"invalid digit in {word}") from None
+        return _wrap(number, "u" in suffix or number >> 63 != 0)
+    if word[0] == "'" and len(word) >= 3:
+        inside = word[1:-1]
+        return (_ESCAPES.get(inside[1:], 0) if inside[0] == "\\" else ord(inside[0]), False)
+    if word[0].isalpha() or word[0] in "_$":
+        return (0, False)  # C99 6.10.1p4: what is still a name is 0
+    raise Malformed(f"'{word}' is not valid in a preprocessor expression")
+
+
+def _apply(operator: str, left: Value, right: Value, live: bool) -> Value:
+    a, b = left[0], right[0]
+    unsigned = left[1] or right[1]
+    match operator:
+        case "&&":
+            return (int(a != 0 and b != 0), False)
+        case "||":
+            return (int(a != 0 or b != 0), False)
+        case "<<" | ">>":
+            return _wrap(a << (b & 63) if operator == "<<" else a >> (b & 63), left[1])
+    a, b = _wrap(a, unsigned)[0], _wrap(b, unsigned)[0]
+    match operator:
+        case "==" | "!=" | "<" | ">" | "<=" | ">=":
+            return (int({"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator]), False)
+        case "/" | "%":
+            if b == 0:
+                if live:
+                    raise Malformed("division by zero in preprocessor expression")
+                return (0, unsigned)
+            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return _wrap(quotient if operator == "/" else a - b * quotient, unsigned)
+    result = {"|": a | b, "^": a ^ b, "&": a & b, "+": a + b, "-": a - b, "*": a * b}[operator]
+    return _wrap(result, unsigned)
