@@ -166,15 +166,27 @@ class BackendProgram:
     options: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class NativeArg:
+    """What the worker's compiler says of an argument (clGetKernelArgInfo), in OpenCL's numbers."""
+
+    name: str
+    type_name: str
+    address_qualifier: int
+    access_qualifier: int
+    type_qualifiers: int
+
+
 @dataclass(frozen=True)
 class KernelResources:
-    """What CL_KERNEL_* work-group queries answer for one kernel on one worker; bytes and work-items."""
+    """What a worker's compiler says of a kernel (CL_KERNEL_… queries); bytes and work-items."""
 
     work_group_size: int
     compile_work_group_size: tuple[int, int, int]
     local_memory_nbytes: int
     private_memory_nbytes: int
     preferred_multiple: int
+    args: tuple[NativeArg, ...] = ()  #: empty where the compiler keeps no such record
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +194,7 @@ class BuildResult:
     """A program built for one worker's device."""
 
     log: str
-    kernel_names: tuple[str, ...]
+    kernels: Mapping[str, KernelResources]
     binary: bytes
 
 
@@ -285,10 +297,6 @@ class Backend(ABC):
     @abstractmethod
     def kernel(self, program: BackendProgram, name: str) -> object:
         """This worker's handle of a kernel of a built program."""
-
-    @abstractmethod
-    def resources(self, program: BackendProgram, name: str) -> KernelResources:
-        """What a kernel of a built program takes on this worker."""
 
     @abstractmethod
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:

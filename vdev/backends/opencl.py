@@ -27,7 +27,6 @@ from vdev.backends.base import (
     Bytes,
     Counters,
     KernelArgument,
-    KernelResources,
     LaunchShape,
     LocalBytes,
     Marker,
@@ -35,7 +34,7 @@ from vdev.backends.base import (
     WorkerInfo,
 )
 from vdev.backends.native import load_native
-from vdev.backends.opencl_info import worker_info
+from vdev.backends.opencl_info import kernel_resources, worker_info
 
 INVALID_BUFFER_SIZE = -61
 EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
@@ -45,7 +44,7 @@ def _failure(error: Any, text: str) -> BackendError:
     """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the
     module.
     """
-    record = error.args[0] if error.args else None
+    record: Any = error.args[0] if error.args else None
     status = record.code() if hasattr(record, "code") else EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
     routine = record.routine() if hasattr(record, "routine") else ""
     return BackendError(int(status), f"{text}: {routine}" if routine else text)
@@ -109,18 +108,18 @@ class SharedDevice:
     def _compile(self, program: BackendProgram, built: _Built) -> None:
         cl = self.cl
         native = cl._Program(self.context, program.source)
+        options = " ".join((*program.options, "-cl-kernel-arg-info")).encode()
         try:
-            native._build(options=" ".join(program.options).encode(), devices=None)
+            native._build(options=options, devices=None)
+            names = native.get_info(cl.program_info.KERNEL_NAMES).split(";")
+            kernels = {
+                name: kernel_resources(cl, cl.Kernel(native, name), self.native) for name in names if name
+            }
         except cl.Error as error:
             built.failure = BuildFailure(self._log(native), _failure(error, "build").status)
             return
-        names = native.get_info(cl.program_info.KERNEL_NAMES)
         binaries = native.get_info(cl.program_info.BINARIES)
-        built.result = BuildResult(
-            self._log(native),
-            tuple(name for name in names.split(";") if name),
-            bytes(binaries[0]) if binaries else b"",
-        )
+        built.result = BuildResult(self._log(native), kernels, bytes(binaries[0]) if binaries else b"")
         built.native = native
 
     def _log(self, native: Any) -> str:
@@ -395,20 +394,6 @@ class OpenCLBackend(Backend):
             except self._cl.Error as error:
                 raise _failure(error, f"kernel {name}") from error
         return kernel
-
-    def resources(self, program: BackendProgram, name: str) -> KernelResources:
-        info = self._cl.kernel_work_group_info
-        native, device = self.kernel(program, name).native, self.device.native
-        # PyOpenCL's cached wrapper of this method, where PyOpenCL patched the class, does the same.
-        ask = native.get_work_group_info
-        sizes = tuple(int(size) for size in ask(info.COMPILE_WORK_GROUP_SIZE, device))
-        return KernelResources(
-            work_group_size=int(ask(info.WORK_GROUP_SIZE, device)),
-            compile_work_group_size=(*sizes, 0, 0, 0)[:3],  # type: ignore[arg-type]
-            local_memory_nbytes=int(ask(info.LOCAL_MEM_SIZE, device)),
-            private_memory_nbytes=int(ask(info.PRIVATE_MEM_SIZE, device)),
-            preferred_multiple=int(ask(info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device)),
-        )
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is _Kernel

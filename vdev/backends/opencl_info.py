@@ -1,10 +1,10 @@
-"""What a native OpenCL device says of itself, as a WorkerInfo. Asks, decides nothing."""
+"""What a native OpenCL device says of itself and of kernels built for it. Asks, decides nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from vdev.backends.base import WorkerInfo
+from vdev.backends.base import KernelResources, NativeArg, WorkerInfo
 
 
 def native_infos(cl: Any, device: Any) -> dict[int, object]:
@@ -56,3 +56,35 @@ def worker_info(cl: Any, device: Any, share: int, timer_offset_ns: int) -> Worke
         timer_offset_ns=timer_offset_ns,
         native=infos,
     )
+
+
+def kernel_resources(cl: Any, kernel: Any, device: Any) -> KernelResources:
+    """What the compiler says of a native kernel on its native device."""
+    info = cl.kernel_work_group_info
+    ask = kernel.get_work_group_info
+    sizes = tuple(int(size) for size in ask(info.COMPILE_WORK_GROUP_SIZE, device))
+    return KernelResources(
+        work_group_size=int(ask(info.WORK_GROUP_SIZE, device)),
+        compile_work_group_size=(*sizes, 0, 0, 0)[:3],  # type: ignore[arg-type]
+        local_memory_nbytes=int(ask(info.LOCAL_MEM_SIZE, device)),
+        private_memory_nbytes=int(ask(info.PRIVATE_MEM_SIZE, device)),
+        preferred_multiple=int(ask(info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device)),
+        args=_native_args(cl, kernel),
+    )
+
+
+def _native_args(cl: Any, kernel: Any) -> tuple[NativeArg, ...]:
+    info = cl.kernel_arg_info
+    try:
+        return tuple(
+            NativeArg(
+                str(kernel.get_arg_info(index, info.NAME)),
+                str(kernel.get_arg_info(index, info.TYPE_NAME)),
+                int(kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)),
+                int(kernel.get_arg_info(index, info.ACCESS_QUALIFIER)),
+                int(kernel.get_arg_info(index, info.TYPE_QUALIFIER)),
+            )
+            for index in range(int(kernel.get_info(cl.kernel_info.NUM_ARGS)))
+        )
+    except cl.Error:
+        return ()  # CL_KERNEL_ARG_INFO_NOT_AVAILABLE

@@ -49,7 +49,7 @@ class Pointer:
         self.memory = memory
         self.shift = shift
 
-    def view(self, dtype: str, start: int, count: int) -> np.ndarray:  # type: ignore[type-arg]
+    def view(self, dtype: str, start: int, count: int) -> np.ndarray:
         """`count` elements from element `start`; IndexError where the replica does not hold them all."""
         size = np.dtype(dtype).itemsize
         first = start * size - self.shift
@@ -246,14 +246,12 @@ class ReferenceBackend(Backend):
         assert isinstance(program, ReferenceProgram)
         if program.failure is not None:
             raise BuildFailure(program.failure)
-        return BuildResult("", tuple(program.functions), b"reference")
+        resources = KernelResources(self.info.max_work_group_size, (0, 0, 0), 0, 0, 1)
+        return BuildResult("", dict.fromkeys(program.functions, resources), b"reference")
 
     def kernel(self, program: BackendProgram, name: str) -> KernelFunction:
         assert isinstance(program, ReferenceProgram)
         return program.functions[name]
-
-    def resources(self, program: BackendProgram, name: str) -> KernelResources:
-        return KernelResources(self.info.max_work_group_size, (0, 0, 0), 0, 0, 1)
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert callable(kernel)

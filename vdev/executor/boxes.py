@@ -52,14 +52,11 @@ def _rows(starts: Offsets, layout: Layout) -> tuple[Offsets, Offsets, Offsets]:
     slice_pitch, row_pitch = layout.buffer_pitches
     slices, rows, _ = layout.shape
     relative = starts - layout.buffer_start
-    at_slice = relative // slice_pitch if slices > 1 else np.zeros_like(relative)
-    within = relative - at_slice * slice_pitch if slices > 1 else relative
-    at_row = within // row_pitch if rows > 1 else np.zeros_like(within)
-    first = (
-        layout.buffer_start
-        + (at_slice * slice_pitch if slices > 1 else 0)
-        + (at_row * row_pitch if rows > 1 else 0)
-    )
+    # A dimension of one may have any pitch, 0 too.
+    at_slice: Offsets = relative // slice_pitch if slices > 1 else np.zeros_like(relative)
+    within: Offsets = relative - at_slice * slice_pitch
+    at_row: Offsets = within // row_pitch if rows > 1 else np.zeros_like(within)
+    first: Offsets = layout.buffer_start + at_slice * slice_pitch + at_row * row_pitch
     return at_slice, at_row, first
 
 

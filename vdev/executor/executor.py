@@ -73,20 +73,16 @@ class Job:
         prepared: PreparedPlan,
         holdings: Sequence[Holdings],
         completion: Completion,
-        args: Sequence[KernelArgument],
-        host: Bytes | None,
-        layout: Layout | None,
-        after: Sequence[Completion],
     ) -> None:
         self.executor = executor
         self.number = number
         self.prepared = prepared
         self.holdings = holdings
         self.completion = completion
-        self.args = args
-        self.host = host
-        self.layout = layout
-        self.after = after
+        self.args: Sequence[KernelArgument] = ()
+        self.host: Bytes | None = None
+        self.layout: Layout | None = None
+        self.after: Sequence[Completion] = ()
         #: by worker (HOST last): steps that must be complete before the command is; 0 for none
         self.clock: list[int] = executor.no_steps.copy()
         #: by worker: steps submitted before this command's
@@ -197,7 +193,7 @@ class Executor:
         """`plan` made ready to be submitted any number of times; a launch's with its recipe."""
         return PreparedPlan(plan, recipe)
 
-    def submit(
+    def submit(  # noqa: PLR0913 - a keyword for each thing that only some commands have
         self,
         prepared: PreparedPlan,
         holdings: Sequence[Holdings],
@@ -222,7 +218,10 @@ class Executor:
         """
         with self._lock:
             self._number += 1
-            job = Job(self, self._number, prepared, holdings, completion, args, host, layout, after)
+            job = Job(self, self._number, prepared, holdings, completion)
+            job.args, job.after = args, after
+            if host is not None:
+                job.host, job.layout = host, layout
             clock = job.clock
             if order is not None:
                 _join(clock, order)
@@ -231,6 +230,8 @@ class Executor:
             waits = self._find_waits(job, homes, host_writes)
             if prepared.batches:
                 self._number_steps(job)
+                if host is not None:
+                    self._enter_host_use(job, host_writes)
             self._unsettled[job.number] = job
             self._failures.admit(job)
             completion.bind(job)
@@ -336,8 +337,6 @@ class Executor:
             for h in hazards:
                 if h.last_read >= 0:
                     holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
-        if job.host is not None:
-            self._enter_host_use(job)
 
     def _find_waits(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
         """By worker: steps of other workers that its steps have to wait for. What is waited for the command's
@@ -392,7 +391,7 @@ class Executor:
         for earlier in job.after:
             progress = earlier.progress
             if isinstance(progress, Job):
-                _raise_to(steps, enumerate_steps(progress.clock))
+                _raise_to(steps, _steps_of(progress.clock))
         start, stop = _addresses(job.host)
         workers = self.all_workers
         self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
@@ -403,10 +402,10 @@ class Executor:
             found = self._add_waits(job, found, number, 0, steps)
         return found
 
-    def _enter_host_use(self, job: Job) -> None:
+    def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)
         for number, _ in job.prepared.batches:
-            self._host_uses.append((start, stop, True, number, job.clock[number]))
+            self._host_uses.append((start, stop, writes, number, job.clock[number]))
 
     def _run_inline(self, job: Job) -> bool:
         """Do a little host work here and now, if the host's worker has nothing to do: a hand-over costs more
@@ -455,12 +454,10 @@ class Executor:
         for job in jobs:
             if job.number not in unsettled:
                 continue
-            number = 0
-            for step in job.clock:
+            for number, step in enumerate(job.clock):
                 if workers[number].completed < step:
                     self._followers[number].append(job)
                     break
-                number += 1
             else:
                 del unsettled[job.number]
                 self._finish(job)
@@ -480,15 +477,12 @@ def _join(clock: list[int], completion: Completion) -> None:
     """Let a command be complete no earlier than another one."""
     progress = completion.progress
     if isinstance(progress, Job):
-        number = 0
-        for step in progress.clock:
-            clock[number] = max(clock[number], step)
-            number += 1
+        clock[:] = map(max, clock, progress.clock)
     elif not completion.settled:
         raise ValueError("a command waits for one that was not submitted")
 
 
-def enumerate_steps(clock: list[int]) -> Iterable[tuple[int, int]]:
+def _steps_of(clock: list[int]) -> Iterable[tuple[int, int]]:
     """(worker, step) of a clock, with HOST by its number."""
     last = len(clock) - 1
     return ((HOST if index == last else index, step) for index, step in enumerate(clock) if step)

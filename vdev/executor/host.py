@@ -16,7 +16,6 @@ from vdev.backends.base import (
     Bytes,
     Counters,
     KernelArgument,
-    KernelResources,
     LaunchShape,
     Marker,
     Times,
@@ -91,9 +90,6 @@ class HostBackend(Backend):
         raise self._refuse()
 
     def kernel(self, program: BackendProgram, name: str) -> object:
-        raise self._refuse()
-
-    def resources(self, program: BackendProgram, name: str) -> KernelResources:
         raise self._refuse()
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:

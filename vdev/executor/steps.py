@@ -171,7 +171,8 @@ class MergeStep(Step):
     __slots__ = ("dtype", "op", "parts", "slot")
 
     def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
-        self.slot, self.op, self.dtype = item.slot, item.op, item.dtype
+        self.slot, self.op = item.slot, item.op
+        self.dtype = np.dtype(item.dtype or "uint8")
         self.parts = tuple((number, stages[number].region) for number in item.stages)
 
     def run(self, worker: Worker, job: Job) -> None:
