@@ -1,7 +1,8 @@
-"""Bitonic sort of keys with their values: short runs are sorted and merged in local memory, long ones in global memory.
+"""Bitonic sort of keys with their values: short runs are sorted and merged in local memory, long ones in
+global memory.
 
-Source: K. E. Batcher, "Sorting Networks and Their Applications" (1968), as in the sortingNetworks sample of the NVIDIA SDK;
-sort (sort_shared, sort_merge_shared, sort_merge_global) in Table 1 of AMGE (ICS 2015).
+Source: K. E. Batcher, "Sorting Networks and Their Applications" (1968), as in the sortingNetworks sample of
+the NVIDIA SDK; sort (sort_shared, sort_merge_shared, sort_merge_global) in Table 1 of AMGE (ICS 2015).
 """
 
 import common

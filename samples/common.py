@@ -36,10 +36,16 @@ def power_of_two(text: str) -> int:
     return number
 
 
-def parser(description: str | None, *, size: int, meaning: str, kind: Any = positive) -> argparse.ArgumentParser:
-    """A command line with ``--size``; `meaning` says what the number counts, `kind` which numbers are valid."""
-    result = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    result.add_argument("--size", type=kind, default=size, metavar="N", help=f"{meaning} (default: %(default)s)")
+def parser(
+    description: str | None, *, size: int, meaning: str, kind: Any = positive
+) -> argparse.ArgumentParser:
+    """A command line with ``--size``; `meaning` says what it counts, `kind` converts and validates it."""
+    result = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    result.add_argument(
+        "--size", type=kind, default=size, metavar="N", help=f"{meaning} (default: %(default)s)"
+    )
     return result
 
 
@@ -56,7 +62,7 @@ def announce(queue: cl.CommandQueue, job: str) -> None:
 
 @contextmanager
 def timed(queue: cl.CommandQueue, what: str, *, count: float = 0, unit: str = "") -> Iterator[None]:
-    """Print how long the commands enqueued inside take, and how many times a second `count` of `unit` that is."""
+    """Print how long the commands enqueued inside take; `count` of `unit` done give the rate."""
     queue.finish()
     start = time.perf_counter()
     yield
@@ -72,8 +78,10 @@ def round_up(number: int, multiple: int) -> int:
 
 
 def some(number: int, most: int) -> npt.NDArray[np.int64]:
-    """At most `most` of the indices below `number`, in ascending order: all of them where they are few, else random
-    ones with the first and the last among them."""
+    """At most `most` of the indices below `number`, ascending.
+
+    All of them where they are no more, else random ones with the first and the last among them.
+    """
     if number <= most:
         return np.arange(number)
     drawn = np.random.default_rng(7).integers(0, number, most)
@@ -82,10 +90,10 @@ def some(number: int, most: int) -> npt.NDArray[np.int64]:
 
 
 def check(what: str, computed: Any, expected: Any, tolerance: float = 0.0) -> None:
-    """Compare with the expected values and print the error found; end the program with status 1 if it is too large.
+    """Compare with the expected values and print the error found; end the program with status 1 on a failure.
 
-    The error is the largest difference divided by the largest magnitude expected. A tolerance of zero asks for equal
-    values. Values that are not finite, no values, or another shape than expected are failures.
+    The error is the largest difference divided by the largest magnitude expected. A tolerance of zero asks
+    for equal values. Values that are not finite, no values, or another shape than expected fail.
     """
     computed, expected = np.asarray(computed), np.asarray(expected)
     if computed.shape != expected.shape or not expected.size:

@@ -1,8 +1,8 @@
-"""Convolution of an image with a 9 x 9 filter in constant memory; a work-group's pixels and their surroundings are staged
-in local memory, pixels beyond the edge repeat the edge.
+"""Convolution of an image with a 9 x 9 filter in constant memory; a work-group's pixels and their
+surroundings are staged in local memory, pixels beyond the edge repeat the edge.
 
-Source: V. Podlozhnyuk, "Image Convolution with CUDA" (NVIDIA SDK), without separating the filter; convolution2D in Table 1
-of AMGE (ICS 2015).
+Source: V. Podlozhnyuk, "Image Convolution with CUDA" (NVIDIA SDK), without separating the filter;
+convolution2D in Table 1 of AMGE (ICS 2015).
 """
 
 import common
@@ -53,7 +53,11 @@ def convolved_rows(image: common.Array, weights: common.Array, rows: common.Arra
 
 
 def main() -> None:
-    width = common.parser(__doc__, size=1000, meaning="width of the image; its height is 3/4 of it").parse_args().size
+    width = (
+        common.parser(__doc__, size=1000, meaning="width of the image; its height is 3/4 of it")
+        .parse_args()
+        .size
+    )
     height = max(1, 3 * width // 4)
     context, queue = common.open_queue()
     common.announce(queue, f"an image of {width} x {height}")
@@ -65,11 +69,21 @@ def main() -> None:
     image_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=image)
     weights_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=weights)
     result_buffer = cl.Buffer(context, flags.WRITE_ONLY, image.nbytes)
-    convolve = cl.Kernel(cl.Program(context, SOURCE).build([f"-DTILE={TILE}", f"-DRADIUS={RADIUS}"]), "convolve")
+    convolve = cl.Kernel(
+        cl.Program(context, SOURCE).build([f"-DTILE={TILE}", f"-DRADIUS={RADIUS}"]), "convolve"
+    )
     grid = common.round_up(width, TILE), common.round_up(height, TILE)
     with common.timed(queue, "convolution", count=1e-6 * image.size, unit="megapixels"):
-        convolve(queue, grid, (TILE, TILE), image_buffer, result_buffer, weights_buffer, np.int32(width),
-                 np.int32(height))
+        convolve(
+            queue,
+            grid,
+            (TILE, TILE),
+            image_buffer,
+            result_buffer,
+            weights_buffer,
+            np.int32(width),
+            np.int32(height),
+        )
 
     result = np.empty_like(image)
     cl.enqueue_copy(queue, result, result_buffer)

@@ -1,7 +1,8 @@
-"""Fast Fourier transform of one long complex vector: a Stockham radix-2 pass a launch, to and fro between two buffers.
+"""Fast Fourier transform of one long complex vector: a Stockham radix-2 pass a launch, to and fro between
+two buffers.
 
-Source: N. K. Govindaraju et al., "High Performance Discrete Fourier Transforms on Graphics Processors" (SC 2008), on which
-Parboil's FFT rests; fft1D in Table 1 of AMGE (ICS 2015).
+Source: N. K. Govindaraju et al., "High Performance Discrete Fourier Transforms on Graphics Processors" (SC
+2008), on which Parboil's FFT rests; fft1D in Table 1 of AMGE (ICS 2015).
 """
 
 import common
@@ -10,7 +11,7 @@ import pyopencl as cl
 
 GROUP = 128
 SOURCE = """
-/* One pass: pairs half a vector apart are turned and combined; the transforms of `span` points become ones of twice it. */
+/* One pass: pairs half a vector apart are combined; the transforms of `span` points double. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void butterflies(__global const float2 *from, __global float2 *to, const uint pairs, const uint span)
 {
@@ -38,7 +39,9 @@ def coefficients(signal: common.Array, chosen: common.Array) -> common.Array:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, size=1 << 18, meaning="complex points, a power of two", kind=common.power_of_two)
+    parser = common.parser(
+        __doc__, size=1 << 18, meaning="complex points, a power of two", kind=common.power_of_two
+    )
     n = parser.parse_args().size
     context, queue = common.open_queue()
     common.announce(queue, f"{n} complex points")
@@ -63,7 +66,9 @@ def main() -> None:
         common.check(f"all {n} coefficients", spectrum, np.fft.fft(signal.astype(np.complex128)), 1e-5)
     else:
         chosen = common.some(n, 8)
-        common.check(f"{chosen.size} of {n} coefficients", spectrum[chosen], coefficients(signal, chosen), 1e-5)
+        common.check(
+            f"{chosen.size} of {n} coefficients", spectrum[chosen], coefficients(signal, chosen), 1e-5
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Heat spreading through a plate: the heat equation in two dimensions, solved by explicit steps of a 5-point stencil.
+"""Heat spreading through a plate: the heat equation in two dimensions, solved by explicit steps of a
+5-point stencil.
 
-A spiral of wire, hot outside and cooler towards its middle, is held at its temperatures, and so is the plate's edge; the
-rest of the plate starts cold and warms up. Two buffers take turns. The field is written as a picture with isotherms.
+A spiral of wire, hot outside and cooler towards its middle, is held at its temperatures, and so is the
+plate's edge; the rest of the plate starts cold and warms up. Two buffers take turns. The field is written
+as a picture with isotherms.
 
-Source: J. Crank, "The Mathematics of Diffusion" (1975), forward time and centred space; stencil2D in Table 1 of AMGE
-(ICS 2015).
+Source: J. Crank, "The Mathematics of Diffusion" (1975), forward time and centred space; stencil2D in Table
+1 of AMGE (ICS 2015).
 """
 
 from pathlib import Path
@@ -18,8 +20,8 @@ GROUP = 32, 8
 RATE = np.float32(0.24)  # diffusivity * time step / cell area; stable up to 1/4
 HOT, COLD = 100.0, 0.0  # degrees Celsius
 SOURCE = """
-__kernel void step(__global const float *now, __global float *next, __global const uchar *held, const uint width,
-                   const uint height, const float rate)
+__kernel void step(__global const float *now, __global float *next, __global const uchar *held,
+                   const uint width, const uint height, const float rate)
 {
     const size_t x = get_global_id(0), y = get_global_id(1);
     if (x < 1 || y < 1 || x + 1 >= width || y + 1 >= height)
@@ -43,14 +45,18 @@ def plate(size: int) -> tuple[common.Array, common.Array]:
     pitch, turns, thickness = 0.21, 4, 0.014
     turn = np.rint(radius / pitch - angle)  # which turn of the wire a cell is closest to
     along = (turn + angle) / turns  # 0 at the wire's inner end, 1 at its outer one
-    wire = (np.abs(radius - along * turns * pitch) < max(thickness, 1.5 / size)) & (along > 0.1) & (along <= 1)
+    wire = (
+        (np.abs(radius - along * turns * pitch) < max(thickness, 1.5 / size)) & (along > 0.1) & (along <= 1)
+    )
     temperature = np.where(wire, HOT * (0.35 + 0.65 * along), COLD).astype(np.float32)
     return temperature, wire
 
 
 def stepped(temperature: common.Array, held: common.Array, steps: int, core: tuple[int, int]) -> common.Array:
-    """Rows and columns `core` (start, stop) of a square plate after so many steps, computed from the cells that they
-    depend on: as many cells around as there are steps, one fewer after each."""
+    """Rows and columns `core` (start, stop) of a square plate after so many steps.
+
+    Computed from the cells that they depend on: as many around them as there are steps, one fewer after each.
+    """
     size = len(temperature)
     start, stop = max(0, core[0] - steps), min(size, core[1] + steps)
     now, still = (field[start:stop, start:stop] for field in (temperature.astype(np.float64), held))
@@ -72,7 +78,8 @@ def fitted(field: common.Array) -> common.Array:
     """A square field, averaged over blocks or interpolated to the picture's size."""
     block = -(-len(field) // PIXELS)
     edge = len(field) // block
-    means = field[: edge * block, : edge * block].reshape(edge, block, edge, block).mean((1, 3), dtype=np.float32)
+    blocks = field[: edge * block, : edge * block].reshape(edge, block, edge, block)
+    means: common.Array = blocks.mean((1, 3), dtype=np.float32)
     if edge >= PIXELS:
         return means
     return np.asarray(Image.fromarray(means).resize((PIXELS, PIXELS), Image.Resampling.BICUBIC))
@@ -84,7 +91,9 @@ def picture(temperature: common.Array, held: common.Array) -> Image.Image:
     field = field.clip(COLD, HOT)
     slope = np.hypot(*np.gradient(field)) + 1e-6  # degrees per pixel
     level = (10 * np.rint(field / 10)).clip(COLD + 10, HOT - 10)
-    line = (1.2 - np.abs(field - level) / slope).clip(0, 1)  # fades with the distance from the isotherm, in pixels
+    line = (1.2 - np.abs(field - level) / slope).clip(
+        0, 1
+    )  # fades with the distance from the isotherm, in pixels
     line *= ((10 / slope - 4) / 8).clip(0, 1)  # and where lines would crowd
     line *= (1 - 4 * fitted(held)).clip(0, 1)
     ink = np.where(level < 50, 255, 0)[..., None]
@@ -118,7 +127,9 @@ def with_scale(image: Image.Image) -> Image.Image:
 
 def main() -> None:
     parser = common.parser(__doc__, size=512, meaning="cells along each edge of the plate")
-    parser.add_argument("--steps", type=common.positive, default=1000, help="time steps (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=common.positive, default=1000, help="time steps (default: %(default)s)"
+    )
     parser.add_argument("--output", type=Path, default=Path("heat_equation.png"), help="the picture to write")
     args = parser.parse_args()
     size, steps = args.size, args.steps
@@ -140,12 +151,19 @@ def main() -> None:
 
     temperature = np.empty_like(first)
     cl.enqueue_copy(queue, temperature, now)
-    print(f"  temperature: mean {first.mean():.1f} °C at the start, {temperature.mean():.1f} °C at the end; "
-          f"now from {temperature.min():.1f} to {temperature.max():.1f} °C")
+    print(
+        f"  temperature: mean {first.mean():.1f} °C at the start, {temperature.mean():.1f} °C at the end; "
+        f"now from {temperature.min():.1f} to {temperature.max():.1f} °C"
+    )
     core = (0, size) if size <= MOST_CHECKED_WHOLE else (size // 2 - 16, size // 2 + 16)
     expected = stepped(first, held, steps, core)
     rows = slice(*core)
-    common.check(f"cells {core[0]} to {core[1] - 1} both ways after {steps} steps", temperature[rows, rows], expected, 1e-4)
+    common.check(
+        f"cells {core[0]} to {core[1] - 1} both ways after {steps} steps",
+        temperature[rows, rows],
+        expected,
+        1e-4,
+    )
     picture(temperature, held).save(args.output)
     print(f"wrote {args.output}")
 

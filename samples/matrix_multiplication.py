@@ -1,7 +1,7 @@
 """Matrix multiplication C = A B with square tiles in local memory; any shape, ragged edges guarded.
 
-Source: the matrixMul sample of the NVIDIA SDK ("CUDA C Programming Guide", shared memory); MatrixMul in Table 2 of Kim et
-al., "Achieving a Single Compute Device Image in OpenCL for Multiple GPUs" (PPoPP 2011).
+Source: the matrixMul sample of the NVIDIA SDK ("CUDA C Programming Guide", shared memory); MatrixMul in
+Table 2 of Kim et al., "Achieving a Single Compute Device Image in OpenCL for Multiple GPUs" (PPoPP 2011).
 """
 
 import common

@@ -1,7 +1,8 @@
-"""Sum of a vector in two launches of one kernel: a partial sum a work-group, then the sum of the partial sums.
+"""Sum of a vector in two launches of one kernel: a partial sum a work-group, then the sum of the partial
+sums.
 
-Source: M. Harris, "Optimizing Parallel Reduction in CUDA" (NVIDIA SDK), the version with several elements a work-item;
-reduction in Table 1 of AMGE (ICS 2015).
+Source: M. Harris, "Optimizing Parallel Reduction in CUDA" (NVIDIA SDK), the version with several elements a
+work-item; reduction in Table 1 of AMGE (ICS 2015).
 """
 
 import common

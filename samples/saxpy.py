@@ -21,7 +21,9 @@ def main() -> None:
     rng = np.random.default_rng(2)
     x, y = rng.random(n, np.float32), rng.random(n, np.float32)
 
-    saxpy = ElementwiseKernel(context, "float alpha, const float *x, float *y", "y[i] = alpha * x[i] + y[i]", "saxpy")
+    saxpy = ElementwiseKernel(
+        context, "float alpha, const float *x, float *y", "y[i] = alpha * x[i] + y[i]", "saxpy"
+    )
     x_device, y_device = cl_array.to_device(queue, x), cl_array.to_device(queue, y)
     with common.timed(queue, "updates", count=n * args.repeats, unit="elements"):
         for _ in range(args.repeats):

@@ -1,7 +1,8 @@
-"""SGEMM: C = alpha A B' + beta C, column-major, with register tiles: a work-item computes one row of a 128 x 16 tile.
+"""SGEMM: C = alpha A B' + beta C, column-major, with register tiles: a work-item computes one row of a 128
+x 16 tile.
 
-Source: J. A. Stratton et al., "Parboil: A Revised Benchmark Suite" (2012), sgemm, after V. Volkov and J. Demmel,
-"Benchmarking GPUs to Tune Dense Linear Algebra" (SC 2008); sgemm in Table 1 of AMGE (ICS 2015).
+Source: J. A. Stratton et al., "Parboil: A Revised Benchmark Suite" (2012), sgemm, after V. Volkov and J.
+Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (SC 2008); sgemm in Table 1 of AMGE (ICS 2015).
 """
 
 import common
@@ -12,8 +13,9 @@ TILE_N, TILE_K = 16, 8
 TILE_M = TILE_N * TILE_K  # a work-group loads its TILE_K x TILE_N elements of B one an item
 SOURCE = """
 __kernel __attribute__((reqd_work_group_size(TILE_N, TILE_K, 1)))
-void sgemm_nt(__global const float *a, const uint lda, __global const float *b, const uint ldb, __global float *c,
-              const uint ldc, const uint m, const uint n, const uint k, const float alpha, const float beta)
+void sgemm_nt(__global const float *a, const uint lda, __global const float *b, const uint ldb,
+              __global float *c, const uint ldc, const uint m, const uint n, const uint k,
+              const float alpha, const float beta)
 {
     __local float b_tile[TILE_K][TILE_N];
     const uint lx = get_local_id(0), ly = get_local_id(1);
@@ -48,7 +50,11 @@ ALPHA, BETA = np.float32(0.75), np.float32(-0.5)
 
 
 def main() -> None:
-    m = common.parser(__doc__, size=640, meaning="rows of C; 3/4 of it are its columns, 1/2 the depth").parse_args().size
+    m = (
+        common.parser(__doc__, size=640, meaning="rows of C; 3/4 of it are its columns, 1/2 the depth")
+        .parse_args()
+        .size
+    )
     n, k = max(1, 3 * m // 4), max(1, m // 2)
     context, queue = common.open_queue()
     common.announce(queue, f"C of {m} x {n}, depth {k}")
@@ -64,8 +70,22 @@ def main() -> None:
     grid = common.round_up(m, TILE_M) // TILE_K, common.round_up(n, TILE_N) // TILE_N * TILE_K
     lda, ldb, ldc = np.uint32(m), np.uint32(n), np.uint32(m)
     with common.timed(queue, "multiplication", count=2e-9 * m * n * k, unit="Gflop"):
-        sgemm(queue, grid, (TILE_N, TILE_K), a_buffer, lda, b_buffer, ldb, c_buffer, ldc,
-              np.uint32(m), np.uint32(n), np.uint32(k), ALPHA, BETA)
+        sgemm(
+            queue,
+            grid,
+            (TILE_N, TILE_K),
+            a_buffer,
+            lda,
+            b_buffer,
+            ldb,
+            c_buffer,
+            ldc,
+            np.uint32(m),
+            np.uint32(n),
+            np.uint32(k),
+            ALPHA,
+            BETA,
+        )
 
     result = np.empty_like(c)
     cl.enqueue_copy(queue, result, c_buffer)

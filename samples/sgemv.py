@@ -10,7 +10,8 @@ import pyopencl as cl
 LANES, ROWS = 64, 4
 SOURCE = """
 __kernel __attribute__((reqd_work_group_size(LANES, ROWS, 1)))
-void sgemv(__global const float *a, __global const float *x, __global float *y, const uint rows, const uint columns)
+void sgemv(__global const float *a, __global const float *x, __global float *y, const uint rows,
+           const uint columns)
 {
     __local float sums[ROWS][LANES];
     const uint lane = get_local_id(0), line = get_local_id(1);
@@ -34,7 +35,11 @@ void sgemv(__global const float *a, __global const float *x, __global float *y, 
 
 
 def main() -> None:
-    rows = common.parser(__doc__, size=2000, meaning="rows of the matrix; its columns are half more").parse_args().size
+    rows = (
+        common.parser(__doc__, size=2000, meaning="rows of the matrix; its columns are half more")
+        .parse_args()
+        .size
+    )
     columns = rows + rows // 2
     context, queue = common.open_queue()
     common.announce(queue, f"a matrix of {rows} x {columns}")
@@ -47,8 +52,16 @@ def main() -> None:
     y_buffer = cl.Buffer(context, flags.WRITE_ONLY, 4 * rows)
     sgemv = cl.Kernel(cl.Program(context, SOURCE).build([f"-DLANES={LANES}", f"-DROWS={ROWS}"]), "sgemv")
     with common.timed(queue, "product", count=1e-9 * a.nbytes, unit="GB"):
-        sgemv(queue, (LANES, common.round_up(rows, ROWS)), (LANES, ROWS), a_buffer, x_buffer, y_buffer,
-              np.uint32(rows), np.uint32(columns))
+        sgemv(
+            queue,
+            (LANES, common.round_up(rows, ROWS)),
+            (LANES, ROWS),
+            a_buffer,
+            x_buffer,
+            y_buffer,
+            np.uint32(rows),
+            np.uint32(columns),
+        )
 
     y = np.empty(rows, np.float32)
     cl.enqueue_copy(queue, y, y_buffer)

@@ -1,7 +1,8 @@
-"""Seven-point stencil on a volume, iterated: a work-item walks along z and keeps the column's last three values in
-registers; two buffers take turns, the outermost layer stays as it is.
+"""Seven-point stencil on a volume, iterated: a work-item walks along z and keeps the column's last three
+values in registers; two buffers take turns, the outermost layer stays as it is.
 
-Source: J. A. Stratton et al., "Parboil: A Revised Benchmark Suite" (2012), stencil; stencil3D in Table 1 of AMGE (ICS 2015).
+Source: J. A. Stratton et al., "Parboil: A Revised Benchmark Suite" (2012), stencil; stencil3D in Table 1 of
+AMGE (ICS 2015).
 """
 
 import common
@@ -49,7 +50,9 @@ def stepped(volume: common.Array, steps: int) -> common.Array:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, size=96, meaning="width and height of the volume; its depth is half of it")
+    parser = common.parser(
+        __doc__, size=96, meaning="width and height of the volume; its depth is half of it"
+    )
     parser.add_argument("--steps", type=common.positive, default=10, help="iterations (default: %(default)s)")
     args = parser.parse_args()
     nx = ny = args.size
@@ -61,11 +64,24 @@ def main() -> None:
     flags = cl.mem_flags
     now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=volume)
     following = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=volume)
-    step = cl.Kernel(cl.Program(context, SOURCE).build([f"-DGROUP_X={GROUP[0]}", f"-DGROUP_Y={GROUP[1]}"]), "step")
+    step = cl.Kernel(
+        cl.Program(context, SOURCE).build([f"-DGROUP_X={GROUP[0]}", f"-DGROUP_Y={GROUP[1]}"]), "step"
+    )
     grid = common.round_up(nx, GROUP[0]), common.round_up(ny, GROUP[1])
     with common.timed(queue, "steps", count=1e-6 * volume.size * args.steps, unit="million cells"):
         for _ in range(args.steps):
-            step(queue, grid, GROUP, now, following, np.uint32(nx), np.uint32(ny), np.uint32(nz), CENTRE, NEIGHBOUR)
+            step(
+                queue,
+                grid,
+                GROUP,
+                now,
+                following,
+                np.uint32(nx),
+                np.uint32(ny),
+                np.uint32(nz),
+                CENTRE,
+                NEIGHBOUR,
+            )
             now, following = following, now
 
     result = np.empty_like(volume)

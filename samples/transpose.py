@@ -1,7 +1,7 @@
 """Transpose of a rectangular matrix through tiles in local memory, padded against bank conflicts.
 
-Source: G. Ruetsch and P. Micikevicius, "Optimizing Matrix Transpose in CUDA" (NVIDIA SDK); transpose in Table 1 of AMGE
-(ICS 2015).
+Source: G. Ruetsch and P. Micikevicius, "Optimizing Matrix Transpose in CUDA" (NVIDIA SDK); transpose in
+Table 1 of AMGE (ICS 2015).
 """
 
 import common
@@ -29,7 +29,9 @@ void transpose(__global const float *matrix, __global float *transposed, const u
 
 
 def main() -> None:
-    columns = common.parser(__doc__, size=1500, meaning="columns; the rows are two thirds of it").parse_args().size
+    columns = (
+        common.parser(__doc__, size=1500, meaning="columns; the rows are two thirds of it").parse_args().size
+    )
     rows = (2 * columns + 2) // 3
     context, queue = common.open_queue()
     common.announce(queue, f"a matrix of {rows} x {columns}")
