@@ -23,6 +23,7 @@ TEXT_FILE = "kernel.cl"
 #: clang's LangAS numbers, as clang_getAddressSpace returns them.
 ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "private", 5: "generic"}
 
+_ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY)
 _SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
 _lock = threading.Lock()
 
@@ -67,7 +68,7 @@ def parse(text: str, arguments: Sequence[str]) -> TranslationUnit:
         "-x", "cl", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-cl-ext=+all",
         f"-I{INCLUDE_DIR}", "-ferror-limit=100", "-fno-spell-checking", *arguments,
     ]  # fmt: skip
-    if "as_" in text:
+    if "as_" in text and "-DVDEV_AS_MACRO" not in arguments:
         command.append("-DVDEV_AS_TYPE")
     with _lock:
         return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, text)])
@@ -129,12 +130,18 @@ def address_space(type_: cindex.Type) -> str:
 
 
 def pointee(type_: cindex.Type) -> cindex.Type | None:
-    """What a pointer (or an array parameter, which is one) points to, or None. Guards a crash of libclang on other types."""
+    """What a pointer points to, or None: libclang crashes on some questions about other types' pointees."""
     canonical = type_.get_canonical()
-    if canonical.kind == cindex.TypeKind.POINTER:
-        return canonical.get_pointee()
-    arrays = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY)
-    return canonical.element_type if canonical.kind in arrays else None
+    return canonical.get_pointee() if canonical.kind == cindex.TypeKind.POINTER else None
+
+
+def parameter_types(function: Cursor) -> list[cindex.Type]:
+    """Types of a function's parameters, arrays adjusted to the pointers they are (C99 6.7.5.3p7)."""
+    if function.type.kind != cindex.TypeKind.FUNCTIONPROTO:
+        return []
+    # libclang shows a decayed array as it was written; only the canonical function type tells.
+    pairs = zip(function.type.argument_types(), function.type.get_canonical().argument_types(), strict=True)
+    return [canonical if written.get_canonical().kind in _ARRAYS else written for written, canonical in pairs]
 
 
 def has_errors(unit: TranslationUnit) -> bool:
@@ -198,6 +205,6 @@ def _carets(diagnostic: Any, text: str) -> str:
 
 __all__ = [
     "ADDRESS_SPACES", "BASE_HEADER", "Cursor", "CursorKind", "INCLUDE_DIR", "Presumed", "SourceRange", "TranslationUnit",
-    "address_space", "binary_operator", "build_log", "extent_of", "has_errors", "in_text", "is_postfix", "line_of", "parse",
-    "pointee", "presumed", "unary_operator", "walk",
+    "address_space", "binary_operator", "build_log", "extent_of", "has_errors", "in_text", "is_postfix", "line_of", "parameter_types",
+    "parse", "pointee", "presumed", "unary_operator", "walk",
 ]  # fmt: skip

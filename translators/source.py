@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang
 from .conditions import Malformed
 from .options import BuildOptions, parse_options
-from .preprocess import MAIN_FILE, Macro, Preprocessed, Preprocessor, definitions, parse_definition, preprocess
+from .preprocess import MAIN_FILE, Preprocessed, definitions, preprocess
+from .target import Target, predefined_macros
 
 __all__ = ["ArgInfo", "CompileError", "KernelInfo", "ParsedProgram", "Target", "parse_program"]
 
@@ -36,25 +36,6 @@ class CompileError(Exception):
     def __init__(self, log: str) -> None:
         super().__init__(log)
         self.log = log
-
-
-@dataclass(frozen=True)
-class Target:
-    """What the device that programs are compiled for looks like to a program.
-
-    `opencl_version`: 300 for OpenCL 3.0. `c_version`: the OpenCL C version without -cl-std. `macros`: further predefined ones.
-    `features`: the `__opencl_c_…` macros of OpenCL C 3.0.
-    """
-
-    extensions: tuple[str, ...] = ("cl_khr_fp64", "cl_khr_byte_addressable_store", "cl_khr_global_int32_base_atomics")
-    opencl_version: int = 300
-    c_version: int = 120
-    address_bits: int = 64
-    macros: tuple[tuple[str, str], ...] = ()
-    include_dirs: tuple[str, ...] = ()
-    features: tuple[str, ...] = ("__opencl_c_int64", "__opencl_c_fp64")
-    image_support: bool = True
-    is_cpu: bool = True
 
 
 @dataclass(frozen=True)
@@ -176,7 +157,7 @@ def _program(
 
 
 def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
-    macros = dict(_predefined(target, options.c_version or target.c_version, options.fast_relaxed_math))
+    macros = dict(predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math))
     try:
         for name, value in options.macros:
             if value is None:
@@ -189,48 +170,6 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
     return preprocess(source, macros, (*options.include_dirs, *target.include_dirs))
 
 
-@lru_cache(maxsize=1)
-def _base_macros() -> dict[str, Macro]:
-    """The constants of the base header: every engine has them, so they stay in the text as they are."""
-    with open(clang.BASE_HEADER, encoding="utf-8") as file:
-        preprocessor = Preprocessor({}, ())
-        preprocessor.run(file.read())
-    names = (macro for macro in preprocessor.macros.values() if not macro.name.startswith(("VDEV_", "__opencl_")))
-    return {m.name: Macro(m.name, m.body, m.parameters, m.variadic, True) for m in names}
-
-
-@lru_cache(maxsize=16)
-def _predefined(target: Target, c_version: int, fast_relaxed_math: bool) -> dict[str, Macro]:
-    """Macros before the first line (OpenCL C specification 6.10): expanded, except for the base header's constants."""
-    values = {
-        "__OPENCL_VERSION__": str(target.opencl_version),
-        "__OPENCL_C_VERSION__": str(c_version),
-        "__ENDIAN_LITTLE__": "1",
-        "__kernel_exec(X, typen)": "__kernel __attribute__((work_group_size_hint(X, 1, 1))) __attribute__((vec_type_hint(typen)))",
-        "kernel_exec(X, typen)": "__kernel __attribute__((work_group_size_hint(X, 1, 1))) __attribute__((vec_type_hint(typen)))",
-        "ATOMIC_VAR_INIT(x)": "(x)",
-        "ATOMIC_FLAG_INIT": "0",
-        "__STDC__": "1",
-        "__STDC_VERSION__": "199901L",
-        "FP_FAST_FMA": "1",
-        "FP_FAST_FMAF": "1",
-    }
-    values.update((f"CL_VERSION_{v // 100}_{v // 10 % 10}", str(v)) for v in (100, 110, 120, 200, 210, 220, 300) if v <= target.opencl_version)
-    if target.image_support:
-        values["__IMAGE_SUPPORT__"] = "1"
-    if fast_relaxed_math:
-        values["__FAST_RELAXED_MATH__"] = "1"
-    values.update((extension, "1") for extension in target.extensions)
-    if c_version >= 300:
-        values.update((feature, "1") for feature in target.features)
-    values.update(target.macros)
-    macros = dict(_base_macros())
-    for name, value in values.items():
-        macro = parse_definition(f"{name} {value}")
-        macros[macro.name] = macro
-    return macros
-
-
 def _language(options: BuildOptions, target: Target) -> list[str]:
     # clang 18 knows language versions up to 3.0; later engines are asked for by the same name.
     version = min(options.c_version or target.c_version, 300)
@@ -239,8 +178,8 @@ def _language(options: BuildOptions, target: Target) -> list[str]:
 
 def _definitions_for_clang(options: BuildOptions, target: Target) -> list[str]:
     """What makes clang see, in the original source, the macros that `_expand` uses."""
-    macros = _predefined(target, options.c_version or target.c_version, options.fast_relaxed_math)
-    arguments = ["-Wno-builtin-macro-redefined", "-Wno-macro-redefined"]
+    macros = predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math)
+    arguments = ["-DVDEV_AS_MACRO", "-Wno-builtin-macro-redefined", "-Wno-macro-redefined"]
     for macro in macros.values():
         if not macro.listed and macro.name not in ("__OPENCL_C_VERSION__", "__STDC__", "__STDC_VERSION__", "__ENDIAN_LITTLE__"):
             parameters = "" if macro.parameters is None else f"({','.join(macro.parameters)})"
@@ -274,7 +213,10 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
             known[match.group(1)] = re.sub(r"\s+", "" if match.group(1) != "vec_type_hint" else " ", match.group(2).strip())
     return KernelInfo(
         name=function.spelling,
-        args=tuple(_argument(parameter) for parameter in function.get_arguments()),
+        args=tuple(
+            _argument(parameter, type_)
+            for parameter, type_ in zip(function.get_arguments(), clang.parameter_types(function), strict=True)
+        ),
         line=clang.presumed(function.location).line,
         reqd_work_group_size=_sizes(known.get("reqd_work_group_size")),
         work_group_size_hint=_sizes(known.get("work_group_size_hint")),
@@ -290,8 +232,7 @@ def _sizes(text: str | None) -> tuple[int, int, int] | None:
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
-def _argument(parameter: Cursor) -> ArgInfo:
-    type_ = parameter.type
+def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
     target = clang.pointee(type_)
     if target is not None:
         space = clang.address_space(target)
