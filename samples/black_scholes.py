@@ -55,7 +55,7 @@ def formula(inputs: list[common.Array]) -> common.Array:
 
 
 def main() -> None:
-    n = common.parser(__doc__, size=1 << 20, meaning="options").parse_args().size
+    n = common.parser(__doc__, size=1 << 18, meaning="options").parse_args().size
     context, queue = common.open_queue()
     common.announce(queue, f"{n} options")
     rng = np.random.default_rng(13)
@@ -78,7 +78,7 @@ def main() -> None:
 
     prices = np.empty(n, np.float32)
     cl.enqueue_copy(queue, prices, prices_buffer)
-    chosen = common.some(n, 1 << 16)
+    chosen = common.some(n, 1 << 18)
     common.check(f"{chosen.size} of {n} prices", prices[chosen], formula([a[chosen] for a in inputs]), 1e-5)
 
 

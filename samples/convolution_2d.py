@@ -87,7 +87,7 @@ def main() -> None:
 
     result = np.empty_like(image)
     cl.enqueue_copy(queue, result, result_buffer)
-    rows = common.some(height, 256)
+    rows = common.some(height, 1024)
     common.check(f"{rows.size} of {height} rows", result[rows], convolved_rows(image, weights, rows), 1e-5)
 
 

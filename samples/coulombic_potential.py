@@ -44,7 +44,7 @@ void add_potential(__constant float4 *atoms, const int natoms, __global float *p
 def potentials(atoms: common.Array, x: common.Array, y: common.Array) -> common.Array:
     """The potential at the grid points (x, y), in double precision."""
     result = np.zeros(len(x))
-    for part in np.array_split(atoms.astype(np.float64), -(-len(atoms) // ATOMS_A_LAUNCH)):
+    for part in np.array_split(atoms.astype(np.float64), -(-len(atoms) // 128)):
         squares = (x[:, None] * float(SPACING) - part[:, 0]) ** 2 + (
             y[:, None] * float(SPACING) - part[:, 1]
         ) ** 2
@@ -53,9 +53,9 @@ def potentials(atoms: common.Array, x: common.Array, y: common.Array) -> common.
 
 
 def main() -> None:
-    parser = common.parser(__doc__, size=256, meaning="grid points along each edge")
+    parser = common.parser(__doc__, size=128, meaning="grid points along each edge")
     parser.add_argument(
-        "--atoms", type=common.positive, default=10000, help="point charges (default: %(default)s)"
+        "--atoms", type=common.positive, default=5000, help="point charges (default: %(default)s)"
     )
     args = parser.parse_args()
     size = args.size
@@ -92,7 +92,7 @@ def main() -> None:
             )
 
     cl.enqueue_copy(queue, potential, potential_buffer)
-    chosen = common.some(size * size, 2048)
+    chosen = common.some(size * size, 1 << 14)
     y, x = np.divmod(chosen, size)
     expected = potentials(atoms, x, y)
     common.check(f"{chosen.size} of {size * size} grid points", potential[y, x], expected, 1e-4)

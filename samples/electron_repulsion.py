@@ -162,7 +162,7 @@ def main() -> None:
     atoms[1:2, 0] = 1.4
 
     integrals = computed(queue, atoms, nquartets)
-    chosen = common.some(nquartets, 1024)
+    chosen = common.some(nquartets, 1 << 14)
     expected = integrals_of(atoms, quartets_of(chosen))
     common.check(f"{chosen.size} of {nquartets} integrals", integrals[chosen], expected, 1e-5)
     known = {value: number_of(quartet) for value, quartet in PUBLISHED.items() if max(quartet) < n}

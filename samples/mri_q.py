@@ -51,7 +51,7 @@ SAMPLE = np.dtype([(name, np.float32) for name in ("kx", "ky", "kz", "magnitude"
 def computed(
     queue: cl.CommandQueue, phi: list[common.Array], trajectory: common.Array, voxels: list[common.Array]
 ) -> tuple[common.Array, common.Array]:
-    """The samples' squared magnitudes and, real and imaginary, the matrix Q, computed on the queue's device."""
+    """The samples' squared magnitudes, and Q's real and imaginary parts, computed on the queue's device."""
     nsamples, nvoxels = len(trajectory), len(voxels[0])
     context, flags = queue.context, cl.mem_flags
     read = flags.READ_ONLY | flags.COPY_HOST_PTR
@@ -84,7 +84,7 @@ def computed(
 
 
 def main() -> None:
-    parser = common.parser(__doc__, size=32, meaning="voxels along each edge of the volume")
+    parser = common.parser(__doc__, size=16, meaning="voxels along each edge of the volume")
     parser.add_argument(
         "--samples", type=common.positive, default=2048, help="k-space samples (default: %(default)s)"
     )
@@ -101,7 +101,7 @@ def main() -> None:
     squares, q = computed(queue, phi, trajectory, [xs, ys, zs])
     expected_squares = phi[0].astype(np.float64) ** 2 + phi[1].astype(np.float64) ** 2
     common.check(f"the magnitudes of {nsamples} samples", squares, expected_squares, 1e-6)
-    chosen = common.some(nvoxels, 1024)
+    chosen = common.some(nvoxels, 4096)
     turns = np.stack([xs, ys, zs], 1)[chosen].astype(np.float64) @ trajectory.T
     expected = np.exp(2j * np.pi * turns) @ expected_squares
     common.check(f"Q in {chosen.size} of {nvoxels} voxels", q[0, chosen] + 1j * q[1, chosen], expected, 1e-5)

@@ -89,7 +89,7 @@ def main() -> None:
 
     result = np.empty_like(c)
     cl.enqueue_copy(queue, result, c_buffer)
-    rows = common.some(m, 512)
+    rows = common.some(m, 1024)
     expected = ALPHA * (a[rows].astype(np.float64) @ b.T) + BETA * c[rows]
     common.check(f"{rows.size} of {m} rows", result[rows], expected, 1e-5)
 

@@ -1,7 +1,7 @@
 """Vector addition: c = a + b, one work-item an element.
 
-Source: the first program of every OpenCL course; vecadd in Table 1 of "Automatic Execution of Single-GPU
-Computations across Multiple GPUs" (AMGE, ICS 2015).
+Source: the first program of every OpenCL course; vecadd in Table 1 of J. Cabezas et al., "Automatic
+Parallelization of Kernels in Shared-Memory Multi-GPU Nodes" (AMGE, ICS 2015).
 """
 
 import common
