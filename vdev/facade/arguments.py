@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.commands import Argument, LocalArg
+from vdev.commands import LocalArg
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.hostbuf import value_bytes
-from vdev.facade.memory import MemoryObjectHolder
+from vdev.facade.memory import Memory, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm import SVMPointer
 
 if TYPE_CHECKING:
     from vdev.translators.source import ArgInfo
 
-Captured = Argument
-Converter = Callable[[Any], Captured]
+#: what a kernel keeps until it is launched; of a memory object a launch captures the `argument`
+Kept = Memory | bytes | LocalArg | None
+Converter = Callable[[Any], Kept]
 
 _ROUTINE = "clSetKernelArg"
 _POINTER_NBYTES = 8
@@ -53,12 +54,12 @@ def _data_of(value: Any) -> bytes:
 
 
 def _pointer_converter(context: Context) -> Converter:
-    def convert(value: Any) -> Captured:
+    def convert(value: Any) -> Kept:
         if isinstance(value, MemoryObjectHolder):
             memory = value._memory
             if memory is None or memory.references <= 0 or memory.context is not context:
                 fail(_ROUTINE, status.INVALID_MEM_OBJECT)
-            return memory.argument
+            return memory
         if value is None:
             return None
         if isinstance(value, _LocalMemory):
@@ -79,7 +80,7 @@ def _pointer_converter(context: Context) -> Converter:
 
 
 def _value_converter(nbytes: int) -> Converter:
-    def convert(value: Any) -> Captured:
+    def convert(value: Any) -> Kept:
         if isinstance(value, np.generic):
             data = value.tobytes()
         elif type(value) is bytes:
@@ -100,7 +101,7 @@ def _value_converter(nbytes: int) -> Converter:
     return convert
 
 
-def _convert_local(value: Any) -> Captured:
+def _convert_local(value: Any) -> Kept:
     if isinstance(value, _LocalMemory):
         return LocalArg(value.size)
     if value is not None and not isinstance(value, MemoryObjectHolder | CommandQueue):
@@ -108,7 +109,7 @@ def _convert_local(value: Any) -> Captured:
     fail(_ROUTINE, status.INVALID_ARG_VALUE)
 
 
-def _refuse_opaque(value: Any) -> Captured:
+def _refuse_opaque(value: Any) -> Kept:
     """Images, samplers and the like, which the device does not have."""
     if value is not None and not isinstance(value, MemoryObjectHolder | CommandQueue | _LocalMemory):
         _data_of(value)

@@ -18,7 +18,7 @@ Object = TypeVar("Object")
 #: high enough never to be a mapped address of a 47-bit process, spaced like small allocations
 _numbers = itertools.count(0x8000_0000_0040, 0x40)
 _live: WeakValueDictionary[int, Any] = WeakValueDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def number_of(item: Any) -> int:

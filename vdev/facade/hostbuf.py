@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-_export_lock = threading.Lock()
+_export_lock = threading.RLock()
 
 
 def as_bytes(source: Any, *, writable: bool = False) -> Bytes:

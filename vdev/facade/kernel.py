@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.commands import LocalArg
-from vdev.facade.arguments import Captured, Converter, converter_of, pack_value
+from vdev.commands import Argument, LocalArg
+from vdev.facade.arguments import Converter, Kept, converter_of, pack_value
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.hostbuf import value_bytes
+from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import _Program
 from vdev.facade.svm import SVMPointer
@@ -69,7 +70,7 @@ class Kernel(Handle):
         self._kernel = kernel
         self._kernel_source = source
         infos = kernel.info.args
-        self._args: list[Captured | _Unset] = [UNSET] * len(infos)
+        self._args: list[Kept | _Unset] = [UNSET] * len(infos)
         self._converters: list[Converter] = [converter_of(info, self._context) for info in infos]
         self._nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
         self._ready = not infos  #: whether every argument has been set
@@ -111,13 +112,16 @@ class Kernel(Handle):
     def _set_enqueue_and_set_args(self, enqueue: Callable[..., Any], set_args: Callable[..., Any], /) -> None:
         self._enqueue, self._set_all = enqueue, set_args
 
-    def _captured(self, routine: str) -> tuple[Captured, ...]:
-        """The arguments as they are now; INVALID_KERNEL_ARGS where one has never been set."""
+    def _capture(self, routine: str) -> tuple[Argument, ...]:
+        """The arguments as they are now; INVALID_KERNEL_ARGS where one was never set, or released since."""
         if not self._ready:
             if UNSET in self._args:
                 fail(routine, status.INVALID_KERNEL_ARGS)
             self._ready = True
-        return tuple(self._args)  # type: ignore[arg-type]
+        try:
+            return tuple([arg.argument if type(arg) is Memory else arg for arg in self._args])  # type: ignore[misc]
+        except AttributeError:  # a memory object without its argument: the last reference is gone
+            fail(routine, status.INVALID_KERNEL_ARGS)
 
     # }}}
 

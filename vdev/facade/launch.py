@@ -2,7 +2,7 @@
 
 Decides whether an index space is valid (specification 5.10) and which work-group size stands for "you
 choose". Everything is checked before anything is submitted. An index space found valid once is remembered
-with the kernel.
+with the kernel; numbers of another type that equal the remembered ones then pass as well.
 """
 
 # The signatures are the native module's.
@@ -60,7 +60,7 @@ def enqueue_nd_range_kernel(
         fail(_ROUTINE, status.INVALID_CONTEXT)
     if ndrange is None and allow_empty_ndrange:
         return make_event(queue, _MARKER, queue._submit(Marker(), after))
-    captured: Any = tuple(kernel._args) if kernel._ready else kernel._captured(_ROUTINE)
+    captured = kernel._capture(_ROUTINE)
     if kernel._has_local:
         _check_local_memory(kernel)
     if ndrange is None:

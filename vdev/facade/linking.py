@@ -8,8 +8,9 @@ fails with its message.
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,7 @@ class LinkFailure(Exception):
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """`source` without macros and includes, as top-level declarations in order; `options` what a build of it
-    still needs.
-    """
+    """A source without macros and includes: top-level declarations in order, and the options a build needs."""
 
     declarations: tuple[str, ...]
     options: tuple[str, ...]
@@ -62,27 +61,50 @@ def compile_object(
 
 
 def top_level_texts(parsed: Any) -> list[str]:
-    """The text of every top-level declaration of a parsed program, in order."""
-    text = parsed.preprocessed.encode()
-    spans = []
-    for cursor in parsed.tu.cursor.get_children():
-        extent = cursor.extent
-        if extent.start.file is None or extent.start.file.name != parsed.tu.spelling:
-            continue
-        spans.append((extent.start.offset, extent.end.offset))
-    result: list[str] = []
-    end = 0
-    for start, stop in spans:
-        # what stands between two declarations belongs to the second: attributes and pragmas; a declarator
-        # after a struct's body
-        # has the struct's start and goes on further
-        begin = min(start, end) if start < end else end
-        piece = text[max(begin, end) : stop].decode()
-        if stop > end:
-            result.append(piece)
-            end = stop
-    result.append(text[end:].decode())
-    return result
+    """Every top-level declaration of a parsed program, in order, each with the directives before it."""
+    text = parsed.preprocessed
+    return split_declarations(text, _function_ends(parsed, text))
+
+
+def _function_ends(parsed: Any, text: str) -> set[int]:
+    """Where function bodies end, as positions after the brace; clang counts bytes."""
+    ends = {
+        cursor.extent.end.offset
+        for cursor in parsed.tu.cursor.get_children()
+        if cursor.kind.name == "FUNCTION_DECL" and cursor.is_definition()
+    }
+    if text.isascii():
+        return ends
+    data = text.encode()
+    return {len(data[:end].decode()) for end in ends}
+
+
+#: what may hold brackets that are not the program's structure: directives, strings, characters
+_OPAQUE = re.compile(
+    r"""^[ \t]*\#(?:[^\n\\]|\\.)*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.MULTILINE | re.DOTALL
+)
+_STRUCTURE = re.compile(_OPAQUE.pattern + r"|[{}()\[\];]", re.MULTILINE | re.DOTALL)
+
+
+def split_declarations(text: str, function_ends: Collection[int]) -> list[str]:
+    """Cut macro-free OpenCL C after every top-level semicolon and function body.
+
+    >>> split_declarations("struct s { int a; } x; void f() { ; } int g();", {37})
+    ['struct s { int a; } x;', ' void f() { ; }', ' int g();']
+    """
+    pieces: list[str] = []
+    begin = depth = 0
+    for match in _STRUCTURE.finditer(text):
+        token = match.group()
+        if token in ("{", "(", "["):
+            depth += 1
+        elif token in ("}", ")", "]"):
+            depth -= 1
+        if depth == 0 and (token == ";" or (token == "}" and match.end() in function_ends)):
+            pieces.append(text[begin : match.end()])
+            begin = match.end()
+    pieces.append(text[begin:])
+    return [piece for piece in pieces if piece.strip()]
 
 
 def link_objects(objects: Sequence[CompiledObject]) -> CompiledObject:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vdev.commands import Map, Unmap
+from vdev.commands import Map, Marker, Unmap
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
 from vdev.facade.hostbuf import array_interface, contiguous_strides, export_array
@@ -57,7 +57,8 @@ class MemoryMap:
             fail(routine, status.INVALID_CONTEXT)
         self._valid = False
         self._memory.map_count -= 1
-        completion = queue._submit(Unmap(self._command), after)
+        command = Unmap(self._command) if self._command.nbytes else Marker()
+        completion = queue._submit(command, after)
         self._memory.release()
         return make_event(queue, _type.UNMAP_MEM_OBJECT, completion)
 
@@ -120,10 +121,10 @@ def enqueue_map_buffer(
         memory.buffer,
         memory.offset + start,
         nbytes,
-        read=bool(bits & _READ) or not bits & _WRITE_INVALIDATE,
+        read=bits & (_READ | _WRITE_INVALIDATE) != _WRITE_INVALIDATE,
         write=bool(bits & (_WRITE | _WRITE_INVALIDATE)),
     )
-    completion = queue._submit(command, after)
+    completion = queue._submit(command if nbytes else Marker(), after)
     event = make_event(queue, _type.MAP_BUFFER, completion)
     if is_blocking:
         wait_blocking(event, after, routine)
@@ -132,16 +133,13 @@ def enqueue_map_buffer(
 
 
 def _check_map(routine: str, memory: Memory, flags: int, start: int, nbytes: int) -> None:
-    known = _READ | _WRITE | _WRITE_INVALIDATE
-    if flags & ~known or (flags & _WRITE_INVALIDATE and flags & (_READ | _WRITE)):
-        fail(routine, status.INVALID_VALUE)
     if start + nbytes > memory.nbytes:
         fail(routine, status.INVALID_VALUE)
     reads, writes = flags & _READ, flags & (_WRITE | _WRITE_INVALIDATE)
     if reads and memory.flags & (HOST_WRITE_ONLY | HOST_NO_ACCESS):
-        fail(routine, status.INVALID_OPERATION)
+        fail(routine, status.INVALID_VALUE)
     if writes and memory.flags & (HOST_READ_ONLY | HOST_NO_ACCESS):
-        fail(routine, status.INVALID_OPERATION)
+        fail(routine, status.INVALID_VALUE)
 
 
 def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, nbytes: int) -> None:

@@ -43,7 +43,8 @@ BUFFER_TYPE = native.mem_object_type.BUFFER
 
 _numbers = itertools.count(0x4000_0000_0080, 0x80)
 _live: WeakValueDictionary[int, Memory] = WeakValueDictionary()
-_lock = threading.Lock()
+#: reentrant: a collection while it is held may drop another memory object
+_lock = threading.RLock()
 
 
 class Memory:
@@ -96,17 +97,16 @@ class Memory:
             self.references += 1
 
     def release(self) -> None:
-        """Drop one reference; the last gives the memory back once no command needs it (the session sees to
-        that).
+        """Drop one reference. With the last one go the session's buffer and the argument: commands on their
+        way hold the buffer themselves, kernels do not.
         """
         with _lock:
             self.references -= 1
             last = self.references == 0
         if not last:
             return
-        if self.parent is None:
-            self.buffer.release()
-        else:
+        del self.argument, self.buffer
+        if self.parent is not None:
             self.parent.release()
 
 

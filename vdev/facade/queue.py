@@ -77,7 +77,9 @@ class CommandQueue(Handle):
             fail("CommandQueue", status.INVALID_QUEUE_PROPERTIES)
         self._profiling = bool(self._properties & PROFILING)
         self._session = context._session
-        self._order = self._session.create_queue(in_order=not self._properties & OUT_OF_ORDER)
+        self._order = self._session.create_queue(
+            in_order=not self._properties & OUT_OF_ORDER, profiled=self._profiling
+        )
 
     def _finalize(self) -> None:
         self._finalized = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vdev.commands import CopyBuffer, Fill, Layout, Migrate, Read, Write, box_region
+from vdev.commands import CopyBuffer, Fill, Layout, Marker, Migrate, Read, Write, box_region
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.event import Event, NannyEvent, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.hostbuf import Bytes, as_bytes, value_bytes
@@ -28,6 +28,9 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 
 WaitList = Iterable[Event] | None
+
+#: a transfer of no bytes: completes in order, touches nothing
+_NOTHING = Marker()
 
 _type = native.command_type
 _PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -78,7 +81,8 @@ def _enqueue_read_buffer(
     _check_span(routine, memory, offset, host.size)
     if memory.flags & (HOST_WRITE_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_OPERATION)
-    command = Read(memory.buffer, Layout.contiguous(memory.offset + offset, host.size), host)
+    layout = Layout.contiguous(memory.offset + offset, host.size)
+    command = Read(memory.buffer, layout, host) if host.size else _NOTHING
     event = make_nanny_event(queue, _type.READ_BUFFER, queue._submit(command, after), hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
@@ -102,7 +106,8 @@ def _enqueue_write_buffer(
     _check_span(routine, memory, offset, host.size)
     if memory.flags & (HOST_READ_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_OPERATION)
-    command = Write(memory.buffer, Layout.contiguous(memory.offset + offset, host.size), host)
+    layout = Layout.contiguous(memory.offset + offset, host.size)
+    command = Write(memory.buffer, layout, host) if host.size else _NOTHING
     event = make_nanny_event(queue, _type.WRITE_BUFFER, queue._submit(command, after), hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
@@ -145,7 +150,7 @@ def _enqueue_copy_buffer(
     command = CopyBuffer(
         source.buffer, target.buffer, (1, 1, nbytes), source_start, pitches, target_start, pitches
     )
-    return make_event(queue, _type.COPY_BUFFER, queue._submit(command, after))
+    return make_event(queue, _type.COPY_BUFFER, queue._submit(command if nbytes else _NOTHING, after))
 
 
 def _enqueue_fill_buffer(
@@ -167,7 +172,7 @@ def _enqueue_fill_buffer(
         fail(routine, status.INVALID_VALUE)
     _check_span(routine, memory, start, nbytes)
     command = Fill(memory.buffer, memory.offset + start, nbytes, filling)
-    return make_event(queue, _type.FILL_BUFFER, queue._submit(command, after))
+    return make_event(queue, _type.FILL_BUFFER, queue._submit(command if nbytes else _NOTHING, after))
 
 
 def _components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:
