@@ -39,6 +39,9 @@ MAX_SLACK = 1 << 20
 #: below this size a replica's hull may hold gaps without asking what they cost
 SMALL_REPLICA = 1 << 20
 
+#: above it, a hull may be this many times what is wanted of it
+GAPS = 2
+
 
 class PlanBuilder:
     """One plan in the making. Instructions are appended in an order that is already a correct sequential
@@ -263,4 +266,4 @@ def round_out(start: int, stop: int, nbytes: int) -> tuple[int, int]:
 def _few_gaps(kept: tuple[int, int], start: int, stop: int, useful: int) -> bool:
     """Whether a replica over `kept` and [start, stop), `useful` bytes of it wanted, is worth its size."""
     extent = max(kept[1], stop) - min(kept[0], start)
-    return extent <= max(2 * useful, SMALL_REPLICA)
+    return extent <= max(GAPS * useful, SMALL_REPLICA)

@@ -1,0 +1,359 @@
+"""A tiny executor on NumPy arrays, for planner tests: homes, replicas and stages, and a check of every plan
+it runs.
+
+It carries out a plan in a random order that the dependencies and the workers' own orders allow; fresh memory
+holds garbage, so that a missing copy shows. It works out for itself what each instruction touches, and fails
+where two instructions without an order touch the same bytes and one of them writes, or where the plan's own
+account of its touches leaves something out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from vdev.translators.ndrange import Chunk
+from vdev.translators.region import Region
+
+from vdev.planner.directory import HOST, BufferState, buffer_state, check
+from vdev.planner.instructions import (
+    Copy,
+    CopyBetween,
+    Download,
+    Fetch,
+    Fill,
+    Instruction,
+    Launch,
+    Merge,
+    Plan,
+    Reserve,
+    Touch,
+    Upload,
+)
+from vdev.planner.transfers import Box
+
+OPERATIONS: dict[str, Any] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+class SimulatedBuffer:
+    """A buffer as several memories, and beside it what one device would hold."""
+
+    def __init__(self, nbytes: int, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.state: BufferState = buffer_state(nbytes)
+        self.home = self.garbage(nbytes)
+        self.replicas: dict[int, tuple[int, np.ndarray]] = {}
+        #: one device's content, and which bytes of it a program may rely on
+        self.model = np.zeros(nbytes, np.uint8)
+        self.defined = np.zeros(nbytes, bool)
+
+    @property
+    def nbytes(self) -> int:
+        return self.state.nbytes
+
+    def garbage(self, nbytes: int) -> np.ndarray:
+        return self.rng.integers(0, 256, nbytes, dtype=np.uint8)
+
+    def at(self, holder: int, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The holder's memory, and where in it bytes `indices` of the buffer lie."""
+        if holder == HOST:
+            return self.home, indices
+        start, memory = self.replicas[holder]
+        inside = indices - start
+        assert len(inside) == 0 or (inside.min() >= 0 and inside.max() < len(memory)), "outside the replica"
+        return memory, inside
+
+    def get(self, holder: int, region: Region) -> np.ndarray:
+        memory, where = self.at(holder, positions(region))
+        return memory[where]
+
+    def put(self, holder: int, region: Region, values: np.ndarray) -> None:
+        memory, where = self.at(holder, positions(region))
+        memory[where] = values
+
+    def verify(self) -> None:
+        """The directory's invariants, and that every holder holds what one device would."""
+        check(self.state)
+        assert {w: (s, s + len(m)) for w, (s, m) in self.replicas.items()} == {
+            w: (start, stop) for w, start, stop in self.state.replicas
+        }
+        initialised = np.zeros(self.nbytes, bool)
+        for holder, region in self.state.valid:
+            where = positions(region)
+            initialised[where] = True
+            sure = where[self.defined[where]]
+            memory, inside = self.at(holder, sure)
+            wrong = np.flatnonzero(memory[inside] != self.model[sure])
+            assert len(wrong) == 0, f"holder {holder} is wrong at bytes {sure[wrong][:8]}"
+        assert not (self.defined & ~initialised).any(), "a byte that was written has no holder"
+
+
+def positions(region: Region) -> np.ndarray:
+    """Every byte offset of the region."""
+    if not region:
+        return np.empty(0, np.int64)
+    return np.concatenate([np.arange(start, stop) for start, stop in region.runs])
+
+
+def box_positions(box: Box) -> np.ndarray:
+    """Every byte offset of the box, in the box's order."""
+    slices, rows, nbytes = box.shape
+    offsets = (
+        np.arange(slices)[:, None, None] * box.pitches[0]
+        + np.arange(rows)[None, :, None] * box.pitches[1]
+        + np.arange(nbytes)[None, None, :]
+    )
+    return box.start + offsets.ravel()
+
+
+class View:
+    """A kernel's pointer arguments on one worker.
+
+    Bytes relative to each argument, through the shift that the launch gives.
+    """
+
+    def __init__(self, buffers: Sequence[SimulatedBuffer], item: Launch) -> None:
+        self._where = {
+            arg: (buffers[slot].replicas[item.worker][1], shift) for arg, slot, shift in item.bases
+        }
+
+    def read(self, arg: int, indices: np.ndarray) -> np.ndarray:
+        memory, shift = self._where[arg]
+        return memory[self._inside(memory, indices - shift)]
+
+    def write(self, arg: int, indices: np.ndarray, values: np.ndarray) -> None:
+        memory, shift = self._where[arg]
+        memory[self._inside(memory, indices - shift)] = values
+
+    @staticmethod
+    def _inside(memory: np.ndarray, where: np.ndarray) -> np.ndarray:
+        assert len(where) == 0 or (where.min() >= 0 and where.max() < len(memory)), (
+            "the kernel left its replica"
+        )
+        return where
+
+
+Kernel = Callable[[Chunk, View], None]
+
+
+class Run:
+    """One plan being carried out on the buffers of its slots."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        plan: Plan,
+        buffers: Sequence[SimulatedBuffer],
+        rng: np.random.Generator,
+        *,
+        kernel: Kernel | None = None,
+        host: tuple[np.ndarray, np.ndarray] | None = None,
+        contiguous: bool = True,
+        launch_touches: Callable[[Launch], Sequence[Touch]] | None = None,
+    ) -> None:
+        """`host`: the command's array, and for each byte of the buffer its index there (-1: none)."""
+        self.plan = plan
+        self.buffers = buffers
+        self.rng = rng
+        self.kernel = kernel
+        self.host = host
+        self.contiguous = contiguous
+        self.launch_touches = launch_touches
+        self.stages = [rng.integers(0, 256, max(s.region.stop, 1), dtype=np.uint8) for s in plan.stages]
+
+    def finish(self) -> None:
+        """Check the plan, carry it out, take over the new states."""
+        self.check_order()
+        for index in self.random_order():
+            self.carry_out(self.plan.instructions[index])
+        for buffer, state in zip(self.buffers, self.plan.states, strict=True):
+            buffer.state = state
+
+    # order --------------------------------------------------------------------------------------
+
+    def predecessors(self) -> list[set[int]]:
+        """What directly precedes each instruction: its dependencies, and the one before it on its worker."""
+        last: dict[int, int] = {}
+        found = []
+        for index, (item, waits) in enumerate(
+            zip(self.plan.instructions, self.plan.dependencies, strict=True)
+        ):
+            assert all(earlier < index for earlier in waits), "a dependency on a later instruction"
+            direct = set(waits)
+            if item.worker != HOST:
+                direct |= {last[item.worker]} if item.worker in last else set()
+                last[item.worker] = index
+            found.append(direct)
+        return found
+
+    def random_order(self) -> list[int]:
+        waiting = [set(direct) for direct in self.predecessors()]
+        order: list[int] = []
+        left = set(range(len(waiting)))
+        while left:
+            ready = sorted(index for index in left if not waiting[index])
+            chosen = ready[int(self.rng.integers(len(ready)))]
+            order.append(chosen)
+            left.remove(chosen)
+            for other in left:
+                waiting[other].discard(chosen)
+        return order
+
+    def check_order(self) -> None:
+        before: list[int] = []  # bit k of the number: instruction k comes before
+        for direct in self.predecessors():
+            mask = 0
+            for earlier in direct:
+                mask |= before[earlier] | 1 << earlier
+            before.append(mask)
+        touched = [self.touches(item) for item in self.plan.instructions]
+        for index, (item, real) in enumerate(zip(self.plan.instructions, touched, strict=True)):
+            self.check_account(item, real, self.plan.touches[index])
+            for earlier in range(index):
+                if not before[index] >> earlier & 1:
+                    assert not any(clash(a, b) for a in touched[earlier] for b in real), (
+                        f"no order between {self.plan.instructions[earlier]} and {item}"
+                    )
+
+    @staticmethod
+    def check_account(item: Instruction, real: Sequence[Touch], told: Sequence[Touch]) -> None:
+        """Whatever an instruction touches stands in the plan."""
+        for touch in real:
+            if touch.slot >= 0:
+                told_region = Region.union(
+                    t.region
+                    for t in told
+                    if (t.slot, t.holder) == (touch.slot, touch.holder) and (t.writes or not touch.writes)
+                )
+                assert told_region.contains(touch.region), f"{item} does not tell of {touch}"
+
+    def touches(self, item: Instruction) -> list[Touch]:  # noqa: PLR0911
+        """What an instruction touches, from its meaning alone.
+
+        A stage is slot -1 with its number as the holder.
+        """
+        if isinstance(item, Reserve):
+            old = self.buffers[item.slot].state.replica(item.worker) or (item.start, item.stop)
+            span = Region.span(item.start, item.stop) | Region.span(*old)
+            return [Touch(item.slot, item.worker, span, True)]
+        if isinstance(item, Copy):
+            assert item.source != item.target
+            return [
+                Touch(item.slot, item.source, item.region, False),
+                Touch(item.slot, item.target, item.region, True),
+            ]
+        if isinstance(item, Fetch):
+            assert self.plan.stages[item.stage].region == item.region
+            return [
+                Touch(item.slot, item.worker, item.region, False),
+                Touch(-1, item.stage, item.region, True),
+            ]
+        if isinstance(item, Merge):
+            parts = [Touch(-1, stage, self.plan.stages[stage].region, False) for stage in item.stages]
+            assert Region.union(part.region for part in parts) == item.region
+            return [*parts, Touch(item.slot, HOST, item.region, True)]
+        if isinstance(item, CopyBetween):
+            source, target = boxes(item)
+            return [
+                Touch(item.source_slot, item.worker, source.region(), False),
+                Touch(item.target_slot, item.worker, target.region(), True),
+            ]
+        if isinstance(item, Launch):
+            return list(self.launch_touches(item)) if self.launch_touches else []
+        return [Touch(item.slot, item.worker, item.region, not isinstance(item, Download))]
+
+    # action -------------------------------------------------------------------------------------
+
+    def carry_out(self, item: Instruction) -> None:
+        if isinstance(item, Reserve):
+            self.reserve(item)
+        elif isinstance(item, Copy):
+            assert item.worker == (item.source if item.target == HOST else item.target)
+            buffer = self.buffers[item.slot]
+            buffer.put(item.target, item.region, buffer.get(item.source, item.region))
+        elif isinstance(item, Fetch):
+            self.stages[item.stage][positions(item.region)] = self.buffers[item.slot].get(
+                item.worker, item.region
+            )
+        elif isinstance(item, Merge):
+            self.merge(item)
+        elif isinstance(item, Fill):
+            self.fill(item)
+        elif isinstance(item, CopyBetween):
+            source, target = boxes(item)
+            memory, where = self.buffers[item.source_slot].at(item.worker, box_positions(source))
+            values = memory[where]
+            memory, where = self.buffers[item.target_slot].at(item.worker, box_positions(target))
+            memory[where] = values
+        elif isinstance(item, Launch):
+            assert self.kernel is not None
+            self.kernel(item.chunk, View(self.buffers, item))
+        else:
+            self.exchange(item)
+
+    def reserve(self, item: Reserve) -> None:
+        buffer = self.buffers[item.slot]
+        old = buffer.replicas.pop(item.worker, None)
+        if item.start == item.stop:
+            assert old is not None, "nothing to free"
+            return
+        assert item.start % 4096 == 0
+        memory = buffer.garbage(item.stop - item.start)
+        if item.keep:
+            assert old is not None, "nothing to keep from"
+            where = positions(item.keep)
+            assert Region.span(old[0], old[0] + len(old[1])).contains(item.keep)
+            memory[where - item.start] = old[1][where - old[0]]
+        buffer.replicas[item.worker] = (item.start, memory)
+
+    def merge(self, item: Merge) -> None:
+        home = self.buffers[item.slot].home
+        twin = home.copy()
+        for number in item.stages:
+            where = positions(self.plan.stages[number].region)
+            values = self.stages[number][where]
+            if item.op == "diff":
+                changed = values != twin[where]
+                home[where[changed]] = values[changed]
+            else:
+                assert item.dtype is not None
+                old = home[where].view(item.dtype)
+                home[where] = OPERATIONS[item.op](old, values.view(item.dtype)).view(np.uint8)
+
+    def fill(self, item: Fill) -> None:
+        pattern = np.frombuffer(item.pattern, np.uint8)
+        for start, stop in item.region.runs:
+            assert (stop - start) % len(pattern) == 0, "a part of a pattern"
+            values = np.tile(pattern, (stop - start) // len(pattern))
+            self.buffers[item.slot].put(item.worker, Region.span(start, stop), values)
+
+    def exchange(self, item: Upload | Download) -> None:
+        assert self.host is not None
+        assert self.contiguous or item.worker == HOST, "a rectangle is exchanged with the home alone"
+        array, places = self.host
+        where = places[positions(item.region)]
+        assert (where >= 0).all(), "outside the command's layout"
+        buffer = self.buffers[item.slot]
+        if isinstance(item, Upload):
+            buffer.put(item.worker, item.region, array[where])
+        else:
+            array[where] = buffer.get(item.worker, item.region)
+
+
+def boxes(item: CopyBetween) -> tuple[Box, Box]:
+    return (
+        Box(item.shape, item.source_start, item.source_pitches),
+        Box(item.shape, item.target_start, item.target_pitches),
+    )
+
+
+def clash(first: Touch, second: Touch) -> bool:
+    same = (first.slot, first.holder) == (second.slot, second.holder)
+    return same and (first.writes or second.writes) and first.region.overlaps(second.region)

@@ -1,0 +1,225 @@
+"""Plans of random command sequences, run on the simulator.
+
+Every holder always holds what one device would.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vdev.translators.ndrange import Chunk
+from vdev.translators.region import Region
+
+from vdev.planner.directory import HOST
+from vdev.planner.evictions import plan_evictions, propose_evictions
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.links import LinkCosts
+from vdev.planner.transfers import (
+    Box,
+    plan_copy,
+    plan_fill,
+    plan_map,
+    plan_migrate,
+    plan_read,
+    plan_unmap,
+    plan_write,
+)
+
+from .random_kernels import random_kernel
+from .simulator import Run, SimulatedBuffer, View, box_positions, positions
+
+
+class Program:
+    """A host program of random commands on one virtual device, checked after each."""
+
+    def __init__(self, seed: int, workers: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.workers = workers
+        self.links = LinkCosts.uniform(workers, peer=float(self.rng.choice([1.0, 0.25])))
+        self.options = LaunchOptions(
+            tuple(range(workers)), self.links, trust_exact=bool(self.rng.random() < 0.7)
+        )
+        sizes = [
+            int(self.rng.integers(1, 80)),
+            int(self.rng.integers(40, 300)),
+            int(self.rng.integers(4096, 36000)),
+        ]
+        self.buffers = [SimulatedBuffer(size, self.rng) for size in sizes]
+        for buffer in self.buffers:
+            if self.rng.random() < 0.7:  # as programs do: most buffers start with an array
+                self.write_box(buffer, Box.contiguous(0, buffer.nbytes))
+
+    def step(self) -> None:
+        commands = [self.write, self.read, self.fill, self.copy, self.map, self.migrate, self.evict]
+        command = self.launch if self.rng.random() < 0.5 else commands[int(self.rng.integers(len(commands)))]
+        command()
+        for buffer in self.buffers:
+            buffer.verify()
+
+    def pick(self) -> SimulatedBuffer:
+        return self.buffers[int(self.rng.integers(len(self.buffers)))]
+
+    def box(self, nbytes: int) -> Box:
+        """A contiguous run or a rectangle, inside a buffer of `nbytes`."""
+        start = int(self.rng.integers(nbytes))
+        if self.rng.random() < 0.5:
+            return Box.contiguous(start, int(self.rng.integers(1, nbytes - start + 1)))
+        row, rows, slices = (int(self.rng.integers(1, 6)) for _ in range(3))
+        pitch = row + int(self.rng.integers(0, 4))
+        slice_pitch = pitch * rows + int(self.rng.integers(0, 9))
+        box = Box((slices, rows, row), start, (slice_pitch, pitch))
+        return box if box.region().stop <= nbytes else Box.contiguous(start, nbytes - start)
+
+    def host_array(self, buffer: SimulatedBuffer, box: Box) -> tuple[np.ndarray, np.ndarray]:
+        """A host array of the box's bytes, and where each byte of the buffer lies in it."""
+        where = box_positions(box)
+        places = np.full(buffer.nbytes, -1)
+        places[where] = np.arange(len(where))
+        return self.rng.integers(0, 256, len(where), dtype=np.uint8), places
+
+    def write(self) -> None:
+        buffer = self.pick()
+        self.write_box(buffer, self.box(buffer.nbytes))
+
+    def write_box(self, buffer: SimulatedBuffer, box: Box) -> None:
+        array, places = self.host_array(buffer, box)
+        Run(
+            plan_write(buffer.state, box.region(), self.links), [buffer], self.rng, host=(array, places)
+        ).finish()
+        buffer.model[box_positions(box)] = array
+        buffer.defined[box_positions(box)] = True
+
+    def read(self) -> None:
+        buffer = self.pick()
+        box = self.box(buffer.nbytes)
+        array, places = self.host_array(buffer, box)
+        contiguous = box.shape[:2] == (1, 1)
+        plan = plan_read(buffer.state, box.region(), self.links, contiguous=contiguous)
+        Run(plan, [buffer], self.rng, host=(array, places), contiguous=contiguous).finish()
+        where = box_positions(box)
+        sure = buffer.defined[where]
+        assert (array[sure] == buffer.model[where[sure]]).all()
+
+    def fill(self) -> None:
+        buffer = self.pick()
+        length = int(self.rng.choice([1, 2, 4, 16]))
+        if buffer.nbytes < length:
+            return
+        offset = int(self.rng.integers(buffer.nbytes // length)) * length
+        count = int(self.rng.integers(1, (buffer.nbytes - offset) // length + 1))
+        pattern = self.rng.bytes(length)
+        Run(plan_fill(buffer.state, offset, count * length, pattern, self.links), [buffer], self.rng).finish()
+        buffer.model[offset : offset + count * length] = np.tile(np.frombuffer(pattern, np.uint8), count)
+        buffer.defined[offset : offset + count * length] = True
+
+    def copy(self) -> None:
+        first, second = self.pick(), self.pick()
+        source = self.box(min(first.nbytes, second.nbytes))
+        slack = second.nbytes - source.region().stop
+        shift = int(self.rng.integers(-source.start, slack + 1))
+        pitches = source.pitches
+        if source.shape[:2] != (1, 1) and self.rng.random() < 0.5:  # packed at the target
+            pitches = (source.shape[1] * source.shape[2], source.shape[2])
+        target = Box(source.shape, source.start + shift, pitches)
+        if first is second and source.region().hull().overlaps(target.region().hull()):
+            return
+        buffers = [first] if first is second else [first, second]
+        plan = plan_copy([buffer.state for buffer in buffers], source, target, self.links)
+        Run(plan, buffers, self.rng).finish()
+        taken, put = box_positions(source), box_positions(target)
+        second.model[put] = first.model[taken]
+        second.defined[put] = first.defined[taken]
+
+    def map(self) -> None:
+        buffer = self.pick()
+        start = int(self.rng.integers(buffer.nbytes))
+        region = Region.span(start, int(self.rng.integers(start + 1, buffer.nbytes + 1)))
+        write = bool(self.rng.random() < 0.5)
+        keep = bool(self.rng.random() < 0.7) or not write
+        Run(plan_map(buffer.state, region, self.links, read=keep, write=write), [buffer], self.rng).finish()
+        where = positions(region)
+        if keep:
+            sure = where[buffer.defined[where]]
+            assert (buffer.home[sure] == buffer.model[sure]).all()
+        else:
+            buffer.defined[where] = False
+        if write:
+            touched = where if not keep else where[self.rng.random(len(where)) < 0.5]
+            buffer.home[touched] = buffer.model[touched] = self.rng.integers(
+                0, 256, len(touched), dtype=np.uint8
+            )
+            buffer.defined[touched] = True
+        Run(plan_unmap(buffer.state, region, self.links, write=write), [buffer], self.rng).finish()
+
+    def migrate(self) -> None:
+        undefined = bool(self.rng.random() < 0.3)
+        plan = plan_migrate([b.state for b in self.buffers], self.links, to_host=True, undefined=undefined)
+        Run(plan, self.buffers, self.rng).finish()
+        for buffer in self.buffers:
+            if undefined:
+                buffer.defined[:] = False
+                assert buffer.state.valid == ()
+            assert buffer.state.valid_at(HOST) == buffer.state.initialised
+
+    def evict(self) -> None:
+        worker = int(self.rng.integers(self.workers))
+        states = [buffer.state for buffer in self.buffers]
+        wanted = int(self.rng.integers(1, 20000))
+        evictions = propose_evictions(states, worker, wanted)
+        Run(plan_evictions(states, worker, evictions, self.links), self.buffers, self.rng).finish()
+        left = [buffer for buffer in self.buffers if worker in buffer.replicas]
+        assert sum(eviction.frees for eviction in evictions) >= wanted or not left
+
+    def launch(self) -> None:
+        kernel = random_kernel(self.rng, [buffer.nbytes for buffer in self.buffers])
+        buffers = [self.buffers[slot] for slot in kernel.slots]
+        request = LaunchRequest(kernel.args, kernel.ndrange, kernel.evaluate)
+        plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
+
+        def run(chunk: Chunk, view: View) -> None:
+            kernel.run(chunk, view.read, view.write)
+
+        Run(plan, buffers, self.rng, kernel=run, launch_touches=kernel.launch_touches).finish()
+        assert sum(chunk.ngroups for _, chunk in plan.partition) == len(kernel.work)
+        self.model(kernel, buffers)
+
+    @staticmethod
+    def model(kernel: object, buffers: list[SimulatedBuffer]) -> None:
+        """The same launch on one device; what follows from undefined bytes is undefined."""
+        offsets = {pointer.arg: (pointer.slot, pointer.offset) for pointer in kernel.args}  # type: ignore[attr-defined]
+        tainted = False
+
+        def read(arg: int, where: np.ndarray) -> np.ndarray:
+            nonlocal tainted
+            slot, offset = offsets[arg]
+            tainted = tainted or not buffers[slot].defined[offset + where].all()
+            return buffers[slot].model[offset + where]
+
+        def write(arg: int, where: np.ndarray, values: np.ndarray) -> None:
+            slot, offset = offsets[arg]
+            buffers[slot].model[offset + where] = values
+            buffers[slot].defined[offset + where] = not tainted
+
+        for group, work in kernel.work.items():  # type: ignore[attr-defined]
+            tainted = False
+            work.run(read, write, kernel.number(group))  # type: ignore[attr-defined]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), workers=st.integers(1, 8), steps=st.integers(1, 14))
+def test_any_program_finds_what_one_device_would_hold(seed: int, workers: int, steps: int) -> None:
+    program = Program(seed, workers)
+    for _ in range(steps):
+        program.step()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), workers=st.integers(2, 4), steps=st.integers(4, 14))
+def test_replicas_that_avoid_every_gap_lose_nothing(seed: int, workers: int, steps: int) -> None:
+    with mock.patch("vdev.planner.builder.SMALL_REPLICA", 0), mock.patch("vdev.planner.builder.GAPS", 1):
+        program = Program(seed, workers)
+        for _ in range(steps):
+            program.step()
