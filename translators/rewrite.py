@@ -1,0 +1,196 @@
+"""Exact edits of a parsed program's text, and where in it functions are declared and used.
+
+The core that every dialect's translator shares. Decides nothing about what is written: it finds places (through clang's cursors,
+so that overloads, shadowing and members are told apart) and keeps edits from overlapping. Offsets are bytes of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clang.cindex import Cursor, CursorKind, SourceLocation
+
+from . import clang
+from .source import ParsedProgram
+
+_IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
+_BRACKET = re.compile(rb"""[()\[\]{}]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+_BLANK = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*", re.MULTILINE)
+
+
+class Untranslatable(Exception):
+    """The program means something that the translation cannot keep; `line` is the user's (0: no single one)."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.reason = reason
+        self.line = line
+
+
+class Edits:
+    """Replacements of a text, applied all at once. Insertions at one place keep the order in which they were made."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._edits: list[tuple[int, int, int, bytes]] = []
+
+    def replace(self, start: int, stop: int, text: str) -> None:
+        self._edits.append((start, stop, len(self._edits), text.encode("utf-8", "surrogateescape")))
+
+    def insert(self, offset: int, text: str) -> None:
+        self.replace(offset, offset, text)
+
+    def apply(self) -> str:
+        """The edited text. Raises Untranslatable if two edits overlap."""
+        pieces: list[bytes] = []
+        position = 0
+        for start, stop, _, text in sorted(self._edits, key=lambda edit: (edit[0], edit[1] > edit[0], edit[2])):
+            if start < position:
+                raise Untranslatable("two edits of one place in the text")
+            pieces += [self.text[position:start], text]
+            position = stop
+        pieces.append(self.text[position:])
+        return b"".join(pieces).decode("utf-8", "surrogateescape")
+
+
+def matching(text: bytes, opening: int) -> int:
+    """Offset of the bracket that closes the one at `opening`. Raises Untranslatable."""
+    depth = 0
+    for match in _BRACKET.finditer(text, opening):
+        character = match.group()
+        if character in b"([{":
+            depth += 1
+        elif character in b")]}":
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    raise Untranslatable("unbalanced brackets")
+
+
+def after_blanks(text: bytes, offset: int) -> int:
+    """The first offset from `offset` on that is neither white space nor a `#line` directive."""
+    match = _BLANK.match(text, offset)
+    return match.end() if match else offset
+
+
+@dataclass(frozen=True)
+class Parentheses:
+    """The list behind a function's name, in a declaration or a call: offsets of its brackets, and whether it holds anything."""
+
+    opening: int
+    closing: int
+    empty: bool
+
+
+def parentheses_after(text: bytes, name_stop: int) -> Parentheses:
+    """The parenthesised list that follows a function's name (or a declarator `(name)`). Raises Untranslatable."""
+    opening = after_blanks(text, name_stop)
+    while text[opening : opening + 1] == b")":
+        opening = after_blanks(text, opening + 1)
+    if text[opening : opening + 1] != b"(":
+        raise Untranslatable("a function's name without a list of arguments")
+    closing = matching(text, opening)
+    inside = text[opening + 1 : closing].strip()
+    return Parentheses(opening, closing, inside in (b"", b"void"))
+
+
+@dataclass(frozen=True)
+class Use:
+    """A function's name in the text: `declares` in declarations and definitions, else a use. `target`: see Functions."""
+
+    offset: int
+    name: str
+    target: int | None
+    declares: bool
+    cursor: Cursor = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function defined in the text. `key`: offset of its first declaration's name; the body's brackets are part of it."""
+
+    key: int
+    name: str
+    kernel: bool
+    cursor: Cursor = field(compare=False)
+    start: int
+    body_start: int
+    stop: int
+
+
+class Functions:
+    """The functions a program defines and where names of functions occur.
+
+    A target is the key of a function of the program's own, or None for what the engine brings.
+    """
+
+    def __init__(self, program: ParsedProgram) -> None:
+        self.program = program
+        self.text = program.preprocessed.encode("utf-8", "surrogateescape")
+        self._file = program.tu.get_file(clang.TEXT_FILE)
+        #: Keys of all functions declared in the text, defined or not.
+        self.declared: set[int] = set()
+        self.defined: list[Function] = []
+        for cursor in program.functions():
+            key = self._key(cursor)
+            self.declared.add(key)
+            body = next((c for c in cursor.get_children() if c.kind == CursorKind.COMPOUND_STMT), None)
+            if body is not None and cursor.is_definition():
+                start, stop = clang.extent_of(cursor)
+                kernel = cursor.spelling in program.kernels
+                body_start = clang.extent_of(body)[0]
+                self.defined.append(Function(key, cursor.spelling, kernel, cursor, start, body_start, stop))
+        self.names = frozenset(function.name for function in self.defined)
+        self._starts = [function.start for function in self.defined]
+        self._places = self._index()
+
+    @staticmethod
+    def _key(cursor: Cursor) -> int:
+        return int(cursor.canonical.location.offset)
+
+    def _index(self) -> Mapping[str, list[int]]:
+        """Every identifier of the text with its offsets, those inside string literals left out."""
+        places: dict[str, list[int]] = {}
+        quoted = [m.span() for m in re.finditer(rb"""^[ \t]*#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", self.text, re.MULTILINE)]
+        starts = [start for start, _ in quoted]
+        for match in _IDENTIFIER.finditer(self.text):
+            before = bisect_right(starts, match.start()) - 1
+            if before < 0 or match.start() >= quoted[before][1]:
+                places.setdefault(match.group().decode(), []).append(match.start())
+        return places
+
+    def offsets(self, name: str) -> Sequence[int]:
+        return self._places.get(name, ())
+
+    def identifiers(self) -> Iterable[str]:
+        return self._places.keys()
+
+    def enclosing(self, offset: int) -> Function | None:
+        """The function whose definition holds the offset."""
+        index = bisect_right(self._starts, offset) - 1
+        return self.defined[index] if index >= 0 and offset < self.defined[index].stop else None
+
+    def mentions(self, names: Iterable[str]) -> dict[str, set[int]]:
+        """For every name: keys of the functions whose bodies spell it. More than use it; a cheap first look."""
+        found: dict[str, set[int]] = {}
+        for name in names:
+            holders = (self.enclosing(offset) for offset in self.offsets(name))
+            found[name] = {function.key for function in holders if function is not None}
+        return found
+
+    def uses(self, name: str) -> list[Use]:
+        """Where `name` means a function, in order of the text. Members, variables and labels of that name are no uses."""
+        found = []
+        for offset in self.offsets(name):
+            location = SourceLocation.from_offset(self.program.tu, self._file, offset)
+            cursor = Cursor.from_location(self.program.tu, location)
+            meaning = cursor.referenced
+            if cursor.kind == CursorKind.FUNCTION_DECL and cursor.location.offset == offset:
+                found.append(Use(offset, name, self._key(cursor), True, cursor))
+            elif meaning is not None and meaning.kind == CursorKind.FUNCTION_DECL:
+                key = self._key(meaning)
+                found.append(Use(offset, name, key if key in self.declared else None, False, cursor))
+        return found
