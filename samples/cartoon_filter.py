@@ -74,7 +74,8 @@ __kernel void ink(__global const float4 *image, __global uchar4 *result, const i
     const float paper = 1.0f - smoothstep(INK_FROM, INK_TO, sqrt(across * across + down * down));
 
     const float here = around[1][1], level = rint(here * LEVELS) / LEVELS;
-    const float stepped = level + tanh(SHARPNESS * (here - level)) * (0.5f / LEVELS);
+    const float steepest = tanh(SHARPNESS * 0.5f / LEVELS); /* half-way to the next level, where both meet */
+    const float stepped = level + tanh(SHARPNESS * (here - level)) / steepest * (0.5f / LEVELS);
     float4 pixel = image[(size_t)y * width + x];
     pixel.xyz *= paper * clamp(stepped, 0.0f, 1.0f) / max(here, 0.01f);
     result[(size_t)y * width + x] = convert_uchar4_sat_rte(255.0f * pixel);
@@ -126,7 +127,7 @@ def inked(image: common.Array) -> common.Array:
     down = p[2:, :-2] + 2 * p[2:, 1:-1] + p[2:, 2:] - p[:-2, :-2] - 2 * p[:-2, 1:-1] - p[:-2, 2:]
     t = ((np.hypot(across, down) - INK_FROM) / (INK_TO - INK_FROM)).clip(0, 1)
     level = np.rint(here * LEVELS) / LEVELS
-    stepped = level + np.tanh(SHARPNESS * (here - level)) * 0.5 / LEVELS
+    stepped = level + np.tanh(SHARPNESS * (here - level)) / np.tanh(SHARPNESS * 0.5 / LEVELS) * 0.5 / LEVELS
     factor = (1 - t * t * (3 - 2 * t)) * stepped.clip(0, 1) / here.clip(0.01)
     result = image.copy()
     result[..., :3] *= factor[..., None]

@@ -1,9 +1,9 @@
 """All eigenvalues of a symmetric tridiagonal matrix by bisection: two kernels take turns until every
 interval is narrow.
 
-The first counts the eigenvalues in each interval (Sturm sequences). The second gives each eigenvalue the
-interval that holds it, found by walking along the counts, and cuts it: in halves around one eigenvalue,
-else in as many as there are.
+The first counts the eigenvalues below each interval's ends (Sturm sequences). The second gives each
+eigenvalue the interval that holds it, found among the counts by binary search, and cuts it: in halves around one
+eigenvalue, else in as many parts as there are eigenvalues.
 
 Source: W. Barth, R. S. Martin and J. H. Wilkinson (1967), as in the EigenValue sample of the AMD APP SDK;
 EigenValue in Table 2 of Kim et al. (PPoPP 2011).
@@ -30,30 +30,37 @@ uint below(const float x, const uint n, __global const float *diagonal, __global
     return count;
 }
 
-__kernel void count(__global uint *counts, __global const float2 *intervals, __global const float *diagonal,
+/* Below each interval's ends. */
+__kernel void count(__global uint2 *counts, __global const float2 *intervals, __global const float *diagonal,
                     __global const float *beside, const uint n)
 {
     const uint i = get_global_id(0);
     if (i >= n)
         return;
     const float2 interval = intervals[i];
-    const uint lower = below(interval.x, n, diagonal, beside), upper = below(interval.y, n, diagonal, beside);
-    counts[i] = upper > lower ? upper - lower : 0;
+    counts[i] = (uint2)(below(interval.x, n, diagonal, beside), below(interval.y, n, diagonal, beside));
 }
 
-__kernel void cut(__global float2 *next, __global const float2 *intervals, __global const uint *counts,
+__kernel void cut(__global float2 *next, __global const float2 *intervals, __global const uint2 *counts,
                   __global const float *diagonal, __global const float *beside, const uint n,
                   const float narrow)
 {
     const uint eigenvalue = get_global_id(0);
     if (eigenvalue >= n)
         return;
-    uint holder = 0, place = eigenvalue;
-    while (holder + 1 < n && place >= counts[holder])
-        place -= counts[holder++];
+    uint holder = 0, stop = n - 1; /* the first interval with more eigenvalues below its upper end */
+    while (holder < stop) {
+        const uint middle = (holder + stop) / 2;
+        if (counts[middle].y <= eigenvalue)
+            holder = middle + 1;
+        else
+            stop = middle;
+    }
 
     float2 interval = intervals[holder];
-    const uint inside = counts[holder];
+    /* Where an end is as good as an eigenvalue, the two kernels may round, and so count, it differently. */
+    const uint lower = min(counts[holder].x, eigenvalue), upper = max(counts[holder].y, eigenvalue + 1);
+    const uint inside = upper - lower, place = eigenvalue - lower;
     if (interval.y - interval.x > narrow) {
         if (inside == 1) {
             const float middle = 0.5f * (interval.x + interval.y);
@@ -102,7 +109,7 @@ def narrowed(
     beside_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=beside)
     now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=intervals)
     following = cl.Buffer(context, flags.READ_WRITE, intervals.nbytes)
-    counts = cl.Buffer(context, flags.READ_WRITE, 4 * n)
+    counts = cl.Buffer(context, flags.READ_WRITE, 8 * n)
     program = cl.Program(context, SOURCE).build()
     count, cut = cl.Kernel(program, "count"), cl.Kernel(program, "cut")
     grid = (common.round_up(n, GROUP),)
