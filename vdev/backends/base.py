@@ -30,12 +30,17 @@ INVALID_VALUE = -30
 
 
 class BackendError(Exception):
-    """Work that a worker could not do; `status` is the (negative) OpenCL status the command gets."""
+    """Work that a worker could not do; `status` is the (negative) OpenCL status the command gets.
 
-    def __init__(self, status: int, text: str) -> None:
+    From a marker: `at` names the operations that failed, counted from the marker before; empty where the back
+    end cannot tell.
+    """
+
+    def __init__(self, status: int, text: str, at: tuple[int, ...] = ()) -> None:
         super().__init__(f"{text} ({status})")
         self.status = status
         self.text = text
+        self.at = at
 
 
 class BuildFailure(BackendError):
@@ -309,9 +314,13 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def pending(self) -> int:
+        """Operations handed over since the last marker."""
+
+    @abstractmethod
     def record(self) -> Marker:
-        """A marker for everything handed over so far, which is also set going."""
+        """A marker for everything handed over so far, which is also set going. Never raises."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wait for the work and let go of everything native."""
+        """Wait for the work and let go of everything native. Never raises."""

@@ -175,15 +175,15 @@ class OpenCLMarker(Marker):
             raise self._failure
 
     def _find_failure(self, events: list[Any], error: Any) -> BackendError:
-        status = 0
-        for event in events:  # clWaitForEvents may return at the first failure
+        statuses: dict[int, int] = {}
+        for index, event in enumerate(events):  # clWaitForEvents may return at the first failure
             try:
                 event.wait()
             except self._cl.Error:
-                found = event.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS)
-                status = status or int(found)
+                statuses[index] = int(event.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS))
         failure = _failure(error, "work failed on the device")
-        return BackendError(status, failure.text) if status < 0 else failure
+        status = next((status for status in statuses.values() if status < 0), failure.status)
+        return BackendError(status, failure.text, tuple(statuses))
 
     def failed(self, failure: BackendError) -> None:
         """What the marker covers is known to have failed."""
@@ -453,6 +453,9 @@ class OpenCLBackend(Backend):
             marker.wait()
         except BackendError:
             return  # whoever handed that work over reports it; here only the order matters
+
+    def pending(self) -> int:
+        return len(self._events)
 
     def record(self) -> Marker:
         events, self._events = self._events, []

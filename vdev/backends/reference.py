@@ -98,9 +98,10 @@ class ReferenceMarker(Marker):
         backend = self._backend
         with backend.progress:
             backend.progress.wait_for(lambda: backend.performed >= self.last)
-            for number, error in backend.failures:
-                if self.first <= number < self.last:
-                    raise error
+            failed = [(n, error) for n, error in backend.failures if self.first <= n < self.last]
+        if failed:
+            error = failed[0][1]
+            raise BackendError(error.status, error.text, tuple(n - self.first for n, _ in failed))
 
     def done(self) -> bool:
         return self._backend.performed >= self.last
@@ -270,6 +271,9 @@ class ReferenceBackend(Backend):
     def order_after(self, marker: Marker) -> None:
         if not marker.done():
             self._submit("order", lambda: _wait_quietly(marker))
+
+    def pending(self) -> int:
+        return self._handed_over - self._recorded
 
     def record(self) -> Marker:
         first, self._recorded = self._recorded, self._handed_over

@@ -2,8 +2,9 @@
 
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
+from vdev.executor.failures import repaired
 from vdev.executor.holdings import Damage, Holdings
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
 
-__all__ = ["Completion", "Damage", "Executor", "Holdings", "LaunchRecipe", "PreparedPlan"]
+__all__ = ["Completion", "Damage", "Executor", "Holdings", "LaunchRecipe", "PreparedPlan", "repaired"]

@@ -153,6 +153,7 @@ class Executor:
         #: host arrays in use: (start address, stop, whether written, worker, step)
         self._host_uses: list[tuple[int, int, bool, int, int]] = []
         self._closed = False
+        self.exit_timeout = 5.0  #: seconds that the interpreter's exit waits for work still running
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
@@ -292,17 +293,18 @@ class Executor:
         """
         self.quiesce()
         with self._lock:
-            return self._failures.take_damage()
+            return self._failures.take_damage()  # whoever owns the directory applies `repaired` to each
 
-    def close(self, timeout: float = 5.0) -> None:
-        """End the workers after what they were given. One that hangs is left behind after `timeout` seconds
-        in all.
+    def close(self, timeout: float | None = None) -> None:
+        """End the workers after what they were given.
+
+        Those that hang are left behind after `timeout` seconds in all; without one, after `exit_timeout`.
         """
         if self._closed:
             return
         self._closed = True
         atexit.unregister(self.close)
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (self.exit_timeout if timeout is None else timeout)
         for worker in self.all_workers:
             worker.stopping = True
             worker.wake()
@@ -433,11 +435,12 @@ class Executor:
         with self._lock:
             self._failures.step_failed(job, step, error)
 
-    def work_failed(self, worker: Worker, jobs: Iterable[Job], error: BackendError) -> None:
-        """Something among the work of `jobs` failed on the worker's device; what exactly, it does not say."""
+    def work_failed(
+        self, jobs: Iterable[Job], moves: Iterable[tuple[Job, Step]], error: BackendError
+    ) -> None:
+        """Work of `jobs` failed on a device; the coherent steps in `moves` did not do what they should."""
         with self._lock:
-            for job in jobs:
-                self._failures.work_failed(job, worker.number, error)
+            self._failures.work_failed(jobs, moves, error)
 
     def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
         """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""

@@ -7,10 +7,12 @@ asks no device.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.executor.holdings import Damage, Holdings
+from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.translators.region import EMPTY, Region
 
 if TYPE_CHECKING:
@@ -26,6 +28,22 @@ def status_of(error: Exception) -> int:
     if isinstance(error, BackendError):
         return error.status if error.status < 0 else OUT_OF_RESOURCES
     return OUT_OF_HOST_MEMORY if isinstance(error, MemoryError) else OUT_OF_RESOURCES
+
+
+def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferState:
+    """What the directory may believe of a damaged buffer.
+
+    Where bytes have lost their last holder, every command that reads the buffer fails from now on, until one
+    overwrites it whole.
+    """
+    valid = []
+    for holder, region in state.valid:
+        kept = region - damage.invalid.get(holder, EMPTY)
+        valid.append((holder, kept if holder == HOST else kept.clip(*damage.replicas.get(holder, (0, 0)))))
+    if state.initialised - Region.union(region for _, region in valid):
+        holdings.failure = damage.status
+    replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
+    return buffer_state(state.nbytes, valid, replicas)
 
 
 class Failures:
@@ -52,27 +70,26 @@ class Failures:
             self._meet_buffers(job)
 
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
-        status = status_of(error)
-        effect = step.effect() if step.coherent else None
-        if effect is not None:
+        """A step of a command could not be handed over."""
+        if step.coherent:
+            self._did_not_move(job, step, status_of(error), late=False)
+        self._fail(job, status_of(error), repr(error))
+
+    def work_failed(
+        self, jobs: Iterable[Job], moves: Iterable[tuple[Job, Step]], error: BackendError
+    ) -> None:
+        """Work of `jobs` failed on a device, `moves` among it."""
+        for job, step in moves:
+            self._did_not_move(job, step, status_of(error), late=True)
+        for job in jobs:
+            if job.number in self._unsettled:
+                self._fail(job, status_of(error), repr(error))
+
+    def _did_not_move(self, job: Job, step: Step, status: int, *, late: bool) -> None:
+        effect = step.effect(late=late)
+        if effect is not None and job.holdings:
             slot, holder, region = effect
             self._damage(job.holdings[slot], holder, region, status)
-        if job.completion.error is None:
-            self._fail(job, status, repr(error))
-        if effect is not None:
-            self._spread(job)
-
-    def work_failed(self, job: Job, worker: int, error: BackendError) -> None:
-        if job.number not in self._unsettled:
-            return
-        for number, batch in job.prepared.batches:
-            for step in batch.steps if number == worker else ():
-                effect = step.effect() if step.coherent else None
-                if effect is not None:
-                    self._damage(job.holdings[effect[0]], effect[1], effect[2], error.status)
-        if job.completion.error is None:
-            self._fail(job, status_of(error), repr(error))
-        self._spread(job)
 
     def take_damage(self) -> list[tuple[Holdings, Damage]]:
         """What is damaged, with the device memory there really is; nothing is damaged any more. Only while
@@ -100,8 +117,9 @@ class Failures:
             holdings.damage.add(holder, region)
 
     def _fail(self, job: Job, status: int, reason: str) -> None:
-        """Mark a command as failing, and all that depends on it."""
-        self._mark(job, status, reason)
+        """Mark a command as failing, unless it is, and all that depends on it."""
+        if job.completion.error is None:
+            self._mark(job, status, reason)
         self._spread(job)
 
     def _mark(self, job: Job, status: int, reason: str) -> None:

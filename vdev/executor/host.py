@@ -55,6 +55,9 @@ class HostBackend(Backend):
         except BackendError:
             return  # the worker reports it, before any command that waited for this one settles
 
+    def pending(self) -> int:
+        return 0
+
     def record(self) -> Marker:
         since, self._since = self._since, time.perf_counter_ns()
         return HostMarker((since, since, since, self._since))

@@ -62,8 +62,8 @@ class Step(ABC):
     def run(self, worker: Worker, job: Job) -> None:
         """Hand the work to the worker's back end (or do it, on the host). Raises BackendError."""
 
-    def effect(self) -> tuple[int, int, Region] | None:
-        """(slot, holder, bytes) that are not valid there where a coherent step failed."""
+    def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
+        """(slot, holder, bytes) that a coherent step left invalid when it failed, `late` on the device."""
         return None
 
 
@@ -89,14 +89,19 @@ class ReserveStep(Step):
         if self.stop > self.start:
             new = Replica(worker.allocate(self.stop - self.start), self.start, self.stop)
             if old is not None and self.keep:
-                for box in boxes_of_region(self.keep, old.start, self.start):
-                    worker.backend.copy(old.allocation, new.allocation, box)
+                try:
+                    for box in boxes_of_region(self.keep, old.start, self.start):
+                        worker.backend.copy(old.allocation, new.allocation, box)
+                except BackendError:
+                    worker.discard(new.allocation)
+                    raise
         replicas[worker.number] = new
         if old is not None:
             worker.backend.free(old.allocation)
 
-    def effect(self) -> tuple[int, int, Region] | None:
-        return self.slot, self.worker, EMPTY  # no byte, but what is allocated has to be looked at again
+    def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
+        # Refused at once, it left the old replica as it was; but what is allocated has to be looked at again.
+        return self.slot, self.worker, self.keep if late else EMPTY
 
 
 class CopyStep(Step):
@@ -138,7 +143,7 @@ class CopyStep(Step):
             self._boxes, self._starts = tuple(boxes_of_region(self.region, *starts)), starts
         return self._boxes
 
-    def effect(self) -> tuple[int, int, Region] | None:
+    def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         return self.slot, self.target, self.region
 
 

@@ -21,8 +21,10 @@ from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Allocation, Backen
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
+    from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor, Job
     from vdev.executor.prepare import Batch
+    from vdev.executor.steps import Step
 
 #: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
 #: alive
@@ -38,14 +40,36 @@ Entry = tuple["Job", "Batch", int, "Waits | None"]
 
 
 class Mark:
-    """A marker behind step number `step`, and the commands since the mark before."""
+    """A marker behind step number `step`, and the commands since the mark before.
 
-    __slots__ = ("jobs", "marker", "step")
+    `ends`: for each of them the operations handed over since the mark before, when it was through. `moves`:
+    the coherent steps, each with its command, its first operation and one past its last.
+    """
 
-    def __init__(self, step: int, marker: Marker, jobs: list[Job]) -> None:
-        self.step = step
-        self.marker = marker
-        self.jobs = jobs
+    __slots__ = ("ends", "jobs", "marker", "moves", "step")
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.marker: Marker
+        self.jobs: list[Job] = []
+        self.ends: list[int] = []
+        self.moves: list[tuple[Job, Step, int, int]] = []
+
+    def concerned(self, error: BackendError) -> tuple[list[Job], list[tuple[Job, Step]]]:
+        """Commands and coherent steps whose work failed; all, where the back end cannot tell."""
+        failed = error.at or range(max(self.ends, default=0))
+        starts = [0, *self.ends]
+        jobs = [
+            job
+            for job, start, end in zip(self.jobs, starts, self.ends, strict=False)
+            if any(start <= number < end for number in failed)
+        ]
+        moves = [
+            (job, step)
+            for job, step, start, end in self.moves
+            if any(start <= number < end for number in failed)
+        ]
+        return jobs, moves
 
 
 class _Waiter:
@@ -80,8 +104,10 @@ class Worker:
         self.stopping = False
         #: the thread sleeps, or is about to: whoever adds work has to wake it
         self.asleep = False
-        self._jobs: list[Job] = []
+        self._next = Mark()  #: what the next marker will be behind
+        self._current: Job | None = None  #: the command being handed over
         self._fresh_nbytes = 0
+        self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -155,7 +181,7 @@ class Worker:
             if not self.marks or self.marks[0] is not mark:
                 return  # another thread was faster
             if error is not None:  # must be known before anything counts as completed
-                self.executor.work_failed(self, mark.jobs, error)
+                self.executor.work_failed(*mark.concerned(error), error)
             self.marks.popleft()
             self.completed = max(self.completed, mark.step)
         self.executor.settle(mark.jobs, self)
@@ -203,11 +229,16 @@ class Worker:
         marker = None
         if self.marked < self.issued:
             step = self.issued
-            marker = self.backend.record()
+            mark = self._next
+            if self._current is not None:
+                mark.jobs.append(self._current)
+                mark.ends.append(self.backend.pending())
+            mark.step = step
+            mark.marker = marker = self.backend.record()
             with self.lock:
-                jobs, self._jobs = self._jobs, []
-                self.marks.append(Mark(step, marker, jobs))
+                self.marks.append(mark)
                 self.marked = step
+            self._next = Mark()
             self._fresh_nbytes = 0
         if self.waiters:
             self._serve()
@@ -244,36 +275,49 @@ class Worker:
 
     def _perform(self, entry: Entry) -> None:
         job, batch, first, waits = entry
-        completion = job.completion
+        completion = self._begin(job)
         if batch.careful or waits or completion.profiled:
             self._perform_carefully(job, batch, first, waits or [])
         else:
             for step in batch.steps:
-                if completion.error is None or step.coherent:
-                    try:
+                try:
+                    if step.coherent:
+                        self._move(job, step)
+                    elif completion.error is None:
                         step.run(self, job)
-                    except (
-                        Exception
-                    ) as error:  # whatever went wrong is the command's, and the thread has to go on
-                        self.executor.step_failed(job, step, error)
+                except Exception as error:  # it is the command's, and the thread has to go on
+                    self.executor.step_failed(job, step, error)
             self.issued = first + len(batch.steps)
-            self._jobs.append(job)
+        following = self._next
+        following.jobs.append(job)
+        following.ends.append(self.backend.pending())
+        self._current = None
         if self._discarded:
             self._free_discarded()
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
-        elif len(self._jobs) >= MARK_EVERY or self.waiters or self._fresh_nbytes > MARK_NBYTES:
+        elif len(following.jobs) >= MARK_EVERY or self.waiters or self._fresh_nbytes > MARK_NBYTES:
             self.mark()
             while len(self.marks) > MARKS_IN_FLIGHT:
                 self.retire_oldest()
 
-    def _perform_carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> None:
-        """With waits for other workers, markers in between, or times to be taken."""
+    def _move(self, job: Job, step: Step) -> None:
+        """A coherent step: run it also for a command that failed, and remember what it did."""
+        start = self.backend.pending()
+        step.run(self, job)
+        self._next.moves.append((job, step, start, self.backend.pending()))
+
+    def _begin(self, job: Job) -> Completion:
         completion = job.completion
         if completion.profiled:
             self.mark()  # its times begin with its own work
-        self._jobs.append(job)
+        self._current = job
+        return completion
+
+    def _perform_carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> None:
+        """With waits for other workers, markers in between, or times to be taken."""
+        completion = job.completion
         at = 0
         for index, step in enumerate(batch.steps):
             try:
@@ -282,23 +326,19 @@ class Worker:
                 while at < len(waits) and waits[at][0] <= index:
                     self._await(waits[at][1], waits[at][2])
                     at += 1
-                if completion.error is None or step.coherent:
+                if step.coherent:
+                    self._move(job, step)
+                elif completion.error is None:
                     step.run(self, job)
             except Exception as error:  # as in `_perform`
                 self.executor.step_failed(job, step, error)
             self.issued = first + index + 1
-            if batch.marks[index]:
-                self._mark_within(job)
+            if batch.marks[index] or (completion.profiled and index == len(batch.steps) - 1):
+                marker = self.mark()
+                if marker is not None and completion.profiled:
+                    job.markers.append(marker)
                 if self.number == HOST:
                     self.retire_oldest()
-        if completion.profiled:
-            self._mark_within(job)
-
-    def _mark_within(self, job: Job) -> None:
-        marker = self.mark()
-        if marker is not None and job.completion.profiled:
-            job.markers.append(marker)
-        self._jobs.append(job)  # what is left of the command belongs to the next mark
 
     def _await(self, number: int, step: int) -> None:
         """Order what follows after a step of another worker, on the device where the back end can."""
@@ -335,7 +375,10 @@ class Worker:
 
     def _free_discarded(self) -> None:
         while self._discarded:
-            self.backend.free(self._discarded.popleft())
+            try:
+                self.backend.free(self._discarded.popleft())
+            except BackendError:
+                self.lost_allocations += 1  # no command's failure: the memory stays taken
 
     def _close(self) -> None:
         self._free_discarded()

@@ -1,0 +1,477 @@
+"""The executor with reference workers: order, results whatever the timing, failures, ends."""
+
+from __future__ import annotations
+
+import gc
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import tracemalloc
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
+from vdev.backends.base import BackendError
+from vdev.backends.reference import Faults, ReferenceProgram
+from vdev.commands import Layout
+from vdev.executor import Completion, Executor
+from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
+from vdev.planner.instructions import HOST
+
+WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts
+NBYTES = 4 * WORDS
+
+
+def counting(seed: int) -> np.ndarray:
+    return (np.arange(WORDS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed)).astype(np.uint32)
+
+
+def content(machine: Machine, buffer: Buffer) -> np.ndarray:
+    host = np.zeros(WORDS, np.uint32)
+    assert machine.read(buffer, host).wait() == 0
+    return host
+
+
+def delays(seed: int) -> Faults:
+    source = random.Random(seed)
+    return Faults(delay=lambda _: source.choice((0, 0, 0, 0.0002, 0.002)))
+
+
+# results ----------------------------------------------------------------------------------------
+
+
+class Twins:
+    """Buffers on a machine, and the plain arrays they have to equal."""
+
+    def __init__(self, machine: Machine, count: int) -> None:
+        self.machine = machine
+        self.buffers = [machine.buffer(NBYTES) for _ in range(count)]
+        self.arrays = [counting(seed) for seed in range(count)]
+        for buffer, array in zip(self.buffers, self.arrays, strict=True):
+            machine.write(buffer, array.copy())
+
+    def launch(self, kernel: Kernel, at: Sequence[int], **rest: object) -> None:
+        self.machine.launch(kernel, [self.buffers[i] for i in at], WORDS, **rest)
+        kernel.meaning(*(self.arrays[i] for i in at))
+
+    def write(self, at: int, start: int, count: int, seed: int) -> None:
+        data = counting(seed)[:count].copy()
+        self.machine.write(self.buffers[at], data, 4 * start)
+        self.arrays[at][start : start + count] = data
+
+    def fill(self, at: int, start: int, count: int, value: int) -> None:
+        self.machine.fill(self.buffers[at], 4 * start, 4 * count, np.uint32(value).tobytes())
+        self.arrays[at][start : start + count] = value
+
+    def copy(self, source: int, target: int, start: int, to: int, count: int) -> None:
+        self.machine.copy(self.buffers[source], self.buffers[target], 4 * start, 4 * to, 4 * count)
+        self.arrays[target][to : to + count] = self.arrays[source][start : start + count]
+
+    def check(self) -> None:
+        for buffer, array in zip(self.buffers, self.arrays, strict=True):
+            np.testing.assert_array_equal(content(self.machine, buffer), array)
+
+
+three = st.permutations([0, 1, 2])
+spans = st.tuples(st.integers(0, WORDS - 1), st.integers(1, WORDS)).map(
+    lambda s: (s[0], min(s[1], WORDS - s[0]))
+)
+actions = st.one_of(
+    st.tuples(st.just("axpy"), three),
+    st.tuples(st.just("stencil"), three),
+    st.tuples(st.just("scatter"), three),
+    st.tuples(st.just("count"), three),
+    st.tuples(st.just("write"), three, spans, st.integers(0, 99)),
+    st.tuples(st.just("fill"), three, spans, st.integers(0, 99)),
+    st.tuples(st.just("copy"), three, spans),
+    st.tuples(st.just("read"), three),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 3), st.integers(0, 1 << 30), st.lists(actions, max_size=14))
+def test_random_delays_do_not_change_results(workers: int, seed: int, program: list) -> None:
+    with Machine(workers, {number: delays(seed + number) for number in range(workers)}) as machine:
+        twins = Twins(machine, 3)
+        for name, at, *rest in program:
+            if name in ("axpy", "stencil", "scatter", "count"):
+                kernel = next(kernel for kernel in KERNELS if kernel.name == name)
+                twins.launch(kernel, at[: {"axpy": 3, "stencil": 2, "scatter": 1, "count": 2}[name]])
+            elif name == "write":
+                twins.write(at[0], *rest[0], rest[1])
+            elif name == "fill":
+                twins.fill(at[0], *rest[0], rest[1])
+            elif name == "copy":
+                start, count = rest[0]
+                twins.copy(at[0], at[1], start, WORDS - count, count)
+            else:
+                np.testing.assert_array_equal(content(machine, twins.buffers[at[0]]), twins.arrays[at[0]])
+        twins.check()
+
+
+def test_a_stencil_goes_back_and_forth() -> None:
+    with Machine(3, {number: delays(number) for number in range(3)}) as machine:
+        twins = Twins(machine, 2)
+        for step in range(30):
+            twins.launch(STENCIL, (1, 0) if step % 2 == 0 else (0, 1))
+        twins.check()
+        moved = sum(backend.counters.from_peer for backend in machine.backends)
+        assert 0 < moved < 30 * NBYTES // 4, "only halos move"
+
+
+def test_commands_of_several_threads() -> None:
+    lock = threading.Lock()
+    with Machine(2, {number: delays(number) for number in range(2)}) as machine:
+        groups = [Twins(machine, 2) for _ in range(3)]
+
+        def work(twins: Twins) -> None:
+            for step in range(10):
+                with lock:
+                    twins.launch(STENCIL, (step % 2, 1 - step % 2), in_order=False)
+
+        threads = [threading.Thread(target=work, args=(twins,)) for twins in groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for twins in groups:
+            twins.check()
+
+
+def test_a_box_is_read_from_all_holders() -> None:
+    with Machine(2) as machine:
+        twins = Twins(machine, 3)
+        twins.launch(AXPY, (0, 1, 2))
+        layout = Layout((2, 3, 20), 100, (3000, 400), 8, (256, 32))
+        host = np.zeros(1024, np.uint8)
+        assert machine.read_box(twins.buffers[0], host, layout).wait() == 0
+        wanted, source = np.zeros(1024, np.uint8), twins.arrays[0].view(np.uint8)
+        for i in range(2):
+            for j in range(3):
+                start = 100 + i * 3000 + j * 400
+                wanted[8 + i * 256 + j * 32 :][:20] = source[start : start + 20]
+        np.testing.assert_array_equal(host, wanted)
+
+
+def test_part_of_a_box_is_read_where_the_rest_was_never_written() -> None:
+    with Machine(2) as machine:
+        buffer, host = machine.buffer(NBYTES), np.full(64, 0xEE, np.uint8)
+        machine.write(buffer, np.arange(10, dtype=np.uint8), 10)
+        layout = Layout((1, 4, 5), 8, (20, 5), 0, (64, 16))
+        assert machine.read_box(buffer, host, layout).wait() == 0
+        wanted = np.full(64, 0xEE, np.uint8)
+        wanted[2:5], wanted[16:21], wanted[32:34] = (0, 1, 2), (3, 4, 5, 6, 7), (8, 9)
+        np.testing.assert_array_equal(host, wanted)
+
+
+def test_host_memory_orders_commands_on_different_buffers() -> None:
+    with Machine(1, {0: Faults(delay=lambda _: 0.01)}) as machine:
+        twins, target = Twins(machine, 3), machine.buffer(NBYTES)
+        twins.launch(AXPY, (0, 1, 2))
+        host = np.zeros(WORDS, np.uint32)
+        machine.read(twins.buffers[0], host)  # slow: from the worker
+        machine.write(target, host)  # from the same array
+        np.testing.assert_array_equal(content(machine, target), twins.arrays[0])
+
+
+def test_a_mapping_waits_for_copies_out_of_and_into_the_home() -> None:
+    with Machine(1, {0: Faults(delay=lambda _: 0.01)}) as machine:
+        twins = Twins(machine, 3)
+        twins.launch(AXPY, (0, 1, 2))
+        machine.map(twins.buffers[1], in_order=False).wait()
+        twins.buffers[1].home[:] = 0  # the launch has read it already, or it is wrong
+        machine.map(twins.buffers[0], in_order=False).wait()
+        np.testing.assert_array_equal(twins.buffers[0].home.view(np.uint32), twins.arrays[0])
+
+
+def test_atomics_and_scatters_merge() -> None:
+    with Machine(3, {number: delays(number) for number in range(3)}) as machine:
+        twins = Twins(machine, 2)
+        twins.launch(COUNT, (0, 1))
+        twins.launch(SCATTER, (1,))
+        twins.launch(COUNT, (0, 1))
+        twins.check()
+
+
+# completions ------------------------------------------------------------------------------------
+
+
+def test_status_callbacks_and_times() -> None:
+    with Machine(2, {number: Faults(delay=lambda _: 0.002) for number in range(2)}) as machine:
+        twins = Twins(machine, 3)
+        before = time.perf_counter_ns()
+        completion = machine.launch(AXPY, twins.buffers, WORDS, profiled=True)
+        called: list[tuple[int, str]] = []
+        heard = threading.Event()
+
+        def callback(status: int) -> None:
+            called.append((status, threading.current_thread().name))
+            heard.set()
+
+        completion.add_callback(callback)
+        assert completion.status in (0, 1, 2)
+        assert heard.wait(5), "a callback comes without anybody waiting for the command"
+        assert called == [(0, "vdev-callbacks")]
+        assert completion.status == 0
+        queued, submitted, start, end = completion.times or (0, 0, 0, 0)
+        assert before <= queued <= submitted <= start < end <= time.perf_counter_ns()
+        assert end - start >= 2_000_000, "the work took at least its delay"
+
+
+def test_a_poll_sees_the_end() -> None:
+    with Machine(1) as machine:
+        twins = Twins(machine, 3)
+        completion = machine.launch(AXPY, twins.buffers, WORDS)
+        deadline = time.monotonic() + 5
+        while completion.status > 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.0001)
+        assert completion.status == 0
+
+
+def test_a_marker_and_an_order_hold_back_completion() -> None:
+    with Machine(2, {1: Faults(delay=lambda _: 0.03)}) as machine:
+        twins = Twins(machine, 3)
+        launched = machine.launch(AXPY, twins.buffers, WORDS)
+        marker, follower = Completion(), Completion()
+        machine.executor.submit_empty(marker, after=(launched,))
+        machine.executor.submit_empty(follower, order=marker)
+        assert follower.status > 0
+        assert follower.wait() == 0
+        assert launched.settled
+        assert marker.settled
+
+
+def test_waiting_for_a_command_that_is_not_submitted_yet() -> None:
+    with Machine(1) as machine:
+        completion = Completion()
+        statuses: list[int] = []
+        thread = threading.Thread(target=lambda: statuses.append(completion.wait()))
+        thread.start()
+        assert completion.status == 3
+        with pytest.raises(ValueError, match="not submitted"):
+            machine.executor.submit_empty(Completion(), after=(completion,))
+        machine.executor.submit_empty(completion)
+        thread.join(5)
+        assert statuses == [0]
+
+
+def test_a_user_event_settles_by_hand() -> None:
+    completion, heard = Completion(), threading.Event()
+    completion.add_callback(lambda status: heard.set())
+    completion.settle(-5)
+    completion.settle(0)
+    assert heard.wait(5)
+    assert completion.wait() == completion.status == -5
+
+
+def test_calls_run_on_the_workers_thread_and_raise_here() -> None:
+    with Machine(2) as machine:
+        name = machine.executor.call(1, lambda backend: threading.current_thread().name + backend.info.name)
+        assert name == "vdev-worker-1reference-1"
+        with pytest.raises(BackendError, match="refused"):
+            machine.executor.build(ReferenceProgram(failure="no"))
+
+
+def test_a_back_end_that_does_not_open() -> None:
+    def opener():  # type: ignore[no-untyped-def]
+        raise BackendError(-1, "no such device")
+
+    with pytest.raises(BackendError, match="no such device"):
+        Executor([opener])
+
+
+# failures ---------------------------------------------------------------------------------------
+
+
+def position(what: str, worker: int, run: object) -> int:
+    """The number of the first operation of a kind that a program hands to a worker."""
+    with Machine(2) as machine:
+        run(machine)  # type: ignore[operator]
+        machine.executor.quiesce()
+        return machine.backends[worker].log.index(what)
+
+
+def axpy(machine: Machine) -> tuple[Twins, Completion]:
+    twins = Twins(machine, 3)
+    return twins, machine.launch(AXPY, twins.buffers, WORDS)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["refused", "fails on the device"])
+def test_a_failing_launch_reaches_its_dependants_and_nobody_else(late: bool) -> None:
+    at = position("launch", 1, axpy)
+    faults = Faults(fail={at: -5}) if late else Faults(refuse={at: -5})
+    with Machine(2, {1: faults}) as machine:
+        twins, failed = axpy(machine)
+        other = Twins(machine, 3)
+        host = np.zeros(WORDS, np.uint32)
+        read = machine.read(twins.buffers[0], host)
+        waiting = machine.read(twins.buffers[1], host, after=(failed,), in_order=False)
+        indirect = machine.launch(AXPY, [other.buffers[0], twins.buffers[0], other.buffers[1]], WORDS)
+        other.launch(AXPY, (1, 2, 2))
+        assert failed.wait() == -5
+        assert read.wait() == -5
+        assert waiting.wait() == DEPENDENCY_FAILED
+        assert indirect.wait() == -5
+        # inputs are whole, and what has nothing to do with it works
+        np.testing.assert_array_equal(content(machine, twins.buffers[1]), twins.arrays[1])
+        np.testing.assert_array_equal(content(machine, other.buffers[1]), other.arrays[1])
+        # later commands on the same bytes fail at once; overwriting heals
+        assert machine.read(twins.buffers[0], host).wait() == -5
+        assert not machine.executor.damaged
+        twins.write(0, 0, WORDS, seed=9)
+        twins.launch(STENCIL, (2, 0))
+        twins.check()
+
+
+def test_commands_behind_a_failure_do_not_run() -> None:
+    at = position("launch", 0, axpy)
+    with Machine(2, {0: Faults(refuse={at: -54})}) as machine:
+        _, failed = axpy(machine)
+        assert failed.wait() == -54
+        others = Twins(machine, 3)
+        launches = [backend.counters.launches for backend in machine.backends]
+        behind = machine.launch(AXPY, others.buffers, WORDS, after=(failed,))
+        assert behind.wait() == DEPENDENCY_FAILED
+        assert [backend.counters.launches for backend in machine.backends] == launches
+        # the buffers it was to write are spoilt, those it was to read are not
+        host = np.zeros(WORDS, np.uint32)
+        assert machine.read(others.buffers[0], host).wait() == DEPENDENCY_FAILED
+        np.testing.assert_array_equal(content(machine, others.buffers[1]), others.arrays[1])
+
+
+def test_memory_that_runs_out_is_reported_and_repaired() -> None:
+    with Machine(1, {0: Faults(capacity=5 * NBYTES // 2)}) as machine:
+        twins = Twins(machine, 3)
+        failed = machine.launch(AXPY, twins.buffers, WORDS)  # needs three
+        assert failed.wait() == -4
+        assert machine.executor.damaged
+        machine.repair(twins.buffers)
+        assert not machine.executor.damaged
+        for buffer in twins.buffers[:1]:
+            machine.write(buffer, counting(0))
+        twins.arrays[0][:] = counting(0)
+        twins.check()
+        first = machine.buffer(NBYTES)
+        machine.write(first, counting(5))
+        again = machine.launch(STENCIL, twins.buffers[:2], WORDS)
+        assert again.wait() == 0, again.reason
+        STENCIL.meaning(*twins.arrays[:2])
+        twins.check()
+
+
+def test_memory_of_dropped_buffers_is_used_again() -> None:
+    with Machine(1, {0: Faults(capacity=6 * NBYTES, delay=lambda _: 0.0005)}) as machine:
+        for _ in range(20):  # three buffers each, held by commands in flight
+            twins = Twins(machine, 3)
+            twins.launch(AXPY, (0, 1, 2))
+        twins.check()
+        assert machine.backends[0].counters.peak_nbytes <= 6 * NBYTES
+
+
+def test_a_failing_copy_spoils_only_what_it_should_have_brought() -> None:
+    at = position("write", 1, axpy)
+    with Machine(2, {1: Faults(fail={at: -5})}) as machine:
+        twins, failed = axpy(machine)
+        assert failed.wait() == -5
+        assert machine.executor.damaged
+        machine.repair(twins.buffers)
+        twins.write(0, 0, WORDS, seed=3)
+        twins.launch(AXPY, (0, 1, 2))  # brings the inputs again
+        twins.check()
+
+
+def test_every_single_failure_ends_in_an_error_or_the_right_result() -> None:
+    def program(machine: Machine) -> list[tuple[Completion, np.ndarray, np.ndarray]]:
+        twins = Twins(machine, 3)
+        found = []
+        for kernel, at in (
+            (AXPY, (0, 1, 2)),
+            (STENCIL, (1, 0)),
+            (COUNT, (2, 1)),
+            (SCATTER, (0,)),
+            (AXPY, (1, 0, 2)),
+        ):
+            machine.repair(twins.buffers)
+            twins.launch(kernel, at)
+            host = np.zeros(WORDS, np.uint32)
+            found.append((machine.read(twins.buffers[at[0]], host), host, twins.arrays[at[0]].copy()))
+        return found
+
+    with Machine(2) as machine:
+        program(machine)
+        machine.executor.quiesce()
+        counts = [len(backend.log) for backend in machine.backends]
+    for worker, count in enumerate(counts):
+        for number in range(count):
+            for faults in (Faults(refuse={number: -5}), Faults(fail={number: -5})):
+                with Machine(2, {worker: faults}) as machine:
+                    for completion, host, wanted in program(machine):
+                        if completion.wait() == 0:
+                            np.testing.assert_array_equal(host, wanted)
+
+
+def test_the_interpreter_exits_while_a_worker_hangs() -> None:
+    script = textwrap.dedent("""
+        import numpy as np
+        from tests.pure.machine import AXPY, Machine
+        from vdev.backends.reference import Faults
+        machine = Machine(2, {1: Faults(hang_at=3)})
+        machine.executor.exit_timeout = 0.2
+        buffers = [machine.buffer(12288) for _ in range(3)]
+        for buffer in buffers:
+            machine.write(buffer, np.zeros(3072, np.uint32))
+        completion = machine.launch(AXPY, buffers, 3072)
+        print("status", completion.status)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == "status"
+    assert not done.stderr
+
+
+# endurance --------------------------------------------------------------------------------------
+
+
+def test_memory_stays_flat_over_many_commands() -> None:
+    def enqueue(machine: Machine, twins: Twins, count: int) -> None:
+        for _ in range(count):
+            machine.launch(AXPY, twins.buffers, WORDS)
+
+    with Machine(2) as machine:
+        twins = Twins(machine, 3)
+        enqueue(machine, twins, 300)
+        machine.executor.quiesce()
+        gc.collect()
+        tracemalloc.start()
+        base = tracemalloc.get_traced_memory()[0]
+        enqueue(machine, twins, 1500)
+        machine.executor.quiesce()
+        for backend in machine.backends:
+            backend.log.clear()
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - base
+        tracemalloc.stop()
+    # the reference workers remember the times of 10,000 operations
+    assert grown < 1500 * 2 * 400
+
+
+def test_buffers_give_their_memory_back() -> None:
+    with Machine(2) as machine:
+        for _ in range(3):
+            Twins(machine, 3).launch(AXPY, (0, 1, 2))
+        machine.executor.quiesce()
+        deadline = time.monotonic() + 5
+        while any(backend.counters.allocated_nbytes for backend in machine.backends):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        assert machine.executor.worker(HOST).completed > 0
