@@ -2,8 +2,8 @@
 interval is narrow.
 
 The first counts the eigenvalues below each interval's ends (Sturm sequences). The second gives each
-eigenvalue the interval that holds it, found among the counts by binary search, and cuts it: in halves around one
-eigenvalue, else in as many parts as there are eigenvalues.
+eigenvalue the interval that holds it, found among the counts by binary search, and cuts it: in halves
+around one eigenvalue, else in as many parts as there are eigenvalues.
 
 Source: W. Barth, R. S. Martin and J. H. Wilkinson (1967), as in the EigenValue sample of the AMD APP SDK;
 EigenValue in Table 2 of Kim et al. (PPoPP 2011).
