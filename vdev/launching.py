@@ -1,0 +1,153 @@
+"""From a captured launch to a plan: what of a launch matters to its plan, and the cache of plans.
+
+Decides the key under which a plan is found again: kernel, index space, the placement of each pointer argument, the values that analysis
+depends on, and the interned state of every buffer. Whatever is in no key cannot change which bytes are touched. The plan itself is the
+planner's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vdev.backends.base import KernelArgument, LocalBytes
+from vdev.buffers import VirtualBuffer
+from vdev.commands import BufferArg, Launch, LocalArg
+from vdev.executor.executor import Executor
+from vdev.executor.prepare import PreparedPlan
+from vdev.executor.steps import LaunchRecipe
+from vdev.planner.directory import BufferState
+from vdev.planner.footprints import PointerArg
+from vdev.planner.instructions import Plan
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.programs import SessionKernel
+from vdev.translators.access import AccessRange, Reason
+from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.region import Region
+
+#: plans kept per kernel; a program that needs more of them changes something with every launch, and gains nothing from a cache
+_MOST_PLANS = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CachedPlan:
+    """A plan, ready to run, with the states it leads to and the arguments that are the same each time."""
+
+    plan: Plan
+    prepared: PreparedPlan
+    states: tuple[BufferState, ...]
+
+
+class LaunchCache:
+    """The plans of one kernel."""
+
+    __slots__ = ("_kernel", "_plans", "_pointers", "_scalars")
+
+    def __init__(self, kernel: SessionKernel) -> None:
+        self._kernel = kernel
+        self._pointers = kernel.pointers
+        self._scalars = tuple(sorted(kernel.scalars))
+        self._plans: dict[Any, CachedPlan] = {}
+
+    def find(self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        """The plan for `launch` as the directory stands, and its buffers by slot; made by `plan` where there is none yet."""
+        args = launch.args
+        buffers: list[VirtualBuffer] = []
+        parts: list[Any] = [launch.ndrange]
+        for index in self._pointers:
+            arg = args[index]
+            if arg is None:
+                parts.append(None)
+                continue
+            buffer = arg.buffer  # type: ignore[union-attr]
+            if buffer in buffers:
+                parts.append(buffers.index(buffer))
+            else:
+                buffers.append(buffer)
+                parts.append(buffer.state)
+            parts.append((arg.offset, arg.nbytes))  # type: ignore[union-attr]
+        for index in self._scalars:
+            parts.append(args[index])
+        key = tuple(parts)
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[key] = plan(launch, buffers)
+        return found, buffers
+
+
+def make_plan(launch: Launch, buffers: Sequence[VirtualBuffer], options: LaunchOptions, executor: Executor) -> CachedPlan:
+    """The plan of a launch on buffers as they are, ready to run."""
+    kernel = launch.kernel
+    pointers = pointer_args(launch, buffers)
+    sizes = {pointer.arg: pointer.nbytes for pointer in pointers}
+    request = LaunchRequest(
+        args=pointers,
+        ndrange=launch.ndrange,
+        evaluate=evaluator(kernel, launch, sizes),
+        one_worker=kernel.one_worker,
+        whole_replicas=kernel.subgrid is None,
+    )
+    plan = plan_launch([buffer.state for buffer in buffers], request, options)
+    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange))
+    return CachedPlan(plan, executor.prepare(plan, recipe), plan.states)
+
+
+def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:
+    """Where each pointer argument that is not NULL points, by slot."""
+    found = []
+    for index in launch.kernel.pointers:
+        arg = launch.args[index]
+        if isinstance(arg, BufferArg):
+            found.append(PointerArg(index, buffers.index(arg.buffer), arg.offset, arg.nbytes))
+    return tuple(found)
+
+
+def evaluator(kernel: SessionKernel, launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """The access ranges of a chunk of `launch`."""
+    summary = kernel.summary
+    if summary is None:
+        # Only the worker's compiler understands the kernel: it may read and write everything it is given.
+        return lambda chunk: [
+            AccessRange(arg, mode, Region.span(0, nbytes), exact=False)
+            for arg, nbytes in sizes.items()
+            for mode in ("read", "write")
+        ]
+    values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    return lambda chunk: summary.evaluate(launch.ndrange, chunk, values, sizes)
+
+
+def scalar_value(kernel: SessionKernel, index: int, content: Any) -> int | float:
+    """The number in the bytes of a value argument."""
+    code = kernel.info.args[index].scalar
+    if code is None or not isinstance(content, bytes):
+        raise TypeError(f"argument {index} of {kernel.name} is no number")
+    value: int | float = struct.unpack("=" + code, content)[0]
+    return value
+
+
+def hidden_packer(kernel: SessionKernel, ndrange: NDRange) -> Callable[[Chunk, tuple[tuple[int, int], ...]], bytes] | None:
+    """What fills the hidden argument of a chunk; None for a kernel that has none."""
+    subgrid = kernel.subgrid
+    if subgrid is None:
+        return None
+
+    def pack(chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
+        by_arg = dict(shifts)
+        return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
+
+    return pack
+
+
+def native_arguments(launch: Launch) -> list[KernelArgument]:
+    """The arguments as back ends take them; None where the plan gives a buffer."""
+    return [
+        arg if isinstance(arg, bytes) else LocalBytes(arg.nbytes) if isinstance(arg, LocalArg) else None for arg in launch.args
+    ]
+
+
+def reasons_text(reasons: Sequence[Reason]) -> tuple[str, ...]:
+    return tuple(str(reason) for reason in reasons)

@@ -1,0 +1,257 @@
+"""Programs and kernels of the virtual device: one source, parsed once, translated once, built once per device.
+
+Decides what runs when a tool fails on a source: a program that clang's parser or the sub-grid translator cannot take, but a worker's own
+compiler can, is built as it is and its kernels run whole on one worker, with the reason kept. It never decides how a launch is cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vdev.backends.base import BackendProgram, BuildFailure, BuildResult, KernelResources, NativeArg, WorkerInfo
+from vdev.translators.access import KernelSummary, Reason, analyse_kernel
+from vdev.translators.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, Target, parse_program
+from vdev.translators.subgrid import SubgridKernel, Untranslatable, translate_subgrid
+
+if TYPE_CHECKING:
+    from vdev.launching import LaunchCache
+
+logger = logging.getLogger("vdev.programs")
+
+_serials = itertools.count(1)
+
+#: Options that the preprocessor has already honoured; the translated text must not meet them again.
+_PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
+
+
+class BuildError(Exception):
+    """A program that no worker could build; `log` is the compiler's text (CL_BUILD_PROGRAM_FAILURE)."""
+
+    def __init__(self, log: str, status: int = -11) -> None:
+        super().__init__(log)
+        self.log = log
+        self.status = status
+
+
+class SessionKernel:
+    """One kernel of a built program, as every launch of it shares it."""
+
+    def __init__(self, program: SessionProgram, info: KernelInfo, subgrid: SubgridKernel | None) -> None:
+        self.program = program
+        self.info = info
+        self.name = info.name
+        self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
+        self.serial = next(_serials)
+        #: the plans of launches so far; made by the session at the first
+        self.plans: LaunchCache | None = None
+        #: argument numbers of pointers to buffers
+        self.pointers = tuple(i for i, arg in enumerate(info.args) if arg.kind in ("global", "constant"))
+
+    def __repr__(self) -> str:
+        return f"<SessionKernel {self.name} of program {self.program.serial}>"
+
+    @cached_property
+    def summary(self) -> KernelSummary | None:
+        """What the kernel touches; None where only the worker's compiler understands the program."""
+        parsed = self.program.parsed
+        return None if parsed is None or self.subgrid is None else analyse_kernel(parsed, self.name)
+
+    @cached_property
+    def scalars(self) -> frozenset[int]:
+        """Value arguments whose numbers change which bytes are touched."""
+        return frozenset() if self.summary is None else self.summary.scalars
+
+    @cached_property
+    def one_worker(self) -> tuple[Reason, ...]:
+        """Why every launch must run as one chunk; empty where it need not."""
+        if self.summary is None:
+            return self.program.reasons
+        return self.program.reasons + self.summary.one_worker
+
+    @cached_property
+    def resources(self) -> KernelResources:
+        """Work-group limits that hold on every worker."""
+        found = [result.kernels[self.name] for result in self.program.results]
+        return KernelResources(
+            work_group_size=min(r.work_group_size for r in found),
+            compile_work_group_size=found[0].compile_work_group_size,
+            local_memory_nbytes=max(r.local_memory_nbytes for r in found),
+            private_memory_nbytes=max(r.private_memory_nbytes for r in found),
+            preferred_multiple=max(r.preferred_multiple for r in found),
+        )
+
+
+class SessionProgram:
+    """A built program. `reasons` is not empty where its kernels must run whole on one worker."""
+
+    def __init__(self, source: str, options: Sequence[str], workers: Sequence[WorkerInfo]) -> None:
+        self.source = source
+        self.options = tuple(options)
+        self.serial = next(_serials)
+        self.log = ""
+        self.parsed: ParsedProgram | None = None
+        self.reasons: tuple[Reason, ...] = ()
+        self.results: list[BuildResult] = []
+        self.kernels: dict[str, SessionKernel] = {}
+        self.native: BackendProgram
+        self._workers = workers
+
+    @property
+    def binary(self) -> bytes:
+        """The program in a form that `load_binary` takes back: everything needed to build it again."""
+        return BINARY_TAG + json.dumps({"source": self.source, "options": self.options}).encode()
+
+    def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
+        """Parse, translate and compile. BuildError with clang's messages where the source is wrong."""
+        target = common_target(self._workers)
+        refusal: CompileError | None = None
+        subgrid: dict[str, SubgridKernel] = {}
+        native = BackendProgram(self.source, self.options)
+        try:
+            self.parsed = parse_program(self.source, self.options, target=target)
+            self.log = self.parsed.log
+            translated = translate_subgrid(self.parsed)
+            subgrid = dict(translated.kernels)
+            native = BackendProgram(translated.source, tuple(without_preprocessor_options(self.options)))
+        except CompileError as error:
+            refusal = error
+            native = BackendProgram(self.source, (*self.options, "-cl-kernel-arg-info"))
+            self.reasons = (Reason("the worker's compiler takes this program, clang's parser does not"),)
+        except Untranslatable as error:
+            self.reasons = (Reason(error.reason, error.line),)
+        native = self._compile(native, build_on_workers, refusal)
+        if native.source == self.source and self.reasons:
+            subgrid = {}
+        self.native = native
+        infos = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
+        self.kernels = {name: SessionKernel(self, info, subgrid.get(name)) for name, info in infos.items()}
+
+    def _compile(
+        self,
+        native: BackendProgram,
+        build_on_workers: Callable[[BackendProgram], list[BuildResult]],
+        refusal: CompileError | None,
+    ) -> BackendProgram:
+        try:
+            self.results = build_on_workers(native)
+        except BuildFailure as failure:
+            if refusal is not None:
+                raise BuildError(refusal.log) from failure
+            original = BackendProgram(self.source, self.options)
+            if native.source == self.source:
+                raise BuildError(failure.log, failure.status) from failure
+            try:
+                self.results = build_on_workers(original)
+            except BuildFailure as second:
+                raise BuildError(second.log, second.status) from second
+            # The user's text compiles and ours does not: the fault is the translator's, and the program still runs.
+            logger.warning("a translated program does not compile; its kernels run on one worker\n%s", failure.log)
+            self.reasons = (Reason("the translated program does not compile"),)
+            return original
+        self.log += "".join(dict.fromkeys(result.log for result in self.results if result.log.strip()))
+        return native
+
+
+BINARY_TAG = b"vdev program 1\n"
+
+
+def load_binary(binary: bytes) -> tuple[str, tuple[str, ...]]:
+    """Source and options of a program from its binary; ValueError where it is none of ours (CL_INVALID_BINARY)."""
+    if not binary.startswith(BINARY_TAG):
+        raise ValueError("not a program binary of this virtual device: build the program from its source")
+    content = json.loads(binary[len(BINARY_TAG) :])
+    return content["source"], tuple(content["options"])
+
+
+def without_preprocessor_options(options: Iterable[str]) -> list[str]:
+    """`options` less -D, -I and -U, with the values that follow them apart.
+
+    >>> without_preprocessor_options(["-D", "N=3", "-cl-mad-enable", "-I/x", "-DM"])
+    ['-cl-mad-enable']
+    """
+    kept: list[str] = []
+    skip = False
+    for option in options:
+        if skip:
+            skip = False
+        elif option in _PREPROCESSOR_OPTIONS:
+            skip = True
+        elif not option.startswith(_PREPROCESSOR_OPTIONS):
+            kept.append(option)
+    return kept
+
+
+def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
+    """The extensions that every worker has, in the first worker's order."""
+    shared = set.intersection(*(set(worker.extensions) for worker in workers))
+    return tuple(name for name in workers[0].extensions if name in shared)
+
+
+def common_target(workers: Sequence[WorkerInfo]) -> Target:
+    """What a program may count on: the part that all workers have in common."""
+    return Target(
+        extensions=common_extensions(workers),
+        opencl_version=min(version_number(worker.version) for worker in workers),
+        c_version=120,
+        address_bits=min(worker.address_bits for worker in workers),
+    )
+
+
+def version_number(version: str) -> int:
+    """CL_DEVICE_VERSION as the number the preprocessor uses.
+
+    >>> version_number("OpenCL 3.0 PoCL")
+    300
+    """
+    major, minor = version.split()[1].split(".")[:2]
+    return int(major) * 100 + int(minor) * 10
+
+
+def opaque_kernels(result: BuildResult) -> dict[str, KernelInfo]:
+    """Kernels that only the worker's compiler understands, from what it says of their arguments (clGetKernelArgInfo)."""
+    found = {}
+    for name, resources in result.kernels.items():
+        sizes = resources.compile_work_group_size
+        found[name] = KernelInfo(
+            name=name,
+            args=tuple(_opaque_argument(arg) for arg in resources.args),
+            line=0,
+            reqd_work_group_size=sizes if any(sizes) else None,
+            work_group_size_hint=None,
+            vec_type_hint=None,
+            attributes="",
+        )
+    return found
+
+
+#: CL_KERNEL_ARG_ADDRESS_ and CL_KERNEL_ARG_ACCESS_ numbers, and the bits of CL_KERNEL_ARG_TYPE_
+_ADDRESSES = {0x119B: "global", 0x119C: "local", 0x119D: "constant", 0x119E: "private"}
+_ACCESSES = {0x11A0: "read_only", 0x11A1: "write_only", 0x11A2: "read_write", 0x11A3: "none"}
+_QUALIFIERS = {1: "const", 2: "restrict", 4: "volatile", 8: "pipe"}
+
+
+def _opaque_argument(arg: NativeArg) -> ArgInfo:
+    address = _ADDRESSES.get(arg.address_qualifier, "private")
+    if arg.type_name.startswith("image"):
+        kind = "image"
+    elif arg.type_name == "sampler_t":
+        kind = "sampler"
+    else:
+        kind = "value" if address == "private" else address
+    qualifiers = tuple(word for bit, word in _QUALIFIERS.items() if arg.type_qualifiers & bit)
+    return ArgInfo(
+        name=arg.name,
+        type_name=arg.type_name,
+        kind=kind,
+        address_qualifier=address,
+        access_qualifier=_ACCESSES.get(arg.access_qualifier, "none"),
+        type_qualifiers=qualifiers,
+        nbytes=0,  # unknown: the worker's own check decides
+        scalar=None,
+        pointee_const="const" in qualifiers,
+    )

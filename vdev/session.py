@@ -1,0 +1,323 @@
+"""The session: one process's virtual device, from submitted commands to completed ones.
+
+Takes commands in the order the host program enqueues them, holds back those that wait for user events, has each planned against the
+directory and hands the plan to the executor. Decides the order of planning, nothing else: which worker does what is the planner's, how
+it is done the executor's. All of the directory changes under the session's one lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vdev import switches
+from vdev.backends.base import Backend, BackendProgram, Bytes, WorkerInfo
+from vdev.buffers import VirtualBuffer, every_buffer
+from vdev.commands import (
+    Command,
+    CopyBuffer,
+    Fill,
+    Launch,
+    Layout,
+    Map,
+    Marker,
+    Migrate,
+    Read,
+    Unmap,
+    Write,
+)
+from vdev.executor.completion import Completion
+from vdev.executor.executor import Executor
+from vdev.launching import CachedPlan, LaunchCache, make_plan, native_arguments
+from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
+from vdev.planner import transfers
+from vdev.planner.directory import buffer_state
+from vdev.planner.instructions import Plan
+from vdev.planner.launches import LaunchOptions
+from vdev.planner.links import LinkCosts
+from vdev.programs import BuildError, SessionKernel, SessionProgram
+from vdev.translators.region import Region
+from vdev.workers import open_workers
+
+__all__ = ["BuildError", "Completion", "Session", "SessionKernel", "UserCompletion", "VirtualBuffer", "get_session"]
+
+logger = logging.getLogger("vdev.session")
+
+#: A peer's memory is nearer than the host's: bytes that a worker wrote stay with workers.
+_PEER_COST, _HOST_COST = 0.5, 1.0
+
+Observer = Callable[[Command, Plan], None]
+
+
+class Session:
+    """All workers of a process as one device. Any thread may call any method."""
+
+    def __init__(self, openers: Sequence[Callable[[], Backend]], *, min_items: int = 0) -> None:
+        """`openers` make the back ends, each on its worker's thread. Raises what the first that fails raises."""
+        self.executor = Executor(openers)
+        self.workers: tuple[WorkerInfo, ...] = self.executor.workers
+        self.links = LinkCosts.uniform(len(self.workers), host=_HOST_COST, peer=_PEER_COST)
+        self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
+        #: called with every command and its plan, under the session's lock, in the order of planning
+        self.observers: list[Observer] = []
+        # Reentrant: a collection inside may drop a mapping or an event, whose finaliser submits.
+        self._lock = threading.RLock()
+        self._deferrals = Deferrals()
+        self._planners: dict[type, Callable[[Any, Completion, Sequence[Completion], Completion | None], None]] = {
+            Launch: self._launch,
+            Write: self._write,
+            Read: self._read,
+            CopyBuffer: self._copy,
+            Fill: self._fill,
+            Map: self._map,
+            Unmap: self._unmap,
+            Migrate: self._migrate,
+            Marker: self._marker,
+        }
+
+    # making things --------------------------------------------------------------------------------
+
+    def create_buffer(self, nbytes: int, host_memory: Bytes | None = None) -> VirtualBuffer:
+        """A buffer; costs nothing until it is used. `host_memory` is its home and its content where given."""
+        return VirtualBuffer(self.executor, nbytes, host_memory)
+
+    def create_queue(self, *, in_order: bool, profiled: bool = False) -> QueueOrder:
+        return QueueOrder(in_order=in_order, profiled=profiled)
+
+    def user_completion(self) -> UserCompletion:
+        """What clCreateUserEvent makes; its `set_status` lets go what waited for it."""
+        return UserCompletion(self._released)
+
+    def build(self, source: str, options: Sequence[str] = ()) -> SessionProgram:
+        """Build for all workers. BuildError with the compiler's log where the source is wrong."""
+        program = SessionProgram(source, options, self.workers)
+        program.build(self._build_on_workers)
+        return program
+
+    def _build_on_workers(self, program: BackendProgram) -> list[Any]:
+        return list(self.executor.build(program))
+
+    # submission -----------------------------------------------------------------------------------
+
+    def submit(self, command: Command, after: Sequence[Completion] = (), *, queue: QueueOrder) -> Completion:
+        """Enqueue `command`; it starts when those in `after` are complete and what its queue demands is met. Waits for no device."""
+        completion = Completion(queue.profiled)
+        with self._lock:
+            order: Completion | None = None
+            if queue.in_order:
+                order = queue.last
+                if order is not None and order.settled:
+                    order = None
+            else:
+                if queue.barrier is not None and not queue.barrier.settled:
+                    after = (*after, queue.barrier)
+                if isinstance(command, Marker):
+                    after = self._marker_waits(command, after, queue, completion)
+            queue.remember(completion)
+            awaited = after if order is None else (*after, order)
+            missing = self._deferrals.blockers(awaited) if awaited else None
+            if missing:
+                start = _Start(self, command, completion, after, order)
+                self._deferrals.hold(Deferred(completion, after, missing, start))
+            else:
+                self._start(command, completion, after, order)
+        self.executor.throttle()
+        return completion
+
+    @staticmethod
+    def _marker_waits(
+        command: Marker, after: Sequence[Completion], queue: QueueOrder, completion: Completion
+    ) -> Sequence[Completion]:
+        """In an out-of-order queue a marker without a wait list waits for all commands before it; a barrier also holds up all after it."""
+        if command.barrier:
+            queue.barrier = completion
+        return after if after else queue.unsettled()
+
+    def _start(self, command: Command, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        """Plan `command` and hand it to the executor. Under the lock."""
+        if after:
+            if first_failure(after) is not None:
+                completion.settle(DEPENDENCY_FAILED)
+                return
+            after = [item for item in after if not item.settled]
+        if order is not None and order.settled:
+            order = None
+        if self.executor.damaged:
+            self._repair()
+        self._planners[type(command)](command, completion, after, order)
+
+    def _released(self, completion: Completion) -> None:
+        """A user event was set: start what waited for nothing else, and what waited for that."""
+        with self._lock:
+            free = self._deferrals.release(completion)
+            while free:
+                deferred = free.pop(0)
+                deferred.start()
+                free.extend(self._deferrals.release(deferred.completion))
+
+    def flush(self, queue: QueueOrder) -> None:
+        """Commands start by themselves; there is nothing to push (clFlush)."""
+
+    def finish(self, queue: QueueOrder) -> None:
+        """Return when every command of `queue` has ended (clFinish)."""
+        with self._lock:
+            waiting = queue.unsettled()
+        for completion in reversed(waiting):
+            completion.wait()
+
+    def close(self) -> None:
+        """End the workers' threads."""
+        self.executor.close()
+
+    # commands ---------------------------------------------------------------------------------------
+
+    def _observe(self, command: Command, plan: Plan) -> None:
+        for observer in self.observers:
+            observer(command, plan)
+
+    def _launch(self, command: Launch, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        kernel = command.kernel
+        cache = kernel.plans
+        if cache is None:
+            cache = kernel.plans = LaunchCache(kernel)
+        cached, buffers = cache.find(command, self._plan_launch)
+        for buffer, state in zip(buffers, cached.states, strict=True):
+            buffer.state = state
+        if self.observers:
+            self._observe(command, cached.plan)
+        self.executor.submit(
+            cached.prepared,
+            [buffer.holdings for buffer in buffers],
+            completion,
+            args=native_arguments(command),
+            after=after,
+            order=order,
+        )
+
+    def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
+        cached = make_plan(command, buffers, self.launch_options, self.executor)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s over %s: %s", command.kernel.name, command.ndrange, "; ".join(cached.plan.reasons) or "split")
+        return cached
+
+    def _submit_plan(
+        self,
+        command: Command,
+        plan: Plan,
+        buffers: Sequence[VirtualBuffer],
+        completion: Completion,
+        after: Sequence[Completion],
+        order: Completion | None,
+        *,
+        host: Bytes | None = None,
+        layout: Layout | None = None,
+        host_writes: bool = False,
+        homes: Sequence[int] = (),
+    ) -> None:
+        for buffer, state in zip(buffers, plan.states, strict=True):
+            buffer.state = state
+        if self.observers:
+            self._observe(command, plan)
+        self.executor.submit(
+            self.executor.prepare(plan),
+            [buffer.holdings for buffer in buffers],
+            completion,
+            host=host,
+            layout=layout,
+            host_writes=host_writes,
+            homes=homes,
+            after=after,
+            order=order,
+        )
+
+    def _write(self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        plan = transfers.plan_write(command.buffer.state, command.layout.buffer_region(), self.links)
+        self._submit_plan(command, plan, (command.buffer,), completion, after, order, host=command.host, layout=command.layout)
+
+    def _read(self, command: Read, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        layout = command.layout
+        plan = transfers.plan_read(
+            command.buffer.state, layout.buffer_region(), self.links, contiguous=layout.is_contiguous
+        )
+        self._submit_plan(
+            command, plan, (command.buffer,), completion, after, order, host=command.host, layout=layout, host_writes=True
+        )
+
+    def _copy(self, command: CopyBuffer, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        buffers = [command.source] if command.source is command.target else [command.source, command.target]
+        source = transfers.Box(command.shape, command.source_start, command.source_pitches)
+        target = transfers.Box(command.shape, command.target_start, command.target_pitches)
+        plan = transfers.plan_copy([buffer.state for buffer in buffers], source, target, self.links)
+        self._submit_plan(command, plan, buffers, completion, after, order)
+
+    def _fill(self, command: Fill, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        plan = transfers.plan_fill(command.buffer.state, command.offset, command.nbytes, command.pattern, self.links)
+        self._submit_plan(command, plan, (command.buffer,), completion, after, order)
+
+    def _map(self, command: Map, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        region = Region.span(command.offset, command.offset + command.nbytes)
+        plan = transfers.plan_map(command.buffer.state, region, self.links, read=command.read, write=command.write)
+        self._submit_plan(command, plan, (command.buffer,), completion, after, order, homes=(0,))
+
+    def _unmap(self, command: Unmap, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        mapping = command.map
+        region = Region.span(mapping.offset, mapping.offset + mapping.nbytes)
+        plan = transfers.plan_unmap(mapping.buffer.state, region, self.links, write=mapping.write)
+        self._submit_plan(command, plan, (mapping.buffer,), completion, after, order, homes=(0,))
+
+    def _migrate(self, command: Migrate, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        buffers = list(dict.fromkeys(command.buffers))
+        plan = transfers.plan_migrate([buffer.state for buffer in buffers], self.links, to_host=command.to_host)
+        self._submit_plan(command, plan, buffers, completion, after, order)
+
+    def _marker(self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+        self.executor.submit_empty(completion, after, order)
+
+    # failures ---------------------------------------------------------------------------------------
+
+    def _repair(self) -> None:
+        """Take out of the directory what a failed command was to bring about."""
+        by_holdings = {id(buffer.holdings): buffer for buffer in list(every_buffer)}
+        for holdings, damage in self.executor.repair():
+            buffer = by_holdings.get(id(holdings))
+            if buffer is None:
+                continue
+            state = buffer.state
+            valid = []
+            for holder, region in state.valid:
+                if holder in damage.invalid:
+                    region = region - damage.invalid[holder]
+                if holder >= 0:
+                    held = damage.replicas.get(holder)
+                    region = region.clip(*held) if held is not None else Region.empty()
+                valid.append((holder, region))
+            replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
+            buffer.state = buffer_state(state.nbytes, valid, replicas)
+
+
+class _Start:
+    """A deferred command's start: what `Session._start` needs, kept until then."""
+
+    __slots__ = ("_arguments", "_session")
+
+    def __init__(self, session: Session, *arguments: Any) -> None:
+        self._session = session
+        self._arguments = arguments
+
+    def __call__(self) -> None:
+        self._session._start(*self._arguments)
+
+
+_session: Session | None = None
+_opening = threading.Lock()
+
+
+def get_session() -> Session:
+    """The process's session, opened on first use with the workers that VDEV_WORKERS names. Raises what is wrong with them."""
+    global _session
+    with _opening:
+        if _session is None:
+            _session = Session(open_workers(switches.workers()), min_items=switches.min_items())
+        return _session
