@@ -1,7 +1,7 @@
 """Bad calls (and some that look bad and are not): what natively happens, happens on the virtual device.
 
-Every call of the table runs in two processes, one on the native engine, one on the virtual device; class, status code and routine must
-agree. What a driver leaves undefined is not in the table.
+Every call of the table runs in two processes, one on the native engine, one on the virtual device; class,
+status code and routine must agree. What a driver leaves undefined is not in the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __kernel void wide(long n, __constant int *c) { }
 
 def make_world() -> SimpleNamespace:
     """One of everything that the calls need."""
-    import pyopencl as cl
+    import pyopencl as cl  # noqa: PLC0415 (which one it is, the process decides)
 
     w = SimpleNamespace(cl=cl, raw=cl._cl, mf=cl.mem_flags)
     w.device = cl.get_platforms()[0].get_devices()[0]

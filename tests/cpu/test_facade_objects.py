@@ -1,6 +1,7 @@
-"""The façade's objects at work: contexts, queues, events, buffers, maps, programs, kernels and pools over two workers.
+"""The façade's objects at work over two workers: contexts, queues, events, buffers, maps, programs, kernels, pools.
 
-The stand-in is filled into a module of its own, beside the native one, so that these tests run in any process.
+The stand-in is filled into a module of its own, beside the native one, so that these tests run in any
+process.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.workers import open_workers
 
 from vdev.facade import stand_in
+from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
 from vdev.session import Session
-from vdev.workers import open_workers
 
 cl: Any = ModuleType("pyopencl._cl")
 stand_in.populate(cl)
@@ -275,9 +277,7 @@ class TestBuffers:
         field = rng.integers(0, 255, (6, 8, 16), np.uint8)
         buffer = buffer_of(ctx, field)
         host = np.zeros((4, 5, 9), np.uint8)
-        cl._enqueue_read_buffer_rect(
-            queue, buffer, host, (3, 2, 1), (1, 1, 1), (7, 3, 2), (16, 128), (9, 45)
-        )
+        cl._enqueue_read_buffer_rect(queue, buffer, host, (3, 2, 1), (1, 1, 1), (7, 3, 2), (16, 128), (9, 45))
         expected = np.zeros_like(host)
         expected[1:3, 1:4, 1:8] = field[1:3, 2:5, 3:10]
         assert (host == expected).all()
@@ -390,7 +390,8 @@ class TestPrograms:
         library = cl._Program(ctx, '#include "h.h"\nint twice(box b) { return 2 * b.a; }')
         main = cl._Program(
             ctx,
-            '#include "h.h"\n#define K 7\nkernel void f(global int *p) { box b; b.a = three(); *p = twice(b) + K; }',
+            '#include "h.h"\n#define K 7\n'
+            "kernel void f(global int *p) { box b; b.a = three(); *p = twice(b) + K; }",
         )
         library.compile(b"", None, [("h.h", header)])
         main.compile(b"", None, [("h.h", header)])
@@ -437,8 +438,6 @@ class TestPools:
 
     @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 1000, 4096, 123456789])
     def test_bins_as_natively(self, size: int) -> None:
-        from vdev.facade.errors import native
-
         ours, theirs = cl._TestMemoryPool(), native._TestMemoryPool()
         number = theirs.bin_number(size)
         assert ours.bin_number(size) == number

@@ -82,7 +82,7 @@ def _pointer_converter(context: Context) -> Converter:
 def _value_converter(nbytes: int) -> Converter:
     def convert(value: Any) -> Kept:
         if isinstance(value, np.generic):
-            data = value.tobytes()
+            data: bytes = value.tobytes()
         elif type(value) is bytes:
             data = value
         elif isinstance(value, MemoryObjectHolder | CommandQueue) or value is None:
@@ -124,7 +124,8 @@ def _pack_float(value: Any) -> bytes:
     try:
         return _FLOAT(value)
     except OverflowError:  # C's conversion from double gives an infinity
-        return np.float32(value).tobytes()
+        infinite: bytes = np.float32(value).tobytes()
+        return infinite
 
 
 _FLOAT = struct.Struct("=f").pack

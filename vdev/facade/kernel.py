@@ -80,7 +80,7 @@ class Kernel(Handle):
         self._ndranges: dict[Any, NDRange | None] = {}
         program._kernels.add(self)
         count = len(infos)
-        self._enqueue, self._set_all = generate_enqueue_and_set_args(
+        self._enqueue, self._set_all = generate_enqueue_and_set_args(  # type: ignore[no-untyped-call]
             kernel.name,
             count,
             count,

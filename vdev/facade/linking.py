@@ -26,7 +26,7 @@ class LinkFailure(Exception):
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """A source without macros and includes: top-level declarations in order, and the options a build needs."""
+    """A source without macros and includes: top-level declarations, and the options a build still needs."""
 
     declarations: tuple[str, ...]
     options: tuple[str, ...]

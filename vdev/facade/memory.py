@@ -309,7 +309,8 @@ def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> i
         fail(routine, status.INVALID_VALUE)
     if origin % (memory.context._device._values["MEM_BASE_ADDR_ALIGN"] // 8):
         fail(routine, status.MISALIGNED_SUB_BUFFER_OFFSET)
-    return (access or parent_access) | (host_access or parent_host) | memory.flags & _HOST_POINTER
+    inherited: int = (access or parent_access) | (host_access or parent_host) | memory.flags & _HOST_POINTER
+    return inherited
 
 
 def parse_shape(shape: Any) -> tuple[int, ...]:

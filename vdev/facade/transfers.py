@@ -330,7 +330,7 @@ def _boxes_overlap(command: CopyBuffer) -> bool:
     """Whether the two boxes of one buffer share a byte."""
     source = box_region(command.shape, command.source_start, command.source_pitches)
     target = box_region(command.shape, command.target_start, command.target_pitches)
-    return source.overlaps(target)
+    return bool(source.overlaps(target))
 
 
 def enqueue_migrate_mem_objects(
