@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.facade.errors import cast_int, check_type, fail, fail_cast, status
+from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, status
 from vdev.facade.errors import native as native_cl
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device, Platform, get_platform
@@ -70,7 +70,7 @@ class Context(Handle):
         self._session = self._device._platform._session
 
     def get_info(self, arg: int, /) -> Any:
-        check_type("get_info", arg, int)
+        arg = as_int("get_info", arg)
         info = native_cl.context_info
         if arg in (info.REFERENCE_COUNT, info.NUM_DEVICES):
             return 1

@@ -49,7 +49,7 @@ class Event(Handle):
         return super().__new__(cls)
 
     def get_info(self, arg: int, /) -> Any:
-        check_type("get_info", arg, int)
+        arg = as_int("get_info", arg)
         info = native.event_info
         if arg == info.COMMAND_QUEUE:
             return self._queue
@@ -126,8 +126,9 @@ class NannyEvent(Event):
         super().wait()
         self._ward = None
 
-    def __del__(self) -> None:
-        if self._ward is None:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # at the interpreter's end the threads that could finish the transfer no longer run
+        if self._ward is None or is_ending():
             return
         code = self._completion.wait()
         self._ward = None

@@ -208,7 +208,7 @@ class Kernel(Handle):
     # {{{ queries
 
     def get_info(self, arg: int, /) -> Any:
-        check_type("get_info", arg, int)
+        arg = as_int("get_info", arg)
         info = native.kernel_info
         if arg == info.FUNCTION_NAME:
             return self._kernel.name
@@ -225,7 +225,7 @@ class Kernel(Handle):
         fail("Kernel.get_info", status.INVALID_VALUE)
 
     def get_work_group_info(self, arg0: int, arg1: Device, /) -> Any:
-        check_type("get_work_group_info", arg0, int)
+        arg0 = as_int("get_work_group_info", arg0)
         check_type("get_work_group_info", arg1, Device)
         info, resources = native.kernel_work_group_info, self._kernel.resources
         if arg0 == info.WORK_GROUP_SIZE:
@@ -248,7 +248,7 @@ class Kernel(Handle):
 
     def get_arg_info(self, index: int, param_name: int, /) -> Any:
         position = as_int("get_arg_info", index, 0, 2**32 - 1)
-        check_type("get_arg_info", param_name, int)
+        param_name = as_int("get_arg_info", param_name)
         info = native.kernel_arg_info
         known = (
             info.ADDRESS_QUALIFIER,

@@ -9,6 +9,8 @@ memory, are one memory, as natively. What must move first is decided below.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,8 +64,9 @@ class MemoryMap:
         self._memory.release()
         return make_event(queue, _type.UNMAP_MEM_OBJECT, completion)
 
-    def __del__(self) -> None:
-        if self._valid:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # at the interpreter's end nobody runs commands any longer
+        if self._valid and not is_ending():
             try:
                 self.release()
             except native.Error as error:

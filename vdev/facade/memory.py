@@ -11,8 +11,10 @@ release gives the session's buffer back. Checks are those of clCreateBuffer and 
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -129,7 +131,7 @@ class MemoryObjectHolder:
         return super().__new__(cls)
 
     def get_info(self, arg: int, /) -> Any:
-        check_type("get_info", arg, int)
+        arg = as_int("get_info", arg)
         query = _QUERIES.get(arg)
         if query is None:
             if arg == native.mem_info.HOST_PTR:
@@ -177,8 +179,9 @@ class MemoryObject(MemoryObjectHolder):
         self._valid = False
         self._memory.release()
 
-    def __del__(self) -> None:
-        if self._valid:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # at the interpreter's end a thread that will not run again may hold the lock
+        if self._valid and not is_ending():
             self.release()
 
     @property

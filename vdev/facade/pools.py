@@ -7,8 +7,10 @@ counters and what happens when memory runs out follow the native pool; blocks ar
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from vdev.facade.context import Context
@@ -252,7 +254,9 @@ class _Pool:
         if self._trace:
             print(f"[pool] {text}")
 
-    def __del__(self) -> None:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_ending():
+            return
         bins = self.__dict__.get("_bins", {})
         for blocks in bins.values():
             while blocks:
@@ -280,8 +284,9 @@ class PooledBuffer(MemoryObjectHolder):
         memory, self._memory = self._memory, None
         self._pool._give_back(memory, self._nbytes)
 
-    def __del__(self) -> None:
-        if self._memory is not None:
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # at the interpreter's end a thread that will not run again may hold the pool's lock
+        if self._memory is not None and not is_ending():
             self.release()
 
     def bind_to_queue(self, arg: CommandQueue, /) -> None:

@@ -211,7 +211,7 @@ class _Program(Handle):
     # {{{ queries
 
     def get_info(self, arg: int, /) -> Any:
-        check_type("get_info", arg, int)
+        arg = as_int("get_info", arg)
         query = _QUERIES.get(arg)
         if query is None:
             fail("Program.get_info", status.INVALID_VALUE)
@@ -219,7 +219,7 @@ class _Program(Handle):
 
     def get_build_info(self, arg0: Device, arg1: int, /) -> Any:
         check_type("get_build_info", arg0, Device)
-        check_type("get_build_info", arg1, int)
+        arg1 = as_int("get_build_info", arg1)
         info = native.program_build_info
         if arg1 == info.STATUS:
             return self._status

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade.context import Context
-from vdev.facade.errors import cast_int, check_type, fail, fail_cast, fail_type, native, status
+from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device
 
@@ -101,7 +101,7 @@ class CommandQueue(Handle):
         )
 
     def get_info(self, arg: int, /) -> Any:
-        check_type("get_info", arg, int)
+        arg = as_int("get_info", arg)
         info = native.command_queue_info
         if arg == info.CONTEXT:
             return self._context

@@ -61,6 +61,10 @@ _MODULES = (
 )
 
 
+#: where PyOpenCL, pickles and caches look for the contract's classes
+NATIVE_MODULE = "pyopencl._cl"
+
+
 def have_gl() -> bool:
     """No sharing with OpenGL."""
     return False
@@ -76,20 +80,11 @@ def populate(module: ModuleType) -> None:
     module.have_gl = have_gl  # type: ignore[attr-defined]
     for source in _MODULES:
         for name, value in vars(source).items():
-            if _is_contract(name, value, source):
+            if hasattr(native, name) and (inspect.isclass(value) or inspect.isfunction(value)):
                 # PyOpenCL's caches and pickles name classes by their module
-                value.__module__ = module.__name__
+                value.__module__ = NATIVE_MODULE
                 setattr(module, name, value)
 
 
 def _is_constant_class(name: str) -> bool:
     return name[0].islower() and inspect.isclass(getattr(native, name))
-
-
-def _is_contract(name: str, value: Any, source: ModuleType) -> bool:
-    """Whether a name that `source` defines is one of the native module's."""
-    return (
-        hasattr(native, name)
-        and (inspect.isclass(value) or inspect.isfunction(value))
-        and getattr(value, "__module__", None) == source.__name__
-    )
