@@ -106,6 +106,8 @@ class Worker:
         self.asleep = False
         self._next = Mark()  #: what the next marker will be behind
         self._current: Job | None = None  #: the command being handed over
+        #: the coherent step being handed over, its command, and its first operation since the last mark
+        self._moving: tuple[Job, Step, int] | None = None
         self._fresh_nbytes = 0
         self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
@@ -230,6 +232,7 @@ class Worker:
         if self.marked < self.issued:
             step = self.issued
             mark = self._next
+            self._enter_move()
             if self._current is not None:
                 mark.jobs.append(self._current)
                 mark.ends.append(self.backend.pending())
@@ -282,6 +285,7 @@ class Worker:
             for step in batch.steps:
                 try:
                     if step.coherent:
+                        self._moving = (job, step, self.backend.pending())
                         self._move(job, step)
                     elif completion.error is None:
                         step.run(self, job)
@@ -291,7 +295,7 @@ class Worker:
         following = self._next
         following.jobs.append(job)
         following.ends.append(self.backend.pending())
-        self._current = None
+        self._current = self._moving = None
         if self._discarded:
             self._free_discarded()
         if self.number == HOST:
@@ -303,10 +307,17 @@ class Worker:
                 self.retire_oldest()
 
     def _move(self, job: Job, step: Step) -> None:
-        """A coherent step: run it also for a command that failed, and remember what it did."""
-        start = self.backend.pending()
+        """A coherent step: run it also for a command that failed, and remember which operations it was."""
         step.run(self, job)
-        self._next.moves.append((job, step, start, self.backend.pending()))
+        self._enter_move()
+        self._moving = None
+
+    def _enter_move(self) -> None:
+        """Enter the coherent step in hand into the next mark, as far as it has come."""
+        if self._moving is not None:
+            job, step, start = self._moving
+            self._next.moves.append((job, step, start, self.backend.pending()))
+            self._moving = (job, step, 0)
 
     def _begin(self, job: Job) -> Completion:
         completion = job.completion
@@ -320,6 +331,8 @@ class Worker:
         completion = job.completion
         at = 0
         for index, step in enumerate(batch.steps):
+            if step.coherent:  # what orders it after others is part of it
+                self._moving = (job, step, self.backend.pending())
             try:
                 for worker, other in batch.waits[index]:
                     self._await(worker, job.bases[worker] + other + 1)
