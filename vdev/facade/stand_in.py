@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from types import ModuleType
-from typing import Any
 
 from vdev.facade import (
     context,
