@@ -1,0 +1,695 @@
+"""Abstract evaluation of expressions: values, places, and the accesses they make.
+
+Decides what every operator does to symbolic values and which bytes of an argument it touches. Statements, loops and calls of
+the program's own functions are `interpreter`'s; functions of OpenCL C are `builtins`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from . import expression as ex
+from .expression import BOOL, INT, LONG, Expr, IntType
+from .recording import Record, Step, Ways
+from .syntax import CType, Node, Unsupported, Variable
+from .values import (
+    ANYWHERE,
+    EMPTY_AGGREGATE,
+    NULL,
+    OPAQUE,
+    POINTS_ANYWHERE,
+    SHARED,
+    Aggregate,
+    Anywhere,
+    Argument,
+    Number,
+    Place,
+    Pointer,
+    Private,
+    Shared,
+    Target,
+    Value,
+    Vector,
+    arithmetic,
+    compare,
+    convert,
+    join_values,
+    load_private,
+    places_of,
+    pointer_to,
+    reinterpret,
+    same_value,
+    shift,
+    store_private,
+    unknown_number,
+    unknown_value,
+)
+
+
+class TooLong(Unsupported):
+    """The time for analysis is over."""
+
+
+class State:
+    """What holds at one point of the program: the private variables and the way that led here."""
+
+    __slots__ = ("env", "way")
+
+    def __init__(self, env: dict[Private, Value], way: Step) -> None:
+        self.env = env
+        self.way = way
+
+    def copy(self) -> State:
+        return State(dict(self.env), self.way)
+
+
+@dataclass(frozen=True)
+class Location:
+    """An lvalue: where it is, its type, and for a swizzle the components of the vector there."""
+
+    pointer: Pointer
+    type: CType
+    components: tuple[int, ...] | None = None
+
+
+Frame = dict[int, Place]
+
+
+def bool_number(condition: Expr) -> Number:
+    return Number(condition, INT)
+
+
+def unknown_truth() -> Expr:
+    return ex.unknown(0, 1)
+
+
+class Calculator:
+    """Evaluates expressions in the current state and records accesses."""
+
+    def __init__(self, deadline: float) -> None:
+        self.ways = Ways()
+        self.state = State({}, self.ways.root)
+        self.records: list[Record] = []
+        self.frame: Frame = {}
+        self.written: set[Private] = set()  #: private objects stored to, for loops to look at
+        self.deadline = deadline
+        self.nsteps = 0
+
+    # what subclasses know ---------------------------------------------------------------------------
+
+    def call(self, node: Node, *, used: bool) -> Value:
+        raise NotImplementedError
+
+    def execute(self, node: Node) -> None:
+        raise NotImplementedError
+
+    def program_place(self, node: Node) -> Place:
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        """Count work, so that analysis ends in time."""
+        self.nsteps += 1
+        if self.nsteps % 64 == 0 and perf_counter() > self.deadline:
+            raise TooLong("analysis took too long")
+
+    # memory -----------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        place: Place,
+        mode: str,
+        offset: Expr | None,
+        nbytes: int,
+        line: int | None,
+        *,
+        condition: Expr | None = None,
+        op: str | None = None,
+        dtype: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Note an access, unless the place is no buffer."""
+        if isinstance(place, Argument):
+            arg: int | None = place.index
+        elif isinstance(place, Anywhere):
+            arg, offset = None, None
+            reason = reason or "a pointer that is not followed"
+        else:
+            return
+        way = self.state.way
+        if condition is not None:
+            way = self.ways.condition(way, condition)
+        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason))
+
+    def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:
+        """The value of type `ctype` that `pointer` points to."""
+        found: Value | None = None
+        for target in pointer.targets:
+            value = self._load_target(target, ctype, line)
+            if found is None:
+                found = value
+            else:
+                found = join_values(ex.negate(target.condition or unknown_truth()), found, value)
+        return unknown_value(ctype) if found is None else found
+
+    def _load_target(self, target: Target, ctype: CType, line: int | None) -> Value:
+        place = target.place
+        if isinstance(place, Private):
+            content = self.state.env.get(place)
+            if content is None:
+                return unknown_value(ctype)
+            return load_private(content, place.type, target.offset, ctype)
+        if isinstance(place, Shared):
+            if place.bounds is not None and ctype.integer is not None:
+                return Number(ex.unknown(*place.bounds), ctype.integer)
+            return unknown_value(ctype)
+        if ctype.space in (2, 4) and isinstance(place, Anywhere):
+            return unknown_value(ctype)  # the type says that it is no buffer
+        if ctype.volatile:
+            self._volatile(target, ctype, line)
+        else:
+            self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)
+        return unknown_value(ctype)
+
+    def _volatile(self, target: Target, ctype: CType, line: int | None) -> None:
+        self.record(
+            target.place, "atomic", target.offset, ctype.size, line, condition=target.condition, reason="a volatile access"
+        )
+
+    def store(self, pointer: Pointer, ctype: CType, value: Value, line: int | None) -> None:
+        certain = len(pointer.targets) == 1 and pointer.targets[0].condition is None
+        for target in pointer.targets:
+            place = target.place
+            if isinstance(place, Private):
+                self._store_private(place, target, ctype, value, certain)
+            elif ctype.space in (2, 4) and isinstance(place, Anywhere):
+                continue
+            elif ctype.volatile:
+                self._volatile(target, ctype, line)
+            else:
+                self.record_write(target, ctype, line)
+
+    def _store_private(self, place: Private, target: Target, ctype: CType, value: Value, certain: bool) -> None:
+        self.written.add(place)
+        content = self.state.env.get(place)
+        if content is None:
+            content = unknown_value(place.type)
+        self.state.env[place] = store_private(content, place.type, target.offset, ctype, value, certain)
+
+    def record_write(self, target: Target, ctype: CType, line: int | None) -> None:
+        place, offset = target.place, target.offset
+        if ctype.kind == "vector" and ctype.count == 3 and ctype.element is not None:
+            # Twelve bytes are the value; engines are free to write the padding too (OpenCL C 6.1.5).
+            self.record(place, "write", offset, 3 * ctype.element.size, line, condition=target.condition)
+            condition = ex.both(target.condition or ex.TRUE, unknown_truth())
+            self.record(place, "write", offset, ctype.size, line, condition=condition, reason="padding of a 3-component vector")
+            return
+        self.record(place, "write", offset, ctype.size, line, condition=target.condition)
+
+    # places -----------------------------------------------------------------------------------------
+
+    def place(self, node: Node) -> Location:
+        """Where an lvalue expression is."""
+        kind = node.kind
+        if kind == "variable":
+            return Location(pointer_to(self.variable_place(node)), node.type)
+        if kind == "index":
+            return self._indexed(node)
+        if kind == "member":
+            base, byte, arrow, whole = node.args
+            pointer = self.pointer(base) if arrow else self.place(base).pointer
+            ctype = CType("other", 4) if whole else node.type
+            return Location(pointer.moved(ex.const(byte)), ctype)
+        if kind == "deref":
+            return Location(self.pointer(node.args[0]), node.type)
+        if kind == "swizzle":
+            return self._swizzled(node)
+        if kind == "cast" and node.args[0].type.size == node.type.size and node.type.kind != "pointer":
+            inner = self.place(node.args[0])
+            return Location(inner.pointer, node.type, inner.components)
+        temporary = Private("temporary", node.type)
+        self.state.env[temporary] = self.value(node)
+        return Location(pointer_to(temporary), node.type)
+
+    def variable_place(self, node: Node) -> Place:
+        place = self.frame.get(node.args[0])
+        return self.program_place(node) if place is None else place
+
+    def _indexed(self, node: Node) -> Location:
+        base, index = node.args
+        if base.type.kind == "vector":
+            whole = self.place(base)
+            pointer = whole.pointer if whole.components is None else POINTS_ANYWHERE
+        else:
+            pointer = self.pointer(base)
+        return Location(self.advance(pointer, self.value(index), node.type.size), node.type)
+
+    def advance(self, pointer: Pointer, count: Value, size: int) -> Pointer:
+        """`pointer` moved by `count` elements of `size` bytes."""
+        if not isinstance(count, Number):
+            return pointer.moved(ex.unknown(-ex.INFINITE, ex.INFINITE))
+        steps = count.observed() if count.kind.bits < 64 else count.expr
+        return pointer.moved(ex.scale(steps, size))
+
+    def _swizzled(self, node: Node) -> Location:
+        base, components, arrow = node.args
+        if arrow:
+            vector = base.type.element
+            whole = Location(self.pointer(base), vector)
+        else:
+            whole = self.place(base)
+            if whole.components is not None:
+                inner = whole.components
+                whole = Location(whole.pointer, whole.type)
+                components = tuple(inner[c] for c in components if c < len(inner))
+        if whole.type.element is None or any(c >= whole.type.count for c in components):
+            return Location(whole.pointer, whole.type)
+        if len(components) == 1:
+            element = whole.type.element
+            moved = whole.pointer.moved(ex.const(components[0] * element.size))
+            return Location(moved, _like(element, whole.type))
+        return Location(whole.pointer, whole.type, components)
+
+    def load_place(self, place: Location, line: int | None) -> Value:
+        if place.components is None:
+            return self.load(place.pointer, place.type, line)
+        element = place.type.element
+        assert element is not None
+        element = _like(element, place.type)
+        return Vector(
+            tuple(
+                self.load(place.pointer.moved(ex.const(c * element.size)), element, line) for c in place.components
+            )
+        )
+
+    def store_place(self, place: Location, value: Value, line: int | None) -> None:
+        if place.components is None:
+            self.store(place.pointer, place.type, value, line)
+            return
+        element = place.type.element
+        assert element is not None
+        element = _like(element, place.type)
+        items = value.items if isinstance(value, Vector) else (value,) * len(place.components)
+        for component, item in zip(place.components, items, strict=False):
+            self.store(place.pointer.moved(ex.const(component * element.size)), element, item, line)
+
+    # values -----------------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Value:
+        """The value of an expression, after its side effects."""
+        self.tick()
+        evaluate = _VALUES.get(node.kind)
+        if evaluate is not None:
+            return evaluate(self, node)
+        self.execute(node)
+        return unknown_value(node.type)
+
+    def pointer(self, node: Node) -> Pointer:
+        value = self.value(node)
+        return value if isinstance(value, Pointer) else POINTS_ANYWHERE
+
+    def number(self, node: Node) -> Expr:
+        """The observed value of an integer expression."""
+        value = self.value(node)
+        return value.observed() if isinstance(value, Number) else ex.unknown(-ex.INFINITE, ex.INFINITE)
+
+    def condition(self, node: Node) -> Expr:
+        """The truth value of an expression."""
+        if node.kind == "binary" and node.args[0] in ("&&", "||") and node.type.kind != "vector":
+            return self._short_circuit(node)
+        if node.kind == "unary" and node.args[0] == "!" and node.type.kind != "vector":
+            return ex.negate(self.condition(node.args[1]))
+        if node.kind == "cast" and node.type.integer is not None and node.args[0].type.integer is not None:
+            return self.condition(node.args[0]) if node.type.kind == "bool" else ex.truth(self.number(node))
+        value = self.value(node)
+        if isinstance(value, Number):
+            return ex.truth(value.observed())
+        return unknown_truth()
+
+    def _short_circuit(self, node: Node) -> Expr:
+        operator, a, b = node.args
+        first = self.condition(a)
+        found: list[Expr] = []
+        wanted = first if operator == "&&" else ex.negate(first)
+        self.branch(wanted, lambda: found.append(self.condition(b)), lambda: None)
+        if not found:
+            return first
+        return ex.both(first, found[0]) if operator == "&&" else ex.either(first, found[0])
+
+    def branch(self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        """Evaluate one of two things; neither leaves the expression, so the way behind is the way before."""
+        if condition is ex.TRUE:
+            then()
+            return
+        if condition is ex.FALSE:
+            otherwise()
+            return
+        way = self.state.way
+        before = self.state
+        self.state = State(dict(before.env), self.ways.condition(way, condition))
+        then()
+        taken = self.state
+        self.state = State(before.env, self.ways.condition(way, ex.negate(condition)))
+        otherwise()
+        self.state = State(join_envs(condition, taken.env, self.state.env), way)
+
+    def _conditional(self, node: Node) -> Value:
+        test, a, b = node.args
+        if test.type.kind == "vector":
+            self.value(test)
+            first, second = self.value(a), self.value(b)
+            return join_values(unknown_truth(), convert(first, node.type), convert(second, node.type))
+        condition = self.condition(test)
+        found: dict[bool, Value] = {}
+
+        def then() -> None:
+            found[True] = convert(self.value(a), node.type)
+
+        def otherwise() -> None:
+            found[False] = convert(self.value(b), node.type)
+
+        self.branch(condition, then, otherwise)
+        if len(found) == 1:
+            return next(iter(found.values()))
+        return join_values(condition, found[True], found[False])
+
+    def _int(self, node: Node) -> Value:
+        kind = node.type.integer or INT
+        return Number(ex.const(kind.wrap(node.args[0])), kind)
+
+    def _float(self, node: Node) -> Value:
+        return OPAQUE
+
+    def _string(self, node: Node) -> Value:
+        return pointer_to(SHARED)
+
+    def _at_place(self, node: Node) -> Value:
+        """An lvalue used as a value: arrays become pointers, everything else is loaded."""
+        if node.kind == "variable" and node.type.kind != "array":
+            place = self.variable_place(node)
+            if isinstance(place, Private):
+                known = self.state.env.get(place)
+                if known is not None:
+                    return known
+        where = self.place(node)
+        if where.type.kind == "array":
+            return where.pointer
+        if where.type.kind == "other" and node.type.integer is not None:
+            self.load_place(where, node.line)
+            return unknown_value(node.type)
+        return self.load_place(where, node.line)
+
+    def _binary(self, node: Node) -> Value:
+        operator, a, b = node.args
+        if operator in ("&&", "||"):
+            if node.type.kind == "vector":
+                self.value(a)
+                self.value(b)
+                return unknown_value(node.type)
+            return bool_number(self._short_circuit(node))
+        return self.operate(operator, self.value(a), self.value(b), a.type, b.type, node.type)
+
+    def operate(self, operator: str, a: Value, b: Value, a_type: CType, b_type: CType, ctype: CType) -> Value:
+        """A binary operator on values whose types C's conversions have already made equal."""
+        if isinstance(a, Number) and isinstance(b, Number):
+            return self._operate_numbers(operator, a, b, ctype)
+        if isinstance(a, Pointer) or isinstance(b, Pointer):
+            return self._operate_pointers(operator, a, b, a_type, b_type, ctype)
+        if ctype.kind == "vector" and ctype.element is not None and operator in "+-*/%&|^<<>>":
+            element = ctype.element
+            if isinstance(a, Vector) and isinstance(b, Vector) and len(a.items) == len(b.items) and element.integer:
+                items = (
+                    self.operate(operator, x, y, element, element, element) for x, y in zip(a.items, b.items, strict=True)
+                )
+                return Vector(tuple(items))
+        return unknown_value(ctype)
+
+    def _operate_numbers(self, operator: str, a: Number, b: Number, ctype: CType) -> Value:
+        if operator in ("<", ">", "<=", ">=", "==", "!="):
+            if ctype.kind == "vector":
+                return unknown_value(ctype)
+            return bool_number(compare(operator, a.observed(), b.observed()))
+        kind = ctype.integer
+        if kind is None:
+            return unknown_value(ctype)
+        if operator in ("<<", ">>"):
+            return Number(shift(operator, a.expr, kind, b.observed()), kind)
+        if operator not in ("+", "-", "*", "/", "%", "&", "|", "^"):
+            return unknown_value(ctype)
+        return Number(arithmetic(operator, a.expr, b.expr, kind), kind)
+
+    def _operate_pointers(
+        self, operator: str, a: Value, b: Value, a_type: CType, b_type: CType, ctype: CType
+    ) -> Value:
+        if operator in ("+", "-") and ctype.kind == "pointer":
+            size = ctype.element.size if ctype.element is not None else 1
+            size = max(size, 1)  # void* moves by bytes
+            if isinstance(a, Pointer) and isinstance(b, Number):
+                if operator == "-":
+                    b = Number(ex.scale(b.observed() if b.kind.bits < 64 else b.expr, -1), LONG)
+                return self.advance(a, b, size)
+            if isinstance(b, Pointer) and isinstance(a, Number):
+                return self.advance(b, a, size)
+            return POINTS_ANYWHERE
+        if operator == "-" and isinstance(a, Pointer) and isinstance(b, Pointer):
+            size = a_type.element.size if a_type.element is not None else 1
+            if len(a.targets) == len(b.targets) == 1 and a.targets[0].place is b.targets[0].place:
+                distance = ex.sub(a.targets[0].offset, b.targets[0].offset)
+                return Number(ex.div(ex.cast(LONG, distance), ex.const(max(size, 1))), LONG)
+        return unknown_value(ctype)
+
+    def _unary(self, node: Node) -> Value:
+        operator, a = node.args
+        if operator == "!":
+            if node.type.kind == "vector":
+                self.value(a)
+                return unknown_value(node.type)
+            return bool_number(ex.negate(self.condition(a)))
+        return self._negative(operator, self.value(a), node.type)
+
+    def _negative(self, operator: str, value: Value, ctype: CType) -> Value:
+        if isinstance(value, Number) and ctype.integer is not None:
+            if operator == "+":
+                return value
+            expr = ex.scale(value.expr, -1)
+            return Number(expr if operator == "-" else ex.add(expr, ex.const(-1)), ctype.integer)
+        if isinstance(value, Vector) and ctype.element is not None and ctype.element.integer is not None:
+            return Vector(tuple(self._negative(operator, item, ctype.element) for item in value.items))
+        return unknown_value(ctype)
+
+    def _assign(self, node: Node) -> Value:
+        target, source = node.args
+        value = self.value(source)
+        where = self.place(target)
+        self.store_place(where, convert(value, node.type), node.line)
+        return convert(value, node.type)
+
+    def _update(self, node: Node) -> Value:
+        operator, target, source = node.args
+        operand = self.value(source)
+        where = self.place(target)
+        old = self.load_place(where, node.line)
+        ctype: CType = target.type
+        if isinstance(old, Pointer):
+            result: Value = self._operate_pointers(operator, old, operand, ctype, source.type, ctype)
+        elif isinstance(old, Number) and isinstance(operand, Number):
+            result = self._update_number(operator, old, operand, ctype)
+        elif isinstance(old, Vector):
+            result = self.operate(operator, old, convert(operand, ctype), ctype, ctype, ctype)
+        else:
+            result = unknown_value(ctype)
+        self.store_place(where, result, node.line)
+        return result
+
+    def _update_number(self, operator: str, old: Number, operand: Number, ctype: CType) -> Value:
+        common = promoted(old.kind) if operator in ("<<", ">>") else usual_conversion(old.kind, operand.kind)
+        wide = CType("int", common.bits // 8)
+        wide.integer = common
+        a = convert(old, wide)
+        b = operand if operator in ("<<", ">>") else convert(operand, wide)
+        assert isinstance(a, Number) and isinstance(b, Number)
+        return convert(self._operate_numbers(operator, a, b, wide), ctype)
+
+    def _step(self, node: Node) -> Value:
+        target, direction, postfix = node.args
+        where = self.place(target)
+        old = self.load_place(where, node.line)
+        ctype: CType = target.type
+        if isinstance(old, Pointer):
+            size = ctype.element.size if ctype.element is not None else 1
+            new: Value = old.moved(ex.const(direction * max(size, 1)))
+        elif isinstance(old, Number):
+            new = self._update_number("+", old, Number(ex.const(direction), INT), ctype)
+        elif isinstance(old, Vector):
+            one = convert(Number(ex.const(direction), INT), ctype)
+            new = self.operate("+", old, one, ctype, ctype, ctype)
+        else:
+            new = unknown_value(ctype)
+        self.store_place(where, new, node.line)
+        return old if postfix else new
+
+    def _cast(self, node: Node) -> Value:
+        (inner,) = node.args
+        if node.type.kind == "void":
+            if inner.kind == "call":
+                self.call(inner, used=False)
+            else:
+                self.value(inner)
+            return OPAQUE
+        if node.type.kind == "bool" and inner.type.kind != "vector":
+            kind = node.type.integer
+            assert kind is not None
+            return Number(self.condition(inner), kind)
+        value = self.value(inner)
+        if node.type.kind == "pointer" and isinstance(value, Number) and value.expr is ex.ZERO:
+            return NULL
+        return convert(value, node.type)
+
+    def _astype(self, node: Node) -> Value:
+        (inner,) = node.args
+        return reinterpret(self.value(inner), node.type)
+
+    def _address(self, node: Node) -> Value:
+        return self.place(node.args[0]).pointer
+
+    def _comma(self, node: Node) -> Value:
+        first, second = node.args
+        self.execute(first)
+        return self.value(second)
+
+    def _call(self, node: Node) -> Value:
+        return self.call(node, used=True)
+
+    def _function(self, node: Node) -> Value:
+        return OPAQUE
+
+    def _list(self, node: Node) -> Value:
+        """An initialiser list: of a vector, or of a struct or array."""
+        ctype = node.type
+        values = [self.value(item) for item in node.args]
+        if ctype.kind == "vector":
+            return self._vector_of(values, ctype)
+        if ctype.kind in ("record", "array"):
+            return self._aggregate_of(values, node)
+        return convert(values[0], ctype) if values else unknown_value(ctype)
+
+    def _vector_of(self, values: list[Value], ctype: CType) -> Value:
+        assert ctype.element is not None
+        items: list[Value] = []
+        for value in values:
+            items += value.items if isinstance(value, Vector) else [value]
+        if len(items) == 1:
+            items *= ctype.count
+        if len(items) != ctype.count:
+            return unknown_value(ctype)
+        return Vector(tuple(convert(item, ctype.element) for item in items))
+
+    def _aggregate_of(self, values: list[Value], node: Node) -> Value:
+        ctype = node.type
+        if ctype.kind == "array" and ctype.element is not None:
+            slots = [(index * ctype.element.size, ctype.element) for index in range(len(values))]
+        else:
+            slots = list(ctype.fields.values())
+        whole: Value = EMPTY_AGGREGATE
+        if len(values) > len(slots) or any(item.kind == "opaque" for item in node.args) or len(values) > 64:
+            places = frozenset().union(*(places_of(value) for value in values))
+            return Aggregate({}, places)
+        for (byte, member), value in zip(slots, values, strict=False):
+            whole = store_private(whole, ctype, ex.const(byte), member, convert(value, member), True)
+        return whole
+
+    def _opaque(self, node: Node) -> Value:
+        for child in node.args:
+            if isinstance(child, Node):
+                self.value(child)
+        return unknown_value(node.type)
+
+    def declare(self, variable: Variable) -> None:
+        """A variable comes into being."""
+        ctype = variable.type
+        space = _space(ctype)
+        if space in (1, 2, 3):
+            self.frame[variable.key] = SHARED if space != 1 else ANYWHERE
+            return
+        place = Private(variable.name, ctype)
+        self.frame[variable.key] = place
+        if variable.init is not None:
+            value = convert(self.value(variable.init), ctype)
+        elif ctype.kind in ("record", "array"):
+            value = EMPTY_AGGREGATE
+        else:
+            value = NULL if ctype.kind == "pointer" else unknown_value(ctype)
+        self.state.env[place] = value
+
+
+def _like(element: CType, vector: CType) -> CType:
+    """The element type of a vector object, with the object's volatility and address space."""
+    if element.volatile == vector.volatile and element.space == vector.space:
+        return element
+    twin = CType(element.kind, element.size)
+    twin.integer = element.integer
+    twin.volatile, twin.space = vector.volatile, vector.space
+    return twin
+
+
+def _space(ctype: CType) -> int:
+    while ctype.kind == "array" and ctype.element is not None and ctype.space in (0, 4):
+        if ctype.element.space not in (0, 4):
+            return ctype.element.space
+        ctype = ctype.element
+    return ctype.space
+
+
+def promoted(kind: IntType) -> IntType:
+    """C's integer promotion."""
+    return INT if kind.bits < 32 else kind
+
+
+def usual_conversion(a: IntType, b: IntType) -> IntType:
+    """C's usual arithmetic conversions (C99 6.3.1.8)."""
+    a, b = promoted(a), promoted(b)
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return IntType(a.bits, a.signed and b.signed)
+
+
+def join_envs(condition: Expr, a: dict[Private, Value], b: dict[Private, Value]) -> dict[Private, Value]:
+    """The variables where `condition` decides between two states; those that only one of them has are out of scope."""
+    if a is b:
+        return a
+    joined: dict[Private, Value] = {}
+    for place, value in a.items():
+        other = b.get(place)
+        if other is None:
+            continue
+        joined[place] = value if other is value or same_value(value, other) else join_values(condition, value, other)
+    return joined
+
+
+_VALUES: dict[str, Callable[[Calculator, Node], Value]] = {
+    "int": Calculator._int,
+    "float": Calculator._float,
+    "string": Calculator._string,
+    "variable": Calculator._at_place,
+    "index": Calculator._at_place,
+    "member": Calculator._at_place,
+    "deref": Calculator._at_place,
+    "swizzle": Calculator._at_place,
+    "binary": Calculator._binary,
+    "unary": Calculator._unary,
+    "assign": Calculator._assign,
+    "update": Calculator._update,
+    "step": Calculator._step,
+    "cast": Calculator._cast,
+    "astype": Calculator._astype,
+    "address": Calculator._address,
+    "comma": Calculator._comma,
+    "conditional": Calculator._conditional,
+    "call": Calculator._call,
+    "function": Calculator._function,
+    "list": Calculator._list,
+    "opaque": Calculator._opaque,
+}
+
+__all__ = ["ANYWHERE", "BOOL", "Calculator", "Location", "State", "TooLong", "join_envs", "unknown_number", "unknown_truth"]

@@ -1,0 +1,260 @@
+"""Iteration domains: integer boxes cut by affine inequalities (the polyhedral iteration domain of one access).
+
+Decides whether a domain is empty, what bounds an affine form has over it, and keeps what is known for certain apart from what is
+not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `image` does.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from .expression import INFINITE
+
+Terms = dict[int, int]
+
+
+class Form:
+    """An affine form: `constant` plus the sum of coefficient times variable. Never changed once made."""
+
+    __slots__ = ("constant", "terms")
+
+    def __init__(self, constant: int, terms: Terms) -> None:
+        self.constant = constant
+        self.terms = terms  #: variable -> coefficient, none of them zero
+
+    def plus(self, other: Form, factor: int = 1) -> Form:
+        if factor == 0:
+            return self
+        if not other.terms:
+            return Form(self.constant + factor * other.constant, self.terms) if other.constant else self
+        terms = dict(self.terms)
+        for variable, coefficient in other.terms.items():
+            total = terms.get(variable, 0) + factor * coefficient
+            if total:
+                terms[variable] = total
+            else:
+                del terms[variable]
+        return Form(self.constant + factor * other.constant, terms)
+
+    def times(self, factor: int) -> Form:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Form(0, {})
+        return Form(self.constant * factor, {v: c * factor for v, c in self.terms.items()})
+
+    def shifted(self, constant: int) -> Form:
+        return Form(self.constant + constant, self.terms) if constant else self
+
+    def __repr__(self) -> str:
+        return " + ".join([str(self.constant), *(f"{c}*x{v}" for v, c in self.terms.items())])
+
+
+class Infeasible(Exception):  # noqa: N818 - control flow: the domain turned out to be empty
+    """The domain has no points."""
+
+
+def floor_div(a: int, b: int) -> int:
+    return a // b
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class Domain:
+    """Integer points within `lo` <= x <= `hi` for which every constraint form is at least zero."""
+
+    __slots__ = ("constraints", "depends", "exact", "hi", "lo", "loose", "reasons", "shapes")
+
+    def __init__(self) -> None:
+        self.lo: list[int] = []
+        self.hi: list[int] = []
+        #: variables that stand for values nobody knows: the domain is then a superset in them
+        self.loose: set[int] = set()
+        self.constraints: list[Form] = []
+        #: bounds of linear parts that constraints gave, by `_shape`
+        self.shapes: dict[frozenset[tuple[int, int]], tuple[int, int]] = {}
+        #: derived variables (quotients, unknown remainders) -> variables they are made from
+        self.depends: dict[int, frozenset[int]] = {}
+        #: every point of the domain is a real iteration
+        self.exact = True
+        self.reasons: tuple[str, ...] = ()
+
+    def copy(self) -> Domain:
+        twin = Domain.__new__(Domain)
+        twin.lo = self.lo[:]
+        twin.hi = self.hi[:]
+        twin.loose = self.loose
+        twin.constraints = self.constraints[:]
+        twin.shapes = self.shapes.copy() if self.shapes else {}
+        twin.depends = self.depends.copy() if self.depends else {}
+        twin.exact = self.exact
+        twin.reasons = self.reasons
+        return twin
+
+    def variable(self, lo: int, hi: int, *, loose: bool = False, depends: frozenset[int] = frozenset()) -> int:
+        """A new variable between `lo` and `hi`."""
+        if lo > hi:
+            raise Infeasible
+        self.lo.append(lo)
+        self.hi.append(hi)
+        index = len(self.lo) - 1
+        if loose:
+            self.loose = self.loose | {index}
+        if depends:
+            self.depends[index] = depends
+        return index
+
+    def blur(self, reason: str) -> None:
+        """From here on the domain is only a superset of the real iterations."""
+        if self.exact:
+            self.exact = False
+            self.reasons = (reason,)
+
+    def ancestors(self, form: Form) -> frozenset[int]:
+        """The variables a form depends on, directly or through derived ones."""
+        found = set(form.terms)
+        for variable in form.terms:
+            found |= self.depends.get(variable, frozenset())
+        return frozenset(found)
+
+    # bounds -----------------------------------------------------------------------------------------
+
+    def bounds(self, form: Form) -> tuple[int, int]:
+        """The least and the largest value of `form`, or something wider."""
+        terms = form.terms
+        if not terms:
+            return form.constant, form.constant
+        low = high = 0
+        lo, hi = self.lo, self.hi
+        for variable, coefficient in terms.items():
+            if coefficient > 0:
+                low += coefficient * lo[variable]
+                high += coefficient * hi[variable]
+            else:
+                low += coefficient * hi[variable]
+                high += coefficient * lo[variable]
+        if self.shapes and len(terms) > 1:
+            key, factor = _shape(terms)
+            known = self.shapes.get(key)
+            if known is not None:
+                a, b = known[0] * factor, known[1] * factor
+                if a > b:
+                    a, b = b, a
+                low, high = max(low, a), min(high, b)
+        return form.constant + low, form.constant + high
+
+    def is_loose(self, form: Form) -> bool:
+        return bool(self.loose) and not self.loose.isdisjoint(form.terms)
+
+    # constraints ------------------------------------------------------------------------------------
+
+    def require(self, form: Form) -> bool:
+        """Keep the points where `form` >= 0. False where all points already had it.
+
+        Raises Infeasible where none has.
+        """
+        low, high = self.bounds(form)
+        if low >= 0:
+            return False
+        if high < 0:
+            raise Infeasible
+        if self.is_loose(form):
+            self.blur("a condition on a value that is not known")
+        terms = form.terms
+        common = gcd(*terms.values())
+        if common > 1:
+            form = Form(form.constant // common, {v: c // common for v, c in terms.items()})
+            terms = form.terms
+        if len(terms) > 1:
+            self.constraints.append(form)
+            key, factor = _shape(terms)
+            old_low, old_high = self.shapes.get(key, (-INFINITE, INFINITE))
+            # factor is 1 or -1 after division by the common divisor
+            if factor > 0:
+                old_low = max(old_low, -form.constant)
+            else:
+                old_high = min(old_high, form.constant)
+            if old_low > old_high:
+                raise Infeasible
+            self.shapes[key] = (old_low, old_high)
+        self._tighten(form)
+        return True
+
+    def _tighten(self, form: Form) -> bool:
+        """Narrow the box by one constraint; whether anything changed."""
+        lo, hi = self.lo, self.hi
+        highest = form.constant
+        for variable, coefficient in form.terms.items():
+            highest += coefficient * (hi[variable] if coefficient > 0 else lo[variable])
+        changed = False
+        for variable, coefficient in form.terms.items():
+            if coefficient > 0:
+                bound = -((highest - coefficient * hi[variable]) // coefficient)
+                if bound > lo[variable]:
+                    lo[variable] = bound
+                    changed = True
+            else:
+                bound = (highest - coefficient * lo[variable]) // -coefficient
+                if bound < hi[variable]:
+                    hi[variable] = bound
+                    changed = True
+            if lo[variable] > hi[variable]:
+                raise Infeasible
+        return changed
+
+    def settle(self) -> None:
+        """Propagate all constraints into the box and forget those that the box implies.
+
+        A few rounds only: the box stays a superset wherever one stops.
+        """
+        for _ in range(4):
+            kept = []
+            changed = False
+            for form in self.constraints:
+                form = self.fold(form)
+                low, high = _box_bounds(self, form)
+                if high < 0:
+                    raise Infeasible
+                if low >= 0:
+                    continue
+                changed |= self._tighten(form)
+                if len(form.terms) > 1:
+                    kept.append(form)
+            self.constraints = kept
+            if not changed:
+                return
+
+    def fold(self, form: Form) -> Form:
+        """`form` with variables of one value replaced by it."""
+        lo, hi = self.lo, self.hi
+        fixed = [variable for variable in form.terms if lo[variable] == hi[variable]]
+        if not fixed:
+            return form
+        terms = dict(form.terms)
+        constant = form.constant
+        for variable in fixed:
+            constant += terms.pop(variable) * lo[variable]
+        return Form(constant, terms)
+
+
+def _box_bounds(domain: Domain, form: Form) -> tuple[int, int]:
+    low = high = form.constant
+    for variable, coefficient in form.terms.items():
+        a, b = coefficient * domain.lo[variable], coefficient * domain.hi[variable]
+        if a > b:
+            a, b = b, a
+        low += a
+        high += b
+    return low, high
+
+
+def _shape(terms: Terms) -> tuple[frozenset[tuple[int, int]], int]:
+    """The linear part up to a factor, and the factor."""
+    common = gcd(*terms.values())
+    if terms[min(terms)] < 0:
+        common = -common
+    if common == 1:
+        return frozenset(terms.items()), 1
+    return frozenset((v, c // common) for v, c in terms.items()), common

@@ -1,0 +1,785 @@
+"""Puts a launch's numbers into symbolic expressions: expressions become affine forms over bounded integer variables.
+
+What is not affine is cut into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own with exact
+constraints (quotients and remainders by a number), or, failing both, a variable of which only bounds are known, which makes the
+access inexact. Decides no byte ranges: `image` does.
+
+Cases are explored by replay: an evaluation runs under a script of choices, and every new choice leaves its alternatives to be
+run later from the same starting point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import gcd
+from typing import TypeVar
+
+from .domain import Domain, Form, Infeasible
+from .expression import INFINITE, Expr, IntType, children, conjuncts, negate
+from .ndrange import Chunk, NDRange
+
+T = TypeVar("T")
+
+#: Cases of one condition or one offset, before bounds must do.
+_MAX_CASES = 24
+_MAX_SCRIPT = 8
+
+
+class Launch:
+    """The numbers of one launch and one chunk of it."""
+
+    def __init__(
+        self, ndrange: NDRange, chunk: Chunk, values: Mapping[int, int | float | bytes], merged: frozenset[int]
+    ) -> None:
+        """`merged`: dimensions in which nothing but global ids is asked for, so that one variable serves."""
+        self.ndrange = ndrange
+        self.chunk = chunk
+        self.values = values
+        self.merged = merged
+
+    def scope(self) -> Scope:
+        """The chunk's work-items: nothing assumed yet."""
+        domain = Domain()
+        scope = Scope(self, domain)
+        ndrange, chunk = self.ndrange, self.chunk
+        for d in range(ndrange.work_dim):
+            size, local, offset = ndrange.global_size[d], ndrange.local_size[d], ndrange.offset[d]
+            start, stop = chunk.start[d], chunk.stop[d]
+            if d in self.merged:
+                last = min(stop * local, size)
+                scope.ids["gid", d] = _variable_form(domain, start * local, last - 1).shifted(offset)
+                continue
+            group = _variable_form(domain, start, stop - 1)
+            item = _variable_form(domain, 0, min(local, size) - 1)
+            scope.ids["group", d] = group
+            scope.ids["lid", d] = item
+            inside = item.plus(group, local)
+            if stop * local > size:
+                # Only the last work-group of a dimension may be partial (OpenCL 2.0, 5.8).
+                domain.require(Form(size - 1, {}).plus(inside, -1))
+            scope.ids["gid", d] = inside.shifted(offset)
+        return scope
+
+    def number(self, op: str, dimension: int) -> int:
+        """The answer of a work-item function that is the same for all work-items."""
+        ndrange = self.ndrange
+        if dimension >= ndrange.work_dim:
+            return 0 if op == "goffset" else 1
+        if op == "gsize":
+            return ndrange.global_size[dimension]
+        if op == "lsize":
+            return ndrange.local_size[dimension]
+        if op == "ngroups":
+            return ndrange.num_groups[dimension]
+        return ndrange.offset[dimension]
+
+    def argument(self, index: int, byte: int, kind: IntType) -> int | None:
+        """The integer passed for a value argument; None where the caller did not say."""
+        value = self.values.get(index)
+        if isinstance(value, bytes | bytearray | memoryview):
+            part = bytes(value[byte : byte + kind.bits // 8])
+            return int.from_bytes(part, "little", signed=kind.signed) if len(part) == kind.bits // 8 else None
+        if value is None or byte or int(value) != value:
+            return None
+        return kind.wrap(int(value))
+
+
+def _variable_form(domain: Domain, lo: int, hi: int) -> Form:
+    if lo == hi:
+        return Form(lo, {})
+    return Form(0, {domain.variable(lo, hi): 1})
+
+
+class Scope:
+    """A domain and what expressions evaluate to within it."""
+
+    __slots__ = ("alternatives", "domain", "doubtful", "frozen", "ids", "launch", "memo", "position", "quotients", "script")
+
+    def __init__(self, launch: Launch, domain: Domain) -> None:
+        self.launch = launch
+        self.domain = domain
+        self.ids: dict[tuple[str, int], Form] = {}
+        self.memo: dict[Expr, Form] = {}
+        self.quotients: dict[tuple[frozenset[tuple[int, int]], int, int], Form] = {}
+        self.script: tuple[int, ...] = ()
+        self.position = 0
+        self.alternatives: list[tuple[int, ...]] = []
+        #: no new choices: bounds must do
+        self.frozen = False
+        #: casts taken as the identity on trial, see `_assume_while`
+        self.doubtful: list[tuple[Form, IntType]] | None = None
+
+    def copy(self, script: tuple[int, ...] = ()) -> Scope:
+        twin = Scope.__new__(Scope)
+        twin.launch = self.launch
+        twin.domain = self.domain.copy()
+        twin.ids = self.ids
+        twin.memo = self.memo.copy()
+        twin.quotients = self.quotients.copy() if self.quotients else {}
+        twin.script = script
+        twin.position = 0
+        twin.alternatives = []
+        twin.frozen = False
+        twin.doubtful = None
+        return twin
+
+    # cases ------------------------------------------------------------------------------------------
+
+    def may_choose(self) -> bool:
+        return self.position < len(self.script) or not (self.frozen or len(self.script) >= _MAX_SCRIPT)
+
+    def choose(self, ncases: int = 2) -> int:
+        """The case to take; the others are taken by later replays."""
+        if self.position < len(self.script):
+            case = self.script[self.position]
+        else:
+            case = 0
+            self.alternatives.extend((*self.script, other) for other in range(1, ncases))
+            self.script = (*self.script, 0)
+        self.position += 1
+        return case
+
+    # values -----------------------------------------------------------------------------------------
+
+    def value(self, expr: Expr) -> Form:
+        """The affine form of an integer expression."""
+        found = self.memo.get(expr)
+        if found is None:
+            found = _VALUE[expr.op](self, expr)
+            self.memo[expr] = found
+        return found
+
+    def between(self, lo: int, hi: int, *sources: Form) -> Form:
+        """Some value between `lo` and `hi`, made from `sources` in a way that is not followed."""
+        if lo == hi:
+            return Form(lo, {})
+        depends: frozenset[int] = frozenset().union(*(self.domain.ancestors(source) for source in sources))
+        return Form(0, {self.domain.variable(lo, hi, loose=True, depends=depends): 1})
+
+    def floor_div(self, form: Form, divisor: int) -> Form:
+        """The quotient rounded down, `divisor` > 0."""
+        whole: dict[int, int] = {}
+        rest: dict[int, int] = {}
+        for variable, coefficient in form.terms.items():
+            quotient = coefficient // divisor if coefficient > 0 else -(-coefficient // divisor)
+            if quotient:
+                whole[variable] = quotient
+            if coefficient - quotient * divisor:
+                rest[variable] = coefficient - quotient * divisor
+        base = Form(form.constant // divisor, whole)
+        if not rest:
+            return base
+        remainder = Form(form.constant % divisor, rest)
+        low, high = self.domain.bounds(remainder)
+        low, high = low // divisor, high // divisor
+        if low == high:
+            return base.shifted(low)
+        key = (frozenset(rest.items()), remainder.constant, divisor)
+        known = self.quotients.get(key)
+        if known is None:
+            domain = self.domain
+            variable = domain.variable(
+                low, high, loose=domain.is_loose(remainder), depends=domain.ancestors(remainder)
+            )
+            known = Form(0, {variable: 1})
+            self.quotients[key] = known
+            exact = domain.exact
+            above = remainder.plus(known, -divisor)
+            domain.require(above)
+            domain.require(Form(divisor - 1, {}).plus(above, -1))
+            domain.exact = exact  # a definition, not a condition: it removes no iteration
+        return base.plus(known)
+
+    def trunc_div(self, form: Form, divisor: int) -> Form:
+        """C's quotient by a number other than zero."""
+        if divisor < 0:
+            return self.trunc_div(form, -divisor).times(-1)
+        low, high = self.domain.bounds(form)
+        if low >= 0:
+            return self.floor_div(form, divisor)
+        if high < divisor:
+            # Values in (-divisor, divisor) have quotient 0 whatever their sign.
+            if low > -divisor:
+                return Form(0, {})
+            if high <= 0:
+                return self.floor_div(form.times(-1), divisor).times(-1)
+        if self.may_choose() and not self.domain.is_loose(form):
+            if self.choose() == 0:
+                self.domain.require(form)
+                return self.floor_div(form, divisor)
+            self.domain.require(form.times(-1).shifted(-1))
+            return self.floor_div(form.times(-1), divisor).times(-1)
+        return self.between(-(-low // divisor), high // divisor, form)
+
+    def low_bits(self, form: Form, nbits: int) -> Form:
+        """`form` modulo 2**nbits, from 0 on."""
+        size = 1 << nbits
+        low, high = self.domain.bounds(form)
+        if low >= 0 and high < size:
+            return form
+        return form.plus(self.floor_div(form, size), -size)
+
+    def cast(self, form: Form, kind: IntType) -> Form:
+        low, high = self.domain.bounds(form)
+        if kind.lo <= low and high <= kind.hi:
+            return form
+        if self.doubtful is not None:
+            self.doubtful.append((form, kind))
+            return form
+        size = 1 << kind.bits
+        first, last = (low - kind.lo) // size, (high - kind.lo) // size
+        if first == last:
+            return form.shifted(-first * size)
+        if last - first <= 2 and self.may_choose() and not self.domain.is_loose(form):
+            window = first + self.choose(last - first + 1)
+            self.domain.require(form.shifted(-kind.lo - window * size))
+            self.domain.require(form.times(-1).shifted(kind.hi + window * size))
+            return form.shifted(-window * size)
+        return self.between(kind.lo, kind.hi, form)
+
+    # conditions -------------------------------------------------------------------------------------
+
+    def assume(self, condition: Expr) -> None:
+        """Keep the iterations for which `condition` holds. Raises Infeasible where none is left."""
+        op = condition.op
+        if op == "ge0":
+            self.domain.require(self.value(condition.args[0]))
+        elif op == "eq0":
+            self._assume_zero(self.value(condition.args[0]))
+        elif op == "ne0":
+            self._assume_not_zero(self.value(condition.args[0]))
+        elif op == "land":
+            self.assume(condition.args[0])
+            self.assume(condition.args[1])
+        elif op == "lor":
+            self._assume_either(condition.args[0], condition.args[1])
+        elif op == "const":
+            if not condition.args[0]:
+                raise Infeasible
+        elif op in ("not", "unknown"):
+            self.domain.blur("a condition on a value that is not known")
+        elif op == "select":
+            self._assume_select(*condition.args)
+        else:
+            self._assume_not_zero(self.value(condition))
+
+    def _assume_zero(self, form: Form) -> None:
+        if form.terms and form.constant % gcd(*form.terms.values()):
+            raise Infeasible
+        self.domain.require(form)
+        self.domain.require(form.times(-1))
+
+    def _assume_not_zero(self, form: Form) -> None:
+        domain = self.domain
+        low, high = domain.bounds(form)
+        if low > 0 or high < 0:
+            return
+        if low == high:
+            raise Infeasible
+        if low == 0:
+            domain.require(form.shifted(-1))
+        elif high == 0:
+            domain.require(form.times(-1).shifted(-1))
+        elif form.constant % gcd(*form.terms.values()):
+            return
+        elif not domain.is_loose(form) and self.may_choose():
+            domain.require(form.shifted(-1) if self.choose() == 0 else form.times(-1).shifted(-1))
+        else:
+            domain.blur("an inequality that splits the range")
+
+    def _assume_either(self, a: Expr, b: Expr) -> None:
+        known = self.decide(a)
+        if known is True:
+            return
+        if known is False:
+            self.assume(b)
+            return
+        known = self.decide(b)
+        if known is True:
+            return
+        if known is False:
+            self.assume(a)
+        elif self.may_choose():
+            if self.choose() == 0:
+                self.assume(a)
+            else:
+                self.assume(negate(a))
+                self.assume(b)
+        else:
+            self.domain.blur("a disjunction with too many cases")
+
+    def _assume_select(self, condition: Expr, a: Expr, b: Expr) -> None:
+        if not self.may_choose():
+            self.domain.blur("a condition with too many cases")
+        elif self.choose() == 0:
+            self.assume(condition)
+            self.assume(a)
+        else:
+            self.assume(negate(condition))
+            self.assume(b)
+
+    def decide(self, condition: Expr) -> bool | None:
+        """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at once."""
+        op = condition.op
+        if op == "const":
+            return bool(condition.args[0])
+        if op in ("land", "lor"):
+            first, second = self.decide(condition.args[0]), self.decide(condition.args[1])
+            strong = op == "lor"
+            if first is strong or second is strong:
+                return strong
+            return (not strong) if first is second is (not strong) else None
+        if op not in ("ge0", "eq0", "ne0"):
+            return None
+        trial = self.copy()
+        trial.frozen = True
+        try:
+            low, high = trial.domain.bounds(trial.value(condition.args[0]))
+        except Infeasible:
+            return None
+        if op == "ge0":
+            return True if low >= 0 else False if high < 0 else None
+        if low > 0 or high < 0:
+            return op == "ne0"
+        return op == "eq0" if low == high else None
+
+    # loops ------------------------------------------------------------------------------------------
+
+    def assume_while(self, counter: Expr, condition: Expr) -> None:
+        """`condition` held in every iteration up to the one that `counter` stands for.
+
+        It is required of that iteration. It then holds in the earlier ones too if it can only change from true to false as the
+        counter grows; where that does not show, the domain stays a superset and is no longer exact.
+        """
+        for part in conjuncts(condition):
+            if counter not in part.leaves:
+                self.assume(part)
+            elif part.op in ("ge0", "eq0", "ne0"):
+                self._assume_while(counter, part)
+            else:
+                self.assume(part)
+                self.domain.blur("a loop condition that is not followed")
+
+    def _assume_while(self, counter: Expr, condition: Expr) -> None:
+        domain = self.domain
+        (variable,) = self.value(counter).terms or (None,)
+        if variable is None:
+            self.assume(condition)
+            return
+        form = self._unwrapped(counter, variable, condition)
+        if form is None:
+            self.assume(condition)
+            domain.blur("a loop whose counter may wrap around")
+            return
+        coefficient = form.terms.get(variable, 0)
+        if condition.op == "eq0":
+            self._assume_zero(form)
+            domain.blur("a loop that runs while two values are equal")
+            return
+        if not domain.require(form):
+            return
+        if any(variable in domain.depends.get(other, ()) for other in form.terms):
+            domain.blur("a loop condition that is not affine")
+        elif coefficient > 0:
+            domain.blur("a loop condition that may become true again")
+
+    def _unwrapped(self, counter: Expr, variable: int, condition: Expr) -> Form | None:
+        """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else None.
+
+        Casts of values that grow with the counter are taken as the identity on trial. By induction over the iterations they are:
+        in the first one where such a value left its type's range, the condition held in the one before, so that the counter is
+        at most one step beyond the condition's bound; if all values fit their types up to there, no such iteration exists.
+        """
+        domain = self.domain
+        for part in _without(condition.args[0], counter):
+            self.value(part)
+        memo, self.memo = self.memo, dict(self.memo)
+        frozen, self.frozen = self.frozen, True
+        self.doubtful = []
+        try:
+            script, self.script = self.script, self.script[: self.position]
+            form: Form | None = self.value(condition.args[0])
+        finally:
+            self.script = script
+            doubtful, self.doubtful = self.doubtful, None
+            self.frozen = frozen
+        assert form is not None
+        coefficient = form.terms.get(variable, 0)
+        if condition.op == "ne0":
+            form = self._until_equal(form, variable, coefficient)
+            coefficient = form.terms.get(variable, 0) if form else 0
+        if form is None:
+            self.memo = memo
+            return None
+        if doubtful:
+            low, high = domain.lo[variable], domain.hi[variable]
+            if coefficient < 0:
+                beyond = domain.bounds(Form(form.constant, {v: c for v, c in form.terms.items() if v != variable}))[1]
+                domain.hi[variable] = max(low, min(high, beyond // -coefficient + 1))
+            fits = all(
+                kind.lo <= bounds[0] and bounds[1] <= kind.hi
+                for bounds, kind in ((domain.bounds(f), kind) for f, kind in doubtful)
+            )
+            domain.hi[variable] = high
+            if not fits:
+                self.memo = memo
+                return None
+        return form
+
+    def _until_equal(self, form: Form, variable: int, coefficient: int) -> Form | None:
+        """For a loop that runs while `form` != 0: a form that is >= 0 just as long; None where the loop may step over zero."""
+        if coefficient == 0:
+            return None
+        rest = Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
+        if coefficient > 0:
+            form, rest = form.times(-1), rest.times(-1)
+        low, _ = self.domain.bounds(rest)
+        divides = abs(coefficient) == 1 or all(
+            number % coefficient == 0 for number in (rest.constant, *rest.terms.values())
+        )
+        if low < 0 or not divides:
+            return None
+        return form.shifted(-1)
+
+    def assume_earlier(self, counter: Expr, condition: Expr) -> None:
+        """Either this is the first iteration, or `condition` (written for the iteration before) held in all before."""
+        form = self.value(counter)
+        low, high = self.domain.bounds(form)
+        if high == 0:
+            return
+        if low == 0:
+            if not self.may_choose():
+                self.domain.blur("a loop with too many cases")
+                return
+            if self.choose() == 0:
+                self.domain.require(form.times(-1))
+                self.memo = {expr: self.domain.fold(known) for expr, known in self.memo.items()}
+                return
+            self.domain.require(form.shifted(-1))
+        self.assume_while(counter, condition)
+
+
+def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:
+    """The largest parts of `expr` in which `leaf` does not occur."""
+    if leaf not in expr.leaves:
+        yield expr
+    else:
+        for child in children(expr):
+            yield from _without(child, leaf)
+
+
+def explore(start: Scope, action: Callable[[Scope], T]) -> Iterator[tuple[Scope, T]]:
+    """Run `action` on copies of `start`, once for each case it distinguishes; empty cases are left out."""
+    pending: list[tuple[int, ...]] = [()]
+    nruns = 0
+    while pending:
+        scope = start.copy(pending.pop())
+        scope.frozen = nruns + len(pending) >= _MAX_CASES
+        nruns += 1
+        try:
+            result = action(scope)
+        except Infeasible:
+            pending.extend(scope.alternatives)
+            continue
+        pending.extend(scope.alternatives)
+        yield scope, result
+
+
+# one function for each kind of node -----------------------------------------------------------------
+
+
+def _const(scope: Scope, expr: Expr) -> Form:
+    return Form(expr.args[0], {})
+
+
+def _sum(scope: Scope, expr: Expr) -> Form:
+    constant, terms = expr.args
+    total: dict[int, int] = {}
+    for term, factor in terms:
+        form = scope.memo.get(term) or scope.value(term)
+        constant += factor * form.constant
+        for variable, coefficient in form.terms.items():
+            total[variable] = total.get(variable, 0) + factor * coefficient
+    if 0 in total.values():
+        total = {variable: coefficient for variable, coefficient in total.items() if coefficient}
+    return Form(constant, total)
+
+
+def _mul(scope: Scope, expr: Expr) -> Form:
+    result = scope.value(expr.args[0])
+    for factor in expr.args[1:]:
+        result = _product(scope, result, scope.value(factor))
+    return result
+
+
+def _product(scope: Scope, a: Form, b: Form) -> Form:
+    a, b = scope.domain.fold(a), scope.domain.fold(b)
+    if not a.terms:
+        return b.times(a.constant)
+    if not b.terms:
+        return a.times(b.constant)
+    corners = [x * y for x in scope.domain.bounds(a) for y in scope.domain.bounds(b)]
+    return scope.between(min(corners), max(corners), a, b)
+
+
+def _div(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and b.constant:
+        return scope.trunc_div(a, b.constant)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    if low >= 0 and most > 0:
+        return scope.between(low // most if least > 0 else 0 if least >= 0 else -high, high // max(least, 1), a, b)
+    largest = max(abs(low), abs(high))
+    return scope.between(-largest, largest, a, b)
+
+
+def _mod(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and b.constant:
+        divisor = abs(b.constant)
+        low, high = scope.domain.bounds(a)
+        quotient = scope.trunc_div(a, divisor)
+        if scope.domain.is_loose(quotient):
+            return scope.between(max(low, 1 - divisor) if low < 0 else 0, min(max(high, 0), divisor - 1), a)
+        return a.plus(quotient, -divisor)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    limit = max(abs(least), abs(most), 1) - 1
+    return scope.between(max(low, -limit) if low < 0 else 0, max(0, min(high, limit)), a, b)
+
+
+def _shl(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and 0 <= b.constant < 64:
+        return a.times(1 << b.constant)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    if 0 <= least and most < 64:
+        corners = [bound << shift for bound in (low, high) for shift in (least, most)]
+        return scope.between(min(corners), max(corners), a, b)
+    return scope.between(-INFINITE, INFINITE, a, b)
+
+
+def _shr(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and 0 <= b.constant < 64:
+        return scope.floor_div(a, 1 << b.constant)
+    low, high = scope.domain.bounds(a)
+    return scope.between(min(low, 0), max(high, 0), a, b)
+
+
+def _and(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
+    if not a.terms:
+        a, b = b, a
+    low, high = scope.domain.bounds(a)
+    if not b.terms:
+        mask = b.constant
+        if not a.terms:
+            return Form(a.constant & mask, {})
+        trailing = (mask & -mask).bit_length() - 1 if mask else 0
+        if mask >= 0 and low >= 0:
+            mask &= (1 << high.bit_length()) - 1
+        block = mask >> trailing
+        if mask == 0:
+            return Form(0, {})
+        if block == -1:
+            return scope.floor_div(a, 1 << trailing).times(1 << trailing)
+        if block & (block + 1) == 0 and not scope.domain.is_loose(a):
+            return scope.low_bits(scope.floor_div(a, 1 << trailing), block.bit_length()).times(1 << trailing)
+    least, most = scope.domain.bounds(b)
+    limits = [bounds[1] for bounds in ((low, high), (least, most)) if bounds[0] >= 0]
+    if limits:
+        return scope.between(0, min(limits), a, b)
+    bits = 1 << max(abs(x) for x in (low, high, least, most)).bit_length()
+    return scope.between(-bits, bits - 1, a, b)
+
+
+def _disjoint_bits(scope: Scope, a: Form, b: Form) -> bool:
+    """Whether `a` is a multiple of a power of two above all bits of `b`."""
+    low, high = scope.domain.bounds(b)
+    step = gcd(a.constant, *a.terms.values())
+    return low >= 0 and (step & -step or INFINITE) > high
+
+
+def _or(scope: Scope, expr: Expr) -> Form:
+    return _combine_bits(scope, expr, flips=False)
+
+
+def _xor(scope: Scope, expr: Expr) -> Form:
+    return _combine_bits(scope, expr, flips=True)
+
+
+def _combine_bits(scope: Scope, expr: Expr, *, flips: bool) -> Form:
+    """`a | b` and `a ^ b`, which differ only where both have the bit."""
+    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
+    if not a.terms:
+        a, b = b, a
+    if not a.terms:
+        return Form(a.constant ^ b.constant if flips else a.constant | b.constant, {})
+    if _disjoint_bits(scope, a, b) or _disjoint_bits(scope, b, a):
+        return a.plus(b)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    if not b.terms and b.constant > 0 and b.constant & (b.constant - 1) == 0 and not scope.domain.is_loose(a):
+        bit = scope.low_bits(scope.floor_div(a, b.constant), 1)
+        return a.shifted(b.constant).plus(bit, -b.constant * (2 if flips else 1))
+    if low >= 0 and least >= 0:
+        top = (1 << max(high, most).bit_length()) - 1
+        return scope.between(0 if flips else max(low, least), top, a, b)
+    bits = 1 << max(abs(x) for x in (low, high, least, most)).bit_length()
+    return scope.between(-bits, bits - 1, a, b)
+
+
+def _least(scope: Scope, expr: Expr) -> Form:
+    return _extreme(scope, expr, 1)
+
+
+def _greatest(scope: Scope, expr: Expr) -> Form:
+    return _extreme(scope, expr, -1)
+
+
+def _extreme(scope: Scope, expr: Expr, sign: int) -> Form:
+    """The smaller (sign 1) or the larger (-1) of two values."""
+    a, b = scope.value(expr.args[0]), scope.value(expr.args[1])
+    domain = scope.domain
+    difference = b.plus(a, -1).times(sign)
+    low, high = domain.bounds(difference)
+    if low >= 0:
+        return a
+    if high <= 0:
+        return b
+    if scope.may_choose() and not domain.is_loose(difference):
+        if scope.choose() == 0:
+            domain.require(difference)
+            return a
+        domain.require(difference.times(-1).shifted(-1))
+        return b
+    bounds_a, bounds_b = domain.bounds(a), domain.bounds(b)
+    pick = min if sign > 0 else max
+    result = scope.between(pick(bounds_a[0], bounds_b[0]), pick(bounds_a[1], bounds_b[1]), a, b)
+    exact = domain.exact
+    for operand in (a, b):
+        domain.require(operand.plus(result, -1).times(sign))
+    domain.exact = exact
+    return result
+
+
+def _select(scope: Scope, expr: Expr) -> Form:
+    condition, a, b = expr.args
+    known = scope.decide(condition)
+    if known is not None:
+        return scope.value(a if known else b)
+    if scope.may_choose():
+        if scope.choose() == 0:
+            scope.assume(condition)
+            return scope.value(a)
+        scope.assume(negate(condition))
+        return scope.value(b)
+    forms = (scope.value(a), scope.value(b))
+    bounds = [scope.domain.bounds(form) for form in forms]
+    return scope.between(min(low for low, _ in bounds), max(high for _, high in bounds), *forms)
+
+
+def _truth(scope: Scope, expr: Expr) -> Form:
+    known = scope.decide(expr)
+    if known is not None:
+        return Form(int(known), {})
+    if scope.may_choose() and not any(leaf.op == "unknown" for leaf in expr.leaves):
+        if scope.choose() == 0:
+            scope.assume(expr)
+            return Form(1, {})
+        scope.assume(negate(expr))
+        return Form(0, {})
+    return scope.between(0, 1)
+
+
+def _cast(scope: Scope, expr: Expr) -> Form:
+    bits, signed, a = expr.args
+    return scope.cast(scope.value(a), IntType(bits, signed))
+
+
+def _item_id(scope: Scope, expr: Expr) -> Form:
+    op, dimension = expr.op, expr.args[0]
+    if dimension >= scope.launch.ndrange.work_dim:
+        return Form(0, {})
+    return scope.ids[op, dimension]
+
+
+def _uniform(scope: Scope, expr: Expr) -> Form:
+    return Form(scope.launch.number(expr.op, expr.args[0]), {})
+
+
+def _work_dim(scope: Scope, expr: Expr) -> Form:
+    return Form(scope.launch.ndrange.work_dim, {})
+
+
+def _argument(scope: Scope, expr: Expr) -> Form:
+    index, byte, bits, signed = expr.args
+    number = scope.launch.argument(index, byte, IntType(bits, signed))
+    return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
+
+
+def _loop(scope: Scope, expr: Expr) -> Form:
+    return Form(0, {scope.domain.variable(0, INFINITE): 1})
+
+
+def _unknown(scope: Scope, expr: Expr) -> Form:
+    return scope.between(expr.lo, expr.hi)
+
+
+def _trips(scope: Scope, expr: Expr) -> Form:
+    """The number of times a loop ran: where the numbers say so, a constant."""
+    domain = scope.domain
+    definition = expr.definition
+    assert definition is not None
+    form = Form(0, {domain.variable(0, INFINITE): 1})
+    scope.memo[expr] = form
+    if not definition.exact:
+        domain.blur("the number of iterations of a loop")
+    known = scope.decide(definition.none)
+    if known is None and not scope.may_choose():
+        domain.loose = domain.loose | set(form.terms)
+        return form
+    if known is True or (known is None and scope.choose() == 0):
+        scope.memo[expr] = Form(0, {})
+        scope.assume(definition.none)
+        return Form(0, {})
+    domain.require(form.shifted(-1))
+    scope.assume_while(expr, definition.before)
+    scope.assume(definition.after)
+    folded = domain.fold(form)
+    return folded
+
+
+_VALUE: dict[str, Callable[[Scope, Expr], Form]] = {
+    "const": _const,
+    "sum": _sum,
+    "mul": _mul,
+    "div": _div,
+    "mod": _mod,
+    "shl": _shl,
+    "shr": _shr,
+    "and": _and,
+    "or": _or,
+    "xor": _xor,
+    "min": _least,
+    "max": _greatest,
+    "select": _select,
+    "cast": _cast,
+    "gid": _item_id,
+    "group": _item_id,
+    "lid": _item_id,
+    "gsize": _uniform,
+    "lsize": _uniform,
+    "ngroups": _uniform,
+    "goffset": _uniform,
+    "workdim": _work_dim,
+    "arg": _argument,
+    "loop": _loop,
+    "head": _unknown,
+    "exit": _trips,
+    "unknown": _unknown,
+    **{op: _truth for op in ("ge0", "eq0", "ne0", "land", "lor", "not")},
+}

@@ -1,0 +1,659 @@
+"""Symbolic integers of a kernel: values as functions of ids, loop counters, scalar arguments and NDRange quantities.
+
+Decides how values are written down, so that equal ones are found equal: sums are flattened and collected, comparisons are
+brought to one form, constants are folded. Knows nothing of launches; numbers are put in by `evaluation`.
+
+Arithmetic is that of the ring of integers: `+ - *` never wrap by themselves. Where C would look at the wrapped value (a
+comparison, a division, a wider type: C99 6.3.1.3, 6.2.5p9) the interpreter puts a `cast` node, which means "the representative
+of this residue in the type's range".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from math import gcd
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+#: Stands for "no bound"; sums and products of a few of them still compare as intended.
+INFINITE = 1 << 100
+
+_serial = count()
+
+
+class IntType(NamedTuple):
+    """An integer type of OpenCL C: its width in bits and whether it has a sign."""
+
+    bits: int
+    signed: bool
+
+    @property
+    def lo(self) -> int:
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def hi(self) -> int:
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    def wrap(self, number: int) -> int:
+        """The representative of `number` modulo 2**bits in the type's range."""
+        return (number - self.lo) % (1 << self.bits) + self.lo
+
+
+BOOL = IntType(1, False)
+INT = IntType(32, True)
+UINT = IntType(32, False)
+LONG = IntType(64, True)
+ULONG = IntType(64, False)
+
+
+class Expr:
+    """One node. Nodes are interned: equal expressions are (nearly always) the same object; a lost sharing costs precision only.
+
+    `lo` and `hi` bound the value for any launch. `op` and `args`:
+
+    ==========  ====================================================================================
+    const       (number,)
+    sum         (constant, ((node, coefficient), …)) sorted by age
+    mul         (a, b)
+    div mod     (a, b): C's, towards zero
+    shl shr     (a, b): shr rounds down
+    and or xor  (a, b)
+    min max     (a, b)
+    select      (condition, a, b)
+    cast        (bits, signed, a)
+    ge0 eq0 ne0 (a,): comparisons with zero
+    land lor    (a, b)
+    not         (a,): of an unknown truth value
+    leaves      gid group lid gsize lsize ngroups goffset (dimension,), workdim (), arg (index, byte, bits, signed),
+                loop (serial,), head (serial,), exit (serial,), unknown (serial,)
+    ==========  ====================================================================================
+    """
+
+    __slots__ = ("__weakref__", "_leaves", "args", "definition", "hi", "lo", "op", "serial")
+
+    def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
+        self.op = op
+        self.args = args
+        self.lo = lo
+        self.hi = hi
+        self.serial = next(_serial)
+        self._leaves: frozenset[Expr] | None = None
+        #: of an `exit` leaf: what is known of the loop it counts
+        self.definition: Trips | None = None
+
+    @property
+    def leaves(self) -> frozenset[Expr]:
+        """All leaves of the expression."""
+        found = self._leaves
+        if found is None:
+            if self.op in LEAVES:
+                found = frozenset((self,))
+            else:
+                found = frozenset().union(*(child.leaves for child in children(self)))
+            self._leaves = found
+        return found
+
+    def __repr__(self) -> str:
+        return show(self)
+
+
+@dataclass(frozen=True)
+class Trips:
+    """What is known of T, the number of times a loop's body ran to its end.
+
+    Either T is 0 and `none` holds, or `before` (the body is entered for the last time), and `after` in both cases; `exact`: these
+    hold for one T only.
+    """
+
+    none: Expr
+    before: Expr
+    after: Expr
+    exact: bool
+
+    @property
+    def parts(self) -> tuple[Expr, Expr, Expr]:
+        return self.none, self.before, self.after
+
+
+LEAVES = frozenset(
+    "gid group lid gsize lsize ngroups goffset workdim arg loop head exit unknown".split()
+)
+
+_nodes: WeakValueDictionary[tuple[str, tuple[Any, ...]], Expr] = WeakValueDictionary()
+
+
+def _node(op: str, args: tuple[Any, ...], lo: int = -INFINITE, hi: int = INFINITE) -> Expr:
+    key = (op, args)
+    found = _nodes.get(key)
+    if found is None:
+        found = Expr(op, args, lo, hi)
+        _nodes[key] = found
+    return found
+
+
+def children(expr: Expr) -> list[Expr]:
+    """The operands that are expressions."""
+    if expr.op == "sum":
+        return [term for term, _ in expr.args[1]]
+    return [arg for arg in expr.args if isinstance(arg, Expr)]
+
+
+# leaves ---------------------------------------------------------------------------------------------
+
+
+_SMALL = {number: Expr("const", (number,), number, number) for number in range(-1, 65)}
+
+
+def const(number: int) -> Expr:
+    small = _SMALL.get(number)
+    return small if small is not None else _node("const", (number,), number, number)
+
+
+ZERO, ONE = const(0), const(1)
+
+#: Bounds of the work-item functions for any launch; sizes of a work-group fit an `int` on every device.
+_ID_BOUNDS = {
+    "gid": (0, ULONG.hi),
+    "group": (0, LONG.hi),
+    "lid": (0, INT.hi),
+    "gsize": (1, ULONG.hi),
+    "lsize": (1, INT.hi),
+    "ngroups": (1, LONG.hi),
+    "goffset": (0, ULONG.hi),
+}
+
+
+def workitem(op: str, dimension: int) -> Expr:
+    """One of `get_global_id` (gid), `get_group_id` (group) … in a dimension from 0 to 2."""
+    return _node(op, (dimension,), *_ID_BOUNDS[op])
+
+
+WORK_DIM = _node("workdim", (), 1, 3)
+
+
+def argument(index: int, byte: int, kind: IntType) -> Expr:
+    """The integer at `byte` of the value argument `index`."""
+    return _node("arg", (index, byte, kind.bits, kind.signed), kind.lo, kind.hi)
+
+
+def unknown(lo: int, hi: int) -> Expr:
+    """A value of which only bounds are known; every call makes a new one."""
+    leaf = Expr("unknown", (next(_serial),), lo, hi)
+    _nodes[(leaf.op, leaf.args)] = leaf
+    return leaf
+
+
+def counter(op: str) -> Expr:
+    """A new `loop` counter, `exit` count (both from 0 on) or loop `head` value (any)."""
+    leaf = Expr(op, (next(_serial),), -INFINITE if op == "head" else 0, INFINITE)
+    _nodes[(leaf.op, leaf.args)] = leaf
+    return leaf
+
+
+def trips(define: Callable[[Expr], Trips]) -> Expr:
+    """A new `exit` leaf T with `define(T)` as what is known of it."""
+    leaf = counter("exit")
+    definition = define(leaf)
+    leaf.definition = definition
+    leaf._leaves = frozenset((leaf,)).union(*(part.leaves for part in definition.parts))
+    return leaf
+
+
+# arithmetic -----------------------------------------------------------------------------------------
+
+
+def _terms(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
+    if expr.op == "sum":
+        return expr.args  # type: ignore[return-value]
+    if expr.op == "const":
+        return expr.args[0], ()
+    return 0, ((expr, 1),)
+
+
+def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
+    """`constant` plus the sum of coefficient times node."""
+    kept = [(term, coefficient) for term, coefficient in terms.items() if coefficient]
+    if not kept:
+        return const(constant)
+    if constant == 0 and len(kept) == 1 and kept[0][1] == 1:
+        return kept[0][0]
+    kept.sort(key=_age)
+    lo = hi = constant
+    for term, coefficient in kept:
+        if coefficient > 0:
+            lo += coefficient * term.lo
+            hi += coefficient * term.hi
+        else:
+            lo += coefficient * term.hi
+            hi += coefficient * term.lo
+    return _node("sum", (constant, tuple(kept)), lo, hi)
+
+
+def _age(item: tuple[Expr, int]) -> int:
+    return item[0].serial
+
+
+def add(a: Expr, b: Expr, factor: int = 1) -> Expr:
+    """`a + factor * b`."""
+    if b is ZERO or factor == 0:
+        return a
+    if a is ZERO and factor == 1:
+        return b
+    constant, terms = _terms(a)
+    more_constant, more = _terms(b)
+    collected = dict(terms)
+    for term, coefficient in more:
+        collected[term] = collected.get(term, 0) + factor * coefficient
+    return linear(constant + factor * more_constant, collected)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    return add(a, b, -1)
+
+
+def scale(a: Expr, factor: int) -> Expr:
+    if factor == 1:
+        return a
+    return add(ZERO, a, factor)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """A product; sums are multiplied out, so that steps of loops are found."""
+    if a.op == "const":
+        return scale(b, a.args[0])
+    if b.op == "const":
+        return scale(a, b.args[0])
+    constant_a, terms_a = _terms(a)
+    constant_b, terms_b = _terms(b)
+    if len(terms_a) * len(terms_b) > 16:
+        return _product(a, b)
+    collected: dict[Expr, int] = {}
+    for term_a, coefficient_a in terms_a:
+        for term_b, coefficient_b in terms_b:
+            product = _product(term_a, term_b)
+            collected[product] = collected.get(product, 0) + coefficient_a * coefficient_b
+    for terms, factor in ((terms_a, constant_b), (terms_b, constant_a)):
+        for term, coefficient in terms:
+            collected[term] = collected.get(term, 0) + coefficient * factor
+    return linear(constant_a * constant_b, collected)
+
+
+def _factors(expr: Expr) -> tuple[Expr, ...]:
+    return expr.args if expr.op == "mul" else (expr,)
+
+
+def _product(a: Expr, b: Expr) -> Expr:
+    factors = tuple(sorted((*_factors(a), *_factors(b)), key=lambda factor: factor.serial))
+    corners = [1]
+    for factor in factors:
+        corners = [max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)]
+        corners = [min(corners), max(corners)]
+    return _node("mul", factors, min(corners), max(corners))
+
+
+def trunc_div(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a >= 0) == (b >= 0) else -1)
+
+
+def div(a: Expr, b: Expr) -> Expr:
+    """C's quotient. Division by zero is undefined in C: any value would do, an unknown one is returned."""
+    if b.op == "const":
+        divisor = b.args[0]
+        if divisor == 1:
+            return a
+        if divisor == 0:
+            return unknown(-INFINITE, INFINITE)
+        if a.op == "const":
+            return const(trunc_div(a.args[0], divisor))
+        constant, terms = _terms(a)
+        if constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in terms):
+            return linear(constant // divisor, {term: coefficient // divisor for term, coefficient in terms})
+    largest = max(abs(a.lo), abs(a.hi))
+    return _node("div", (a, b), 0 if a.lo >= 0 and b.lo >= 0 else -largest, largest)
+
+
+def mod(a: Expr, b: Expr) -> Expr:
+    """C's remainder, with the sign of `a`."""
+    if b.op == "const":
+        divisor = b.args[0]
+        if divisor == 0:
+            return unknown(-INFINITE, INFINITE)
+        if a.op == "const":
+            return const(a.args[0] - trunc_div(a.args[0], divisor) * divisor)
+        if abs(divisor) == 1:
+            return ZERO
+    largest = max(abs(b.lo), abs(b.hi)) - 1
+    return _node("mod", (a, b), 0 if a.lo >= 0 else -largest, largest)
+
+
+def shift_left(a: Expr, b: Expr) -> Expr:
+    if b.op == "const":
+        return scale(a, 1 << b.args[0])
+    return _node("shl", (a, b))
+
+
+def shift_right(a: Expr, b: Expr) -> Expr:
+    if b.op == "const":
+        if a.op == "const":
+            return const(a.args[0] >> b.args[0])
+        if b.args[0] == 0:
+            return a
+    return _node("shr", (a, b), min(a.lo, 0), max(a.hi, 0))
+
+
+def _mask(number: int) -> int:
+    """The smallest 2**k - 1 that is not below `number`."""
+    return (1 << number.bit_length()) - 1
+
+
+def bit_and(a: Expr, b: Expr) -> Expr:
+    if a.op == "const" and b.op == "const":
+        return const(a.args[0] & b.args[0])
+    if a.op == "const":
+        a, b = b, a
+    if b is ZERO:
+        return ZERO
+    if b.op == "const" and b.args[0] == -1:
+        return a
+    bounds = [x.hi for x in (a, b) if x.lo >= 0]
+    lo, hi = (0, min(bounds)) if bounds else (-INFINITE, INFINITE)
+    return _node("and", (a, b), lo, hi)
+
+
+def bit_or(a: Expr, b: Expr) -> Expr:
+    if a.op == "const" and b.op == "const":
+        return const(a.args[0] | b.args[0])
+    if a is ZERO or b is ZERO:
+        return b if a is ZERO else a
+    if a.op == "const":
+        a, b = b, a
+    if a.lo >= 0 and b.lo >= 0:
+        return _node("or", (a, b), max(a.lo, b.lo), _mask(max(a.hi, b.hi)))
+    return _node("or", (a, b))
+
+
+def bit_xor(a: Expr, b: Expr) -> Expr:
+    if a.op == "const" and b.op == "const":
+        return const(a.args[0] ^ b.args[0])
+    if a is ZERO or b is ZERO:
+        return b if a is ZERO else a
+    if a.op == "const":
+        a, b = b, a
+    if b.op == "const" and b.args[0] == -1:
+        return linear(-1, {a: -1}) if a.op != "sum" else add(const(-1), a, -1)
+    if a.lo >= 0 and b.lo >= 0:
+        return _node("xor", (a, b), 0, _mask(max(a.hi, b.hi)))
+    return _node("xor", (a, b))
+
+
+def minimum(a: Expr, b: Expr) -> Expr:
+    if a is b or a.hi <= b.lo:
+        return a
+    if b.hi <= a.lo:
+        return b
+    if a.serial > b.serial:
+        a, b = b, a
+    return _node("min", (a, b), min(a.lo, b.lo), min(a.hi, b.hi))
+
+
+def maximum(a: Expr, b: Expr) -> Expr:
+    if a is b or a.lo >= b.hi:
+        return a
+    if b.lo >= a.hi:
+        return b
+    if a.serial > b.serial:
+        a, b = b, a
+    return _node("max", (a, b), max(a.lo, b.lo), max(a.hi, b.hi))
+
+
+def cast(kind: IntType, a: Expr) -> Expr:
+    """The value of type `kind` congruent to `a`."""
+    lo, hi = kind.lo, kind.hi
+    if lo <= a.lo and a.hi <= hi:
+        return a
+    if a.op == "const":
+        return const(kind.wrap(a.args[0]))
+    return _node("cast", (kind.bits, kind.signed, a), lo, hi)
+
+
+# truth values ---------------------------------------------------------------------------------------
+
+TRUE, FALSE = ONE, ZERO
+
+
+def ge0(a: Expr) -> Expr:
+    if a.lo >= 0:
+        return TRUE
+    if a.hi < 0:
+        return FALSE
+    constant, terms = _terms(a)
+    common = gcd(*(coefficient for _, coefficient in terms))
+    if common > 1:
+        a = linear(constant // common, {term: coefficient // common for term, coefficient in terms})
+    return _node("ge0", (a,), 0, 1)
+
+
+def less(a: Expr, b: Expr) -> Expr:
+    return ge0(linear_difference(b, a, -1))
+
+
+def less_equal(a: Expr, b: Expr) -> Expr:
+    return ge0(sub(b, a))
+
+
+def linear_difference(a: Expr, b: Expr, constant: int) -> Expr:
+    """`a - b + constant`."""
+    return add(sub(a, b), const(constant))
+
+
+def _compare_zero(op: str, a: Expr) -> Expr:
+    constant, terms = _terms(a)
+    if not terms:
+        return TRUE if (constant == 0) == (op == "eq0") else FALSE
+    if a.lo > 0 or a.hi < 0:
+        return FALSE if op == "eq0" else TRUE
+    if terms[0][1] < 0:
+        a = scale(a, -1)
+    return _node(op, (a,), 0, 1)
+
+
+def equal(a: Expr, b: Expr) -> Expr:
+    return _compare_zero("eq0", sub(a, b))
+
+
+def truth(a: Expr) -> Expr:
+    """C's `a != 0`."""
+    if a.lo >= 0 and a.hi <= 1:
+        return a
+    return _compare_zero("ne0", a)
+
+
+def negate(a: Expr) -> Expr:
+    """The negation of a truth value, pushed down to the comparisons."""
+    op = a.op
+    if op == "const":
+        return FALSE if a.args[0] else TRUE
+    if op == "ge0":
+        return ge0(add(const(-1), a.args[0], -1))
+    if op == "eq0":
+        return _compare_zero("ne0", a.args[0])
+    if op == "ne0":
+        return _compare_zero("eq0", a.args[0])
+    if op == "land":
+        return either(negate(a.args[0]), negate(a.args[1]))
+    if op == "lor":
+        return both(negate(a.args[0]), negate(a.args[1]))
+    if op == "not":
+        return a.args[0]  # type: ignore[no-any-return]
+    return _node("not", (a,), 0, 1)
+
+
+def both(a: Expr, b: Expr) -> Expr:
+    if a is FALSE or b is FALSE:
+        return FALSE
+    if a is TRUE or a is b:
+        return b
+    if b is TRUE:
+        return a
+    if negate(a) is b:
+        return FALSE
+    return _node("land", (a, b), 0, 1)
+
+
+def either(a: Expr, b: Expr) -> Expr:
+    if a is TRUE or b is TRUE:
+        return TRUE
+    if a is FALSE or a is b:
+        return b
+    if b is FALSE:
+        return a
+    if negate(a) is b:
+        return TRUE
+    return _node("lor", (a, b), 0, 1)
+
+
+def select(condition: Expr, a: Expr, b: Expr) -> Expr:
+    """C's `condition ? a : b`."""
+    if condition is TRUE or a is b:
+        return a
+    if condition is FALSE:
+        return b
+    if a is TRUE and b is FALSE:
+        return condition
+    if a is FALSE and b is TRUE:
+        return negate(condition)
+    return _node("select", (condition, a, b), min(a.lo, b.lo), max(a.hi, b.hi))
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    if condition.op == "land":
+        return [*conjuncts(condition.args[0]), *conjuncts(condition.args[1])]
+    return [condition]
+
+
+# rewriting ------------------------------------------------------------------------------------------
+
+_REBUILD: dict[str, Callable[..., Expr]] = {
+    "mul": lambda *factors: _fold(mul, factors),
+    "div": div,
+    "mod": mod,
+    "shl": shift_left,
+    "shr": shift_right,
+    "and": bit_and,
+    "or": bit_or,
+    "xor": bit_xor,
+    "min": minimum,
+    "max": maximum,
+    "select": select,
+    "cast": lambda bits, signed, a: cast(IntType(bits, signed), a),
+    "ge0": ge0,
+    "eq0": lambda a: _compare_zero("eq0", a),
+    "ne0": lambda a: _compare_zero("ne0", a),
+    "land": both,
+    "lor": either,
+    "not": negate,
+}
+
+
+def _fold(function: Callable[[Expr, Expr], Expr], items: tuple[Expr, ...]) -> Expr:
+    result = items[0]
+    for item in items[1:]:
+        result = function(result, item)
+    return result
+
+
+def substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
+    """`expr` with leaves replaced; shared parts are rewritten once (`memo` may be kept between calls)."""
+    if memo is None:
+        memo = {}
+    return _substitute(expr, replacements, memo)
+
+
+def _substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:
+    found = memo.get(expr)
+    if found is not None:
+        return found
+    op = expr.op
+    if op in LEAVES and (op != "exit" or expr in replacements):
+        result = replacements.get(expr, expr)
+    elif op == "const" or not any(leaf in replacements for leaf in expr.leaves):
+        result = expr
+    elif op == "exit":
+        result = _substitute_trips(expr, replacements)
+    elif op == "sum":
+        constant, terms = expr.args
+        result = const(constant)
+        for term, coefficient in terms:
+            result = add(result, _substitute(term, replacements, memo), coefficient)
+    else:
+        rebuilt = [_substitute(a, replacements, memo) if isinstance(a, Expr) else a for a in expr.args]
+        result = _REBUILD[op](*rebuilt)
+    memo[expr] = result
+    return result
+
+
+def _substitute_trips(expr: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
+    old = expr.definition
+    assert old is not None
+
+    def define(leaf: Expr) -> Trips:
+        renamed = {**replacements, expr: leaf}
+        none, before, after = (substitute(part, renamed) for part in old.parts)
+        return Trips(none, before, after, old.exact)
+
+    return trips(define)
+
+
+def coefficient_of(expr: Expr, leaf: Expr) -> tuple[int, Expr] | None:
+    """`expr` as (coefficient of `leaf`, the rest without it); None where it is not of this form."""
+    constant, terms = _terms(expr)
+    coefficient = 0
+    rest: dict[Expr, int] = {}
+    for term, factor in terms:
+        if term is leaf:
+            coefficient = factor
+        elif leaf in term.leaves:
+            return None
+        else:
+            rest[term] = factor
+    return coefficient, linear(constant, rest)
+
+
+# reports --------------------------------------------------------------------------------------------
+
+_INFIX = {"div": "/", "mod": "%", "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^", "land": "&&", "lor": "||"}
+
+
+def leaf_name(expr: Expr, names: Mapping[int, str] | None = None) -> str:
+    """A readable name: `gid0`, the argument's own name, `k12` for a loop's counter."""
+    if expr.op == "arg":
+        index, byte = expr.args[0], expr.args[1]
+        name = (names or {}).get(index, f"arg{index}")
+        return f"{name}_{byte}" if byte else name
+    prefix = {"loop": "k", "exit": "trips", "unknown": "u", "head": "h"}.get(expr.op, expr.op)
+    return prefix + "".join(str(part) for part in expr.args)
+
+
+def show(expr: Expr, names: Mapping[int, str] | None = None) -> str:
+    """The expression as C would have it."""
+    op, args = expr.op, expr.args
+    if op == "const":
+        return str(args[0])
+    if op in LEAVES:
+        return leaf_name(expr, names)
+    if op == "sum":
+        parts = [f"{show(t, names)}" if c == 1 else f"{c}*{show(t, names)}" for t, c in args[1]]
+        return "(" + " + ".join(parts + ([str(args[0])] if args[0] else [])) + ")"
+    if op == "mul":
+        return "*".join(show(factor, names) for factor in args)
+    if op == "cast":
+        kind = ("int" if args[1] else "uint") + str(args[0])
+        return f"{kind}({show(args[2], names)})"
+    if op in _INFIX:
+        return f"({show(args[0], names)} {_INFIX[op]} {show(args[1], names)})"
+    if op in ("ge0", "eq0", "ne0"):
+        return f"({show(args[0], names)} {dict(ge0='>=', eq0='==', ne0='!=')[op]} 0)"
+    return f"{op}({', '.join(show(arg, names) for arg in args)})"
