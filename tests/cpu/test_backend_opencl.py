@@ -1,0 +1,343 @@
+"""Workers on a native OpenCL device: every operation of the seam, and the executor on top."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.engines import register_engines
+from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.region import Region
+
+from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, LocalBytes
+from vdev.backends.native import load_native
+from vdev.backends.opencl import OpenCLBackend, opener
+from vdev.executor import Completion, Executor, LaunchRecipe
+from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
+
+SOURCE = """
+struct where { long shift[2]; };
+__kernel void add(__global uint *out, __global const uint *in, uint more, struct where at)
+{
+    size_t i = get_global_id(0);
+    ((__global uint *)((__global char *)out - at.shift[0]))[i + at.shift[1]] = in[i] + more;
+}
+__kernel void sum(__global uint *out, __global const uint *in, __local uint *part)
+{
+    part[get_local_id(0)] = in[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint total = 0;
+    for (uint i = 0; i < get_local_size(0); i++) total += part[i];
+    if (get_local_id(0) == 0) out[get_group_id(0)] = total + (in == 0);
+}
+__kernel void isnull(__global uint *out, __global const uint *in) { out[0] = in == 0; }
+__kernel __attribute__((reqd_work_group_size(16, 1, 1))) void slow(__global uint *out, uint rounds)
+{
+    uint x = out[get_global_id(0)];
+    for (uint i = 0; i < rounds; i++) x = x * 1664525u + 1013904223u;
+    out[get_global_id(0)] = x;
+}
+"""
+PROGRAM = BackendProgram(SOURCE)
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    register_engines()
+    cl = load_native()
+    devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    return next(d for d in devices if d.get_info(cl.device_info.TYPE) & cl.device_type.CPU)
+
+
+@pytest.fixture
+def backend(device: Any) -> Iterator[OpenCLBackend]:
+    backend = OpenCLBackend(device, 2)
+    yield backend
+    backend.close()
+
+
+def put(backend: OpenCLBackend, data: np.ndarray) -> Any:
+    data = data.view(np.uint8)
+    allocation = backend.allocate(len(data))
+    backend.write(allocation, data, Box.contiguous(0, 0, len(data)))
+    backend.record().wait()
+    return allocation
+
+
+def get(backend: OpenCLBackend, allocation: Any) -> np.ndarray:
+    found = np.zeros(allocation.nbytes, np.uint8)
+    backend.read(allocation, found, Box.contiguous(0, 0, len(found)))
+    backend.record().wait()
+    return found
+
+
+def shape(nitems: int, local: int, hidden: bytes | None = None) -> LaunchShape:
+    ndrange = NDRange((nitems,), (local,), (0,))
+    return LaunchShape(ndrange, whole_chunk(ndrange), (nitems,), (local,), (), hidden)
+
+
+def numbers(count: int) -> np.ndarray:
+    return np.arange(count, dtype=np.uint32) * np.uint32(2654435761)
+
+
+BOXES = [
+    Box.contiguous(3, 17, 40),
+    Box((1, 5, 8), 4, (400, 20), 2, (300, 16)),
+    Box((1, 5, 8), 4, (400, 20), 2, (40, 8)),  # dense on one side
+    Box((3, 4, 7), 1, (160, 30), 9, (120, 10)),
+    Box((3, 1, 7), 1, (33, 7), 9, (50, 0)),  # a dimension of one has any pitch
+    Box((1, 1, 0), 0, (0, 0), 0, (0, 0)),
+]
+
+
+def moved(source: np.ndarray, target: np.ndarray, box: Box) -> np.ndarray:
+    wanted = target.copy()
+    for start, to, nbytes in box.rows():
+        wanted[to : to + nbytes] = source[start : start + nbytes]
+    return wanted
+
+
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_boxes_arrive_on_every_route(device: Any, backend: OpenCLBackend, box: Box) -> None:
+    source, target = (np.random.default_rng(seed).integers(0, 256, 600, np.uint8) for seed in (1, 2))
+    wanted = moved(source, target, box)
+    there = put(backend, target)
+    backend.write(there, source, box)
+    np.testing.assert_array_equal(get(backend, there), wanted)
+
+    host = target.copy()
+    backend.read(put(backend, source), host, box)
+    backend.record().wait()
+    np.testing.assert_array_equal(host, wanted)
+
+    there = put(backend, target)
+    backend.copy(put(backend, source), there, box)
+    np.testing.assert_array_equal(get(backend, there), wanted)
+
+    peer = OpenCLBackend(device, 2)
+    elsewhere, there = put(peer, source), put(backend, target)
+    backend.order_after(peer.record())
+    backend.copy_from_peer(peer, elsewhere, there, box)
+    np.testing.assert_array_equal(get(backend, there), wanted)
+
+    # Two devices share no context: there is one device here, so the way between two is called by its name.
+    there = put(backend, target)
+    backend._copy_through_host(peer.device, elsewhere, there, box)
+    np.testing.assert_array_equal(get(backend, there), wanted)
+    assert backend.counters.from_peer == box.nbytes
+    assert backend.counters.local == box.nbytes
+    peer.close()
+
+
+def test_fill_and_free(backend: OpenCLBackend) -> None:
+    data = np.arange(64, dtype=np.uint8)
+    allocation = put(backend, data)
+    backend.fill(allocation, 8, 24, b"\x01\x02\x03\x04")
+    data[8:32] = np.tile([1, 2, 3, 4], 6)
+    np.testing.assert_array_equal(get(backend, allocation), data)
+    held = backend.device.held_nbytes
+    backend.free(allocation)
+    assert backend.counters.allocated_nbytes == 0
+    assert backend.device.held_nbytes == held - 64
+
+
+def test_kernel_arguments_of_every_kind(backend: OpenCLBackend) -> None:
+    backend.build(PROGRAM)
+    source, out = put(backend, numbers(64)), put(backend, np.zeros(64, np.uint32))
+    add = backend.kernel(PROGRAM, "add")
+    more = np.uint32(5).tobytes()
+    hidden = np.array([0, 0], np.int64).tobytes()
+    backend.launch(add, [out, source, more], shape(64, 16, hidden))
+    np.testing.assert_array_equal(get(backend, out).view(np.uint32), numbers(64) + np.uint32(5))
+    # only what changes is set again, and a place within memory is an argument too
+    backend.launch(add, [out, (source, 128), more], shape(16, 16, np.array([-32, 0], np.int64).tobytes()))
+    np.testing.assert_array_equal(get(backend, out).view(np.uint32)[8:24], numbers(64)[32:48] + np.uint32(5))
+
+    total = backend.kernel(PROGRAM, "sum")
+    backend.launch(total, [out, source, LocalBytes(64)], shape(64, 16))
+    wanted = numbers(64).reshape(4, 16).sum(axis=1, dtype=np.uint32)
+    np.testing.assert_array_equal(get(backend, out).view(np.uint32)[:4], wanted)
+
+    null = backend.kernel(PROGRAM, "isnull")
+    for argument, wanted_null in ((None, 1), (source, 0), (None, 1)):
+        backend.launch(null, [out, argument], shape(1, 1))
+        assert get(backend, out).view(np.uint32)[0] == wanted_null
+
+
+def test_memory_freed_and_taken_again_is_set_again(backend: OpenCLBackend) -> None:
+    backend.build(PROGRAM)
+    kernel, hidden = backend.kernel(PROGRAM, "add"), bytes(16)
+    source = put(backend, numbers(16))
+    for more in range(20):
+        out = put(backend, np.zeros(16, np.uint32))
+        backend.launch(kernel, [out, source, np.uint32(more).tobytes()], shape(16, 16, hidden))
+        np.testing.assert_array_equal(get(backend, out).view(np.uint32), numbers(16) + np.uint32(more))
+        backend.free(out)
+
+
+def test_builds_are_shared_and_describe_their_kernels(device: Any, backend: OpenCLBackend) -> None:
+    other = OpenCLBackend(device, 2)
+    result = backend.build(PROGRAM)
+    assert other.build(PROGRAM) is result
+    assert set(result.kernels) == {"add", "sum", "isnull", "slow"}
+    assert result.kernels["slow"].compile_work_group_size == (16, 1, 1)
+    assert result.kernels["add"].work_group_size > 0
+    assert [arg.name for arg in result.kernels["sum"].args] == ["out", "in", "part"]
+    assert result.binary
+    other.close()
+    with pytest.raises(BuildFailure) as caught:
+        backend.build(BackendProgram("__kernel void k(__global int *a) { a[0] = nothing; }"))
+    assert "nothing" in caught.value.log
+    assert caught.value.status == -11
+
+
+def test_options_reach_the_compiler(backend: OpenCLBackend) -> None:
+    program = BackendProgram("__kernel void k(__global uint *a) { a[0] = N; }", ("-DN=42",))
+    backend.build(program)
+    out = put(backend, np.zeros(1, np.uint32))
+    backend.launch(backend.kernel(program, "k"), [out], shape(1, 1))
+    assert get(backend, out).view(np.uint32)[0] == 42
+
+
+def test_native_errors_keep_their_status(backend: OpenCLBackend) -> None:
+    with pytest.raises(BackendError) as caught:
+        backend.allocate(1 << 60)
+    assert caught.value.status == -4
+    backend.build(PROGRAM)
+    out = put(backend, np.zeros(16, np.uint32))
+    with pytest.raises(BackendError) as caught:
+        backend.launch(backend.kernel(PROGRAM, "slow"), [out, b"\0" * 3], shape(16, 16))
+    assert caught.value.status == -51
+    with pytest.raises(BackendError) as caught:
+        backend.launch(backend.kernel(PROGRAM, "slow"), [out, b"\0" * 4], shape(16, 8))
+    assert caught.value.status == -54
+    with pytest.raises(BackendError) as caught:
+        backend.kernel(PROGRAM, "missing")
+    assert caught.value.status == -46
+    backend.launch(backend.kernel(PROGRAM, "slow"), [out, b"\0" * 4], shape(16, 16))
+    backend.record().wait()
+
+
+def test_markers_wait_and_tell_times_of_the_host(backend: OpenCLBackend) -> None:
+    backend.build(PROGRAM)
+    out = put(backend, np.zeros(16, np.uint32))
+    backend.record()
+    before = time.perf_counter_ns()
+    rounds = np.uint32(3_000_000).tobytes()
+    backend.launch(backend.kernel(PROGRAM, "slow"), [out, rounds], shape(16, 16))
+    assert backend.pending() == 1
+    marker = backend.record()
+    assert backend.pending() == 0
+    marker.wait()
+    assert marker.done()
+    queued, submit, start, end = marker.times() or (0, 0, 0, 0)
+    assert before - 100_000 <= queued <= submit <= start < end <= time.perf_counter_ns() + 100_000
+    assert backend.record().times() is None
+
+
+def test_workers_of_one_device_divide_its_memory(device: Any, backend: OpenCLBackend) -> None:
+    info = backend.info
+    assert info.memory_nbytes == backend.device.memory_nbytes // 2
+    assert info.max_alloc_nbytes <= info.memory_nbytes
+    other = OpenCLBackend(device, 2)
+    assert other.info.device_key == info.device_key
+    assert other.device is backend.device
+    assert info.native[0x102B] == info.name  # CL_DEVICE_NAME
+    assert info.is_cpu
+    other.close()
+
+
+# with the executor ------------------------------------------------------------------------------
+
+
+def launcher(executor: Executor, workers: int) -> Callable[[], Completion]:
+    """What launches a kernel over 64 items per worker, each worker's replica holding its own part."""
+    executor.build(PROGRAM)
+    part = 64 * 4
+    home = np.zeros(workers * part, np.uint8)
+    out, source = (executor.holdings(len(home), lambda: home) for _ in range(2))
+    ndrange = NDRange((64 * workers,), (64,), (0,))
+    instructions: list[Instruction] = []
+    touches = []
+    for worker in range(workers):
+        region = Region.span(worker * part, (worker + 1) * part)
+        for slot in range(2):
+            instructions.append(Reserve(worker, slot, region.start, region.stop, Region.empty()))
+            touches.append((Touch(slot, worker, region, True),))
+        instructions.append(Launch(worker, Chunk((worker,), (worker + 1,)), ((0, 0, 0), (1, 1, 0))))
+        touches.append((Touch(0, worker, region, True),))
+    recipe = LaunchRecipe(PROGRAM, "add", ndrange, lambda chunk, bases: bytes(16))
+    plan = Plan(tuple(instructions), ((),) * len(instructions), tuple(touches), ())
+    prepared = executor.prepare(plan, recipe)
+
+    def launch() -> Completion:
+        completion = Completion()
+        args = (None, None, np.uint32(1).tobytes())
+        executor.submit(prepared, (out, source), completion, args=args)
+        executor.throttle()
+        return completion
+
+    return launch
+
+
+def test_many_launches_on_two_workers(device: Any) -> None:
+    executor = Executor([opener(device, 2)] * 2)
+    launch = launcher(executor, 2)
+    completions = [launch() for _ in range(300)]
+    assert [completion.wait() for completion in completions] == [0] * 300
+    assert [counters.launches for counters in executor.counters()] == [300, 300]
+    executor.close()
+
+
+def test_a_program_that_does_not_wait_still_exits() -> None:
+    script = textwrap.dedent("""
+        from tests.cpu.test_backend_opencl import Executor, launcher, load_native, opener, register_engines
+        register_engines()
+        device = load_native().get_platforms()[0].get_devices()[0]
+        launch = launcher(Executor([opener(device, 2)] * 2), 2)
+        for _ in range(100):
+            launch()
+        print("done")
+    """)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
+
+
+def test_the_native_module_stays_out_of_the_stand_ins_way() -> None:
+    script = textwrap.dedent("""
+        import importlib.machinery, sys, types
+
+        class Finder:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                if name == "pyopencl._cl":
+                    return importlib.machinery.ModuleSpec(name, Finder)
+            @staticmethod
+            def create_module(spec):
+                return types.ModuleType(spec.name)
+            @staticmethod
+            def exec_module(module):
+                module.marker = True
+
+        sys.meta_path.insert(0, Finder)
+        from vdev.engines import register_engines
+        register_engines()
+        from vdev.backends.native import load_native
+        native = load_native()
+        assert "pyopencl._cl" not in sys.modules
+        assert native.__name__ == native.__spec__.name == "pyopencl._cl"
+        assert load_native() is native
+        context = native.Context([native.get_platforms()[0].get_devices()[0]])
+        assert len(context.devices) == 1
+        print("done")
+    """)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
