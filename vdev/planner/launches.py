@@ -136,12 +136,17 @@ class _Search:
         if self.reasons:
             return self._on_one_worker()
         table = widest_partitions if options.compute_cost is None else all_partitions
-        best, refusals = self._cheapest(table(groups, available))
+        best, refusals = self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
         if best is None:
             self.reasons.extend(refusals)
             return self._on_one_worker()
+        if options.compute_cost is not None:
+            alone = self._on_one_worker()
+            best = alone if alone.cost < best.cost else best
         if len(best.workers) < available:
-            self.reasons.append(f"{len(best.workers)} of {available} workers for {prod(groups)} work-groups")
+            timed = options.compute_cost is not None
+            why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
+            self.reasons.append(f"{len(best.workers)} of {available} workers {why}")
         return best
 
     def _against_cutting(self) -> list[str]:
