@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -27,7 +27,10 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NAME = re.compile(r"[A-Za-z_$][\w$]*")
-_COMMENT = re.compile(r"""//.*|/\*.*?\*/|(?P<open>/\*)|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+# A quote that nothing closes (`don't` in a part that is skipped) hides the rest of its line, as in clang.
+_COMMENT = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|(?P<open>/\*)|"(?:\\.|[^"\\\n])*(?:"|(?=\n)|$)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|$)""", re.DOTALL
+)
 _DIRECTIVE = re.compile(r"\s*#\s*([A-Za-z_]\w*)?(.*)", re.DOTALL)
 _OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
 _EMPTY: frozenset[str] = frozenset()
@@ -45,6 +48,12 @@ class Token:
 
     def __repr__(self) -> str:
         return f"Token({self.text!r})"
+
+
+#: Gives the tokens of the next line, None where there is none; told whether the arguments have begun.
+More = Callable[[bool], "list[Token] | None"]
+#: What an empty argument is to `##` (C99 6.10.3.3p2).
+_PLACEMARKER = Token("", "placemarker")
 
 
 @dataclass(frozen=True)
@@ -276,12 +285,14 @@ class Preprocessor:
     def _expanded_line(self, file: _File, text: str) -> str:
         indent = text[: len(text) - len(text.lstrip())]
 
-        def more() -> list[Token] | None:
-            # A macro's arguments may go on over the next lines (C99 6.10.3p10); directives in between are undefined (p11).
+        def more(inside: bool) -> list[Token] | None:
+            # A macro's arguments may go on over the next lines (C99 6.10.3p10); directives among them are undefined (p11).
             while file.position < len(file.lines):
                 following = file.lines[file.position][2]
                 if following.lstrip().startswith("#"):
-                    raise Malformed("directive within macro arguments")
+                    if inside:
+                        raise Malformed("directive within macro arguments")
+                    return None
                 file.position += 1
                 if following.strip():
                     tokens = tokenize(following)
@@ -432,7 +443,7 @@ class Preprocessor:
 
     # Expansion
 
-    def expand(self, tokens: Sequence[Token], more: object = None, *, listed: bool = False) -> list[Token]:
+    def expand(self, tokens: Sequence[Token], more: More | None = None, *, listed: bool = False) -> list[Token]:
         """Tokens with every macro expanded. `more` gives the next line's tokens; `listed`: expand the engine-known ones too."""
         pending = list(reversed(tokens))
         done: list[Token] = []
@@ -478,10 +489,10 @@ class Preprocessor:
                 return Token(str(self._counter - 1), "number", token.space)
         return token
 
-    def _arguments(self, macro: Macro, pending: list[Token], more: object) -> tuple[dict[str, list[Token]], frozenset[str]] | None:
+    def _arguments(self, macro: Macro, pending: list[Token], more: More | None) -> tuple[dict[str, list[Token]], frozenset[str]] | None:
         """The arguments after a function-like macro's name, by parameter, and the hide set of the closing parenthesis."""
         assert macro.parameters is not None
-        if not pending and not self._refill(pending, more):
+        if not pending and not self._refill(pending, more, False):
             return None
         if pending[-1].text != "(":
             return None
@@ -489,7 +500,7 @@ class Preprocessor:
         collected: list[list[Token]] = [[]]
         depth = 0
         while True:
-            if not pending and not self._refill(pending, more):
+            if not pending and not self._refill(pending, more, True):
                 raise Malformed(f"unterminated function-like macro invocation of '{macro.name}'")
             token = pending.pop()
             if token.text == ")" and depth == 0:
@@ -509,8 +520,8 @@ class Preprocessor:
         return dict(zip(macro.parameters, collected, strict=True)), token.hide
 
     @staticmethod
-    def _refill(pending: list[Token], more: object) -> bool:
-        following = more() if callable(more) else None
+    def _refill(pending: list[Token], more: More | None, inside: bool) -> bool:
+        following = more(inside) if more is not None else None
         if following is None:
             return False
         pending.extend(reversed(following))
@@ -529,44 +540,38 @@ class Preprocessor:
             if token.text == "##":
                 paste = True
                 continue
+            glued = paste or (index < len(body) and body[index].text == "##")
             if token.text == "#" and macro.parameters is not None:
                 if index >= len(body) or body[index].text not in arguments:
                     raise Malformed("'#' is not followed by a macro parameter")
                 piece = [_stringized(arguments[body[index].text], token.space)]
                 index += 1
-            elif token.text in arguments and token.kind == "name":
-                if paste or (index < len(body) and body[index].text == "##"):
-                    piece = arguments[token.text]
-                    if paste and macro.variadic and token.text == macro.parameters[-1] and result and result[-1].text == ",":  # type: ignore[index]
-                        # GNU: `, ## __VA_ARGS__` drops the comma when there is nothing to follow it.
-                        if not piece:
-                            result.pop()
-                        paste = False
-                else:
-                    if token.text not in expanded:
-                        expanded[token.text] = self.expand(arguments[token.text])
-                    piece = expanded[token.text]
-                if piece:
-                    piece = [Token(piece[0].text, piece[0].kind, token.space, piece[0].hide), *piece[1:]]
-            else:
+            elif token.kind != "name" or token.text not in arguments:
                 piece = [token]
-            if paste and piece and result and not _placemarker(body, index, arguments):
-                glued = _pasted(result.pop(), piece[0])
-                piece = [*glued, *piece[1:]]
+            elif glued:
+                piece = arguments[token.text] or [_PLACEMARKER]
+                if paste and macro.variadic and token.text == macro.parameters[-1] and result[-1].text == ",":
+                    # GNU: `, ## __VA_ARGS__` drops the comma when nothing follows it, and pastes nothing.
+                    paste = False
+                    if piece == [_PLACEMARKER]:
+                        result.pop()
+            else:
+                if token.text not in expanded:
+                    expanded[token.text] = self.expand(arguments[token.text])
+                piece = expanded[token.text]
+            if piece and piece[0] is not token and piece[0] is not _PLACEMARKER:
+                piece = [Token(piece[0].text, piece[0].kind, token.space, piece[0].hide), *piece[1:]]
+            if paste and piece:
+                piece = [*_pasted(result.pop(), piece[0]), *piece[1:]]
             paste = False
             result.extend(piece)
+        result = [token for token in result if token is not _PLACEMARKER]
         return [Token(t.text, t.kind, t.space, t.hide | hide) for t in result]
 
 
-def _placemarker(body: Sequence[Token], index: int, arguments: Mapping[str, list[Token]]) -> bool:
-    """Whether the left operand of the `##` before body[index - 1] is an empty argument (C99 6.10.3.3p2)."""
-    if index < 3:
-        return False
-    left = body[index - 3]
-    return left.kind == "name" and left.text in arguments and not arguments[left.text]
-
-
 def _pasted(left: Token, right: Token) -> list[Token]:
+    if left is _PLACEMARKER or right is _PLACEMARKER:
+        return [right if left is _PLACEMARKER else left]
     glued = tokenize(left.text + right.text)
     if len(glued) != 1:
         raise Malformed(f"pasting formed '{left.text}{right.text}', an invalid preprocessing token")
