@@ -12,6 +12,7 @@ import atexit
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -57,6 +58,7 @@ class Job:
         "clock",
         "completion",
         "executor",
+        "follows",
         "holdings",
         "host",
         "layout",
@@ -87,6 +89,8 @@ class Job:
         self.clock: list[int] = executor.no_steps.copy()
         #: by worker: steps submitted before this command's
         self.bases: list[int] = executor.no_steps
+        #: whether it is among a worker's followers
+        self.follows = False
         self.stages: dict[int, Bytes] = {}
         self.markers: list[Marker] = []
 
@@ -148,7 +152,8 @@ class Executor:
         self._lock = threading.RLock()  # reentrant: a collection inside may run a finaliser that submits
         self._number = 0
         self._unsettled: dict[int, Job] = {}
-        self._followers: list[list[Job]] = [[] for _ in range(count + 1)]
+        #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
+        self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
         self._failures = Failures(self._unsettled)
         #: host arrays in use: (start address, stop, whether written, worker, step)
         self._host_uses: list[tuple[int, int, bool, int, int]] = []
@@ -448,9 +453,10 @@ class Executor:
             self._settle_locked(jobs)
             if worker is not None:
                 followers = self._followers[worker.number]
-                if followers:
-                    self._followers[worker.number] = []
-                    self._settle_locked(followers)
+                while followers and followers[0][0] <= worker.completed:
+                    job = heappop(followers)[2]
+                    job.follows = False
+                    self._settle_locked((job,))
 
     def _settle_locked(self, jobs: Iterable[Job]) -> None:
         workers, unsettled = self.all_workers, self._unsettled
@@ -459,7 +465,9 @@ class Executor:
                 continue
             for number, step in enumerate(job.clock):
                 if workers[number].completed < step:
-                    self._followers[number].append(job)
+                    if not job.follows:  # look again when that worker has come so far
+                        job.follows = True
+                        heappush(self._followers[number], (step, job.number, job))
                     break
             else:
                 del unsettled[job.number]
