@@ -288,6 +288,14 @@ def test_a_back_end_that_does_not_open() -> None:
         Executor([opener])
 
 
+def test_a_closed_executor_refuses_and_nobody_waits() -> None:
+    with Machine(2) as machine:
+        twins = Twins(machine, 3)
+    assert machine.launch(AXPY, twins.buffers, WORDS).wait() < 0
+    with pytest.raises(BackendError, match="closed"):
+        machine.executor.call(0, lambda backend: backend.info)
+
+
 # failures ---------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vdev.backends.base import (
+    OUT_OF_RESOURCES,
     Backend,
     BackendError,
     BackendProgram,
@@ -223,6 +224,9 @@ class Executor:
         or are settled.
         """
         with self._lock:
+            if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
+                completion.settle(OUT_OF_RESOURCES)
+                return
             self._number += 1
             job = Job(self, self._number, prepared, holdings, completion)
             job.args, job.after = args, after
@@ -244,7 +248,7 @@ class Executor:
             if prepared.inline and not waits and self._run_inline(job):
                 return
             if not prepared.batches:
-                self._settle_locked((job,))
+                self.settle((job,))
                 return
             bases, workers = job.bases, self.all_workers
             for number, batch in prepared.batches:
@@ -260,13 +264,18 @@ class Executor:
         self.submit(_EMPTY, (), completion, after=after, order=order)
 
     def throttle(self) -> None:
-        """Hold the caller back while a worker's queue is long. For a user's thread, outside every lock."""
+        """Hold the caller back while a worker's queue is long. Call it outside every lock."""
         for worker in self.all_workers:
-            if len(worker.queue) > QUEUE_LIMIT:
+            if len(worker.queue) > QUEUE_LIMIT and not self._closed and not self._on_a_worker():
                 step = worker.issued + 1
                 while len(worker.queue) > QUEUE_LIMIT // 2:
                     worker.marker_at(step)
                     step = max(step + 1, worker.issued + 1)
+
+    def _on_a_worker(self) -> bool:
+        """Whether a finaliser of the program's is running on one of the threads that must not wait."""
+        current = threading.current_thread()
+        return any(worker.thread is current for worker in self.all_workers)
 
     def call(self, number: int, function: Callable[[Backend], T]) -> T:
         """`function(back end)` on the worker's thread, after what was submitted to it; its result or
@@ -275,7 +284,8 @@ class Executor:
         step = CallStep(function)
         completion = Completion()
         self.submit(_single(number, step), (), completion)
-        completion.wait()
+        if completion.wait() < 0:
+            raise BackendError(completion.status, "the executor is closed")
         if step.error is not None:
             raise step.error
         result: T = step.result
@@ -305,9 +315,10 @@ class Executor:
 
         Those that hang are left behind after `timeout` seconds in all; without one, after `exit_timeout`.
         """
-        if self._closed:
-            return
-        self._closed = True
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
         atexit.unregister(self.close)
         deadline = time.monotonic() + (self.exit_timeout if timeout is None else timeout)
         for worker in self.all_workers:
@@ -430,7 +441,7 @@ class Executor:
                     self.step_failed(job, step, error)
         with host.lock:
             host.completed = host.marked = host.issued = job.clock[HOST]
-        self._settle_locked((job,))
+        self.settle((job,))
         return True
 
     # ends ---------------------------------------------------------------------------------------
@@ -449,16 +460,20 @@ class Executor:
 
     def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
         """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
+        ended: list[Job] = []
         with self._lock:
-            self._settle_locked(jobs)
+            self._settle_locked(jobs, ended)
             if worker is not None:
                 followers = self._followers[worker.number]
                 while followers and followers[0][0] <= worker.completed:
                     job = heappop(followers)[2]
                     job.follows = False
-                    self._settle_locked((job,))
+                    self._settle_locked((job,), ended)
+        # Not under the lock: what a command kept alive may be the program's, with finalisers that submit.
+        for job in ended:
+            job.let_go()
 
-    def _settle_locked(self, jobs: Iterable[Job]) -> None:
+    def _settle_locked(self, jobs: Iterable[Job], ended: list[Job]) -> None:
         workers, unsettled = self.all_workers, self._unsettled
         for job in jobs:
             if job.number not in unsettled:
@@ -471,17 +486,18 @@ class Executor:
                     break
             else:
                 del unsettled[job.number]
-                self._finish(job)
+                completion = job.completion
+                if completion.profiled:
+                    _take_times(job)
+                completion.settle(completion.error or 0)
+                ended.append(job)
 
-    def _finish(self, job: Job) -> None:
-        completion = job.completion
-        if completion.profiled:
-            for marker in job.markers:
-                times = marker.times()
-                if times is not None:
-                    completion.spans.append((times[2], times[3]))
-        job.let_go()
-        completion.settle(completion.error or 0)
+
+def _take_times(job: Job) -> None:
+    for marker in job.markers:
+        times = marker.times()
+        if times is not None:
+            job.completion.spans.append((times[2], times[3]))
 
 
 def _join(clock: list[int], completion: Completion) -> None:
