@@ -30,10 +30,12 @@ def at_host(nbytes: int) -> BufferState:
     return buffer_state(nbytes, [(HOST, Region.span(0, nbytes))])
 
 
-def launch(states: list[BufferState], ndrange: NDRange, evaluate: Evaluate, workers: int) -> Plan:
+def launch(
+    states: list[BufferState], ndrange: NDRange, evaluate: Evaluate, workers: int, per_run: float = 0.0
+) -> Plan:
     """One buffer for each argument, whole."""
     args = tuple(PointerArg(index, index, 0, state.nbytes) for index, state in enumerate(states))
-    options = LaunchOptions(tuple(range(workers)), LinkCosts.uniform(workers))
+    options = LaunchOptions(tuple(range(workers)), LinkCosts.uniform(workers, per_run=per_run))
     return plan_launch(states, LaunchRequest(args, ndrange, evaluate), options)
 
 
@@ -110,6 +112,12 @@ def test_five_point_stencil(workers: int, halo_lines: int) -> None:
         plan = launch([plan.states[1], plan.states[0]], TILES, stencil, workers)
         assert plan.moved_nbytes == halos
         assert all(HOST not in (source, target) for source, target, _ in plan.moved)
+
+
+def test_a_stencil_where_short_runs_are_dear() -> None:
+    """A grid would move fewer bytes (above), but in columns of single elements."""
+    plan = launch([at_host(SQUARE), buffer_state(SQUARE)], TILES, stencil, 4, per_run=64.0)
+    assert plan.moved_nbytes == SQUARE + 6 * N * FLOAT
 
 
 def transpose(chunk: Chunk) -> list[AccessRange]:

@@ -173,7 +173,7 @@ class _Search:
                 if str(refusal) not in refusals:
                     refusals.append(str(refusal))
                 continue
-            self._rate(found)
+            self._rate(found, inf if best is None else best.cost)
             if best is None or (found.cost, found.nruns) < (best.cost, best.nruns):
                 best = found
             if best.cost == 0:  # nothing can be cheaper, and those still to come are less preferred
@@ -187,7 +187,7 @@ class _Search:
         best: _Candidate | None = None
         for worker in self.options.workers:
             found = self._candidate(partition, (worker,))
-            self._rate(found)
+            self._rate(found, inf if best is None else best.cost)
             if best is None or found.cost < best.cost:
                 best = found
             if best.cost == 0:
@@ -209,9 +209,11 @@ class _Search:
             found = self._footprints[chunk] = gather(self.request.args, self.request.evaluate(chunk))
         return found
 
-    def _rate(self, candidate: _Candidate) -> None:
-        """Fill in what the candidate would move."""
+    def _rate(self, candidate: _Candidate, limit: float) -> None:
+        """Fill in what the candidate would move; not to the end where that is more than `limit`."""
         candidate.cost, candidate.nruns = 0.0, 0
+        if self.options.compute_cost is not None:
+            candidate.cost = self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
         for slot, resolution in candidate.resolutions.items():
             state = self.states[slot]
             for worker, needs in zip(candidate.workers, resolution.needs, strict=True):
@@ -223,8 +225,8 @@ class _Search:
             for merge in resolution.merges:
                 self._add_missing(candidate, state, HOST, merge.region)
                 self._add_merge(candidate, merge.parts, refetched=False)
-        if self.options.compute_cost is not None:
-            candidate.cost += self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
+            if candidate.cost > limit:
+                return
 
     def _add_missing(self, candidate: _Candidate, state: BufferState, target: int, region: Region) -> None:
         """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link."""
@@ -237,7 +239,9 @@ class _Search:
                 continue
             piece = missing & held
             if piece:
-                candidate.cost += piece.nbytes * costs[source][target]
+                candidate.cost += (
+                    piece.nbytes * costs[source][target] + len(piece) * self.options.links.per_run
+                )
                 candidate.nruns += len(piece)
                 missing = missing - piece
                 if not missing:
@@ -248,6 +252,7 @@ class _Search:
         for worker, part in zip(candidate.workers, parts, strict=True):
             back = costs[HOST][worker] if refetched else 0.0
             candidate.cost += part.nbytes * (costs[worker][HOST] + back + MERGE_WEIGHT)
+            candidate.cost += len(part) * self.options.links.per_run
             candidate.nruns += len(part)
 
 

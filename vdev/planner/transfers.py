@@ -224,7 +224,9 @@ def _pieces(source: Box, target: Box, part: Region, *, whole: bool) -> Iterator[
         return
     source_rows, target_rows = _row_starts(source), _row_starts(target)
     edges = part.runs.ravel()
-    points = np.union1d(edges, source_rows)
+    points = np.concatenate((edges, source_rows))
+    points.sort(kind="stable")  # two ascending parts: a merge
+    points = points[np.append(points[1:] != points[:-1], True)]
     inside = (np.searchsorted(edges, points, side="right") & 1) == 1
     starts = points[inside]
     stops = points[np.flatnonzero(inside) + 1]
