@@ -1,7 +1,8 @@
 """The start-up hook: puts vdev's stand-in in the place of PyOpenCL's native module `pyopencl._cl`.
 
-Decides when the stand-in is loaded: at the first import of `pyopencl._cl` in a process where the hook is installed, and
-not before. It never imports another module of vdev itself: every Python process with VDEV=1 pays for this one.
+Decides when the stand-in is loaded: at the first import of `pyopencl._cl` in a process where the hook is
+installed, and not before. It never imports another module of vdev itself: every Python process with VDEV=1 pays
+for this one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class StandInFinder:
         """The stand-in's specification, or None for every other module."""
         if name != NATIVE_MODULE:
             return None
-        from importlib.machinery import ModuleSpec
+        from importlib.machinery import ModuleSpec  # not before it is needed
 
         return ModuleSpec(name, cls, origin=STAND_IN)  # type: ignore[arg-type]
 
@@ -56,5 +57,5 @@ def install() -> None:
             "vdev cannot take over: PyOpenCL's native module is loaded already in this process. "
             "Start the program with VDEV=1 in its environment or with `python -m vdev`."
         )
-    sys.meta_path.insert(0, StandInFinder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, StandInFinder)
     os.environ["VDEV"] = "1"

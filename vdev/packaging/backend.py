@@ -1,8 +1,9 @@
 """Build back end (PEP 517, PEP 660): setuptools, plus the start-up hook `vdev.pth` at the top of every wheel.
 
-Decides one thing: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip install -e .` and
-`pip uninstall` treat it as they treat any other file of the distribution. setuptools itself can put a file beside the
-packages neither in an editable wheel nor without a setup.py. It never changes anything else in the wheel.
+Decides one thing: that a wheel, ordinary or editable, carries the hook, so that `pip install .`,
+`pip install -e .` and `pip uninstall` treat it as they treat any other file of the distribution. setuptools
+itself can put a file beside the packages neither in an editable wheel nor without a setup.py. It never changes
+anything else in the wheel.
 """
 
 from __future__ import annotations
@@ -51,16 +52,19 @@ def build_editable(directory: str, config_settings: Any = None, metadata_directo
 
 
 def _with_hook(directory: str, name: str) -> str:
-    """Write the wheel anew with the hook in it and in its RECORD: zip archives cannot have a member replaced."""
+    """Write the wheel anew with the hook in it and in its RECORD: an archive's member cannot be replaced."""
     path = os.path.join(directory, name)
-    with tempfile.NamedTemporaryFile(dir=directory, delete=False) as scratch, zipfile.ZipFile(path) as wheel:
-        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as written:
-            for member in wheel.infolist():
-                content = wheel.read(member)
-                if member.filename.endswith(".dist-info/RECORD"):
-                    written.writestr(HOOK_NAME, HOOK)
-                    content += _record_line().encode()
-                written.writestr(member, content)
+    with (
+        tempfile.NamedTemporaryFile(dir=directory, delete=False) as scratch,
+        zipfile.ZipFile(path) as wheel,
+        zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as written,
+    ):
+        for member in wheel.infolist():
+            content = wheel.read(member)
+            if member.filename.endswith(".dist-info/RECORD"):
+                written.writestr(HOOK_NAME, HOOK)
+                content += _record_line().encode()
+            written.writestr(member, content)
     os.chmod(scratch.name, 0o644)
     os.replace(scratch.name, path)
     return name

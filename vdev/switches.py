@@ -1,0 +1,248 @@
+"""The switches: every environment variable that vdev reads, in one table.
+
+Decides what a switch is called, what it may say and what it means when it says nothing. The code, `vdev-info`
+and the README use this table and no other. Values are read from the environment at each call; nothing here
+remembers or acts on them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+MAX_WORKERS = 256  #: on one device; more is a slip of the finger
+LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class SwitchError(ValueError):
+    """A switch with a value it cannot have; the text names the switch, the value and the valid ones."""
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Workers that the user asks for on one device.
+
+    `kind` is 'cpu' (the first CPU device found), 'opencl' (the native OpenCL device with `device` = (platform,
+    device)), 'cuda' (the GPU with `device` = (number,), every GPU where it is empty) or 'auto' (what is best on
+    this machine). `count` workers share the device and its memory.
+    """
+
+    kind: str
+    device: tuple[int, ...] = ()
+    count: int = 1
+
+    def __str__(self) -> str:
+        if self.kind == "cpu":
+            return f"cpu:{self.count}"
+        device = ".".join(map(str, self.device))
+        return self.kind + (f":{device}" if device else "") + (f"*{self.count}" if self.count > 1 else "")
+
+
+@dataclass(frozen=True)
+class Switch(Generic[T]):
+    """One row of the table. `parse` turns the text into the value; ValueError where it cannot."""
+
+    name: str
+    default: str  #: as the user would write it
+    meaning: str
+    valid: str  #: completes "valid: …" in an error
+    parse: Callable[[str], T]
+
+    def text(self, environ: Mapping[str, str] | None = None) -> str:
+        """What the environment says, or the default; an empty value says nothing."""
+        return (os.environ if environ is None else environ).get(self.name) or self.default
+
+    def value(self, environ: Mapping[str, str] | None = None) -> T:
+        """The value in force. Raises SwitchError."""
+        text = self.text(environ)
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            reason = f": {error}" if str(error) else ""
+            raise SwitchError(f"{self.name}={text!r} is not valid{reason} (valid: {self.valid})") from None
+
+
+def _parse_on(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError
+    return text == "1"
+
+
+def _parse_count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError
+    return int(text)
+
+
+def _parse_level(text: str) -> int | None:
+    if text == "off":
+        return None
+    if text not in LOG_LEVELS:
+        raise ValueError
+    return LOG_LEVELS[text]
+
+
+def _parse_folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def parse_workers(text: str) -> tuple[WorkerSpec, ...]:
+    """The workers that `text` names, one entry for a device, in the order of first mention.
+
+    >>> [str(spec) for spec in parse_workers("opencl:0.0,0.1*2,cuda:0-1,cpu:4")]
+    ['opencl:0.0', 'opencl:0.1*2', 'cuda:0', 'cuda:1', 'cpu:4']
+    """
+    specs: dict[tuple[str, tuple[int, ...]], int] = {}
+    kind = ""
+    for item in text.split(","):
+        head, colon, rest = item.strip().partition(":")
+        if not head[:1].isdigit():
+            kind = head
+        elif colon or kind not in ("opencl", "cuda"):
+            raise ValueError(f"{item.strip()!r} names no kind of worker")
+        else:
+            colon, rest = ":", head
+        for spec in _PARSERS.get(kind, _parse_unknown)(rest if colon else None):
+            key = (spec.kind, spec.device)
+            specs[key] = specs.get(key, 0) + spec.count
+    if len(specs) > 1 and ("auto", ()) in specs:
+        raise ValueError("'auto' stands alone")
+    if len(specs) > 1 and ("cuda", ()) in specs and any(kind == "cuda" and device for kind, device in specs):
+        raise ValueError("'cuda' means every GPU already")
+    return tuple(WorkerSpec(kind, device, _checked(count)) for (kind, device), count in specs.items())
+
+
+def _parse_cpu(rest: str | None) -> list[WorkerSpec]:
+    return [WorkerSpec("cpu", (), 1 if rest is None else _checked(_matched(r"(\d{1,9})", rest)[0]))]
+
+
+def _parse_opencl(rest: str | None) -> list[WorkerSpec]:
+    platform, device, count = _matched(r"(\d{1,9})\.(\d{1,9})(?:\*(\d{1,9}))?", rest or "")
+    return [WorkerSpec("opencl", (platform, device), _checked(count))]
+
+
+def _parse_cuda(rest: str | None) -> list[WorkerSpec]:
+    if rest is None:
+        return [WorkerSpec("cuda")]
+    if "-" in rest:
+        first, last = _matched(r"(\d{1,4})-(\d{1,4})", rest)
+        if last < first:
+            raise ValueError(f"{rest!r} runs backwards")
+        return [WorkerSpec("cuda", (number,)) for number in range(first, last + 1)]
+    number, count = _matched(r"(\d{1,4})(?:\*(\d{1,9}))?", rest)
+    return [WorkerSpec("cuda", (number,), _checked(count))]
+
+
+def _parse_auto(rest: str | None) -> list[WorkerSpec]:
+    if rest is not None:
+        raise ValueError("'auto' takes nothing")
+    return [WorkerSpec("auto")]
+
+
+def _parse_unknown(rest: str | None) -> list[WorkerSpec]:
+    raise ValueError("it names an unknown kind of worker")
+
+
+_PARSERS = {"auto": _parse_auto, "cpu": _parse_cpu, "opencl": _parse_opencl, "cuda": _parse_cuda}
+
+
+def _matched(pattern: str, text: str) -> tuple[int, ...]:
+    """The numbers of a match; a group that took no part counts 1."""
+    match = re.fullmatch(pattern, text, re.ASCII)
+    if match is None:
+        raise ValueError(f"{text!r} does not fit")
+    return tuple(1 if group is None else int(group) for group in match.groups())
+
+
+def _checked(count: int) -> int:
+    if not 1 <= count <= MAX_WORKERS:
+        raise ValueError(f"1 to {MAX_WORKERS} workers can share a device")
+    return count
+
+
+VDEV = Switch("VDEV", "0", "1 puts the virtual device in the place of PyOpenCL's own.", "0, 1", _parse_on)
+WORKERS = Switch(
+    "VDEV_WORKERS",
+    "auto",
+    "The workers behind the virtual device. `cpu:4`: four on the first CPU device found; `opencl:0.1`: one on "
+    "device 1 of OpenCL platform 0; `opencl:0.0*3`: three that share a device. Mixtures stand side by side: "
+    "`opencl:0.0,0.1,cpu:2`. `auto`: one on every native OpenCL GPU, else `cpu:2`.",
+    "auto, cpu:N, opencl:P.D, opencl:P.D*N, cuda, cuda:N, cuda:N-M, or several of them with commas between",
+    parse_workers,
+)
+MIN_ITEMS = Switch(
+    "VDEV_MIN_ITEMS",
+    "1024",
+    "A launch of fewer work-items than this stays on one worker.",
+    "a whole number from 0",
+    _parse_count,
+)
+LOG = Switch(
+    "VDEV_LOG",
+    "off",
+    "What vdev logs to standard error.",
+    ", ".join(("off", *LOG_LEVELS)),
+    _parse_level,
+)
+CACHE_DIR = Switch(
+    "VDEV_CACHE_DIR",
+    "~/.cache/vdev",
+    "The folder for what vdev keeps between runs. It may be deleted at any time.",
+    "a folder's path",
+    _parse_folder,
+)
+
+SWITCHES: tuple[Switch[object], ...] = (VDEV, WORKERS, MIN_ITEMS, LOG, CACHE_DIR)  # type: ignore[assignment]
+
+
+def enabled() -> bool:
+    """Whether the environment asks for the virtual device."""
+    return VDEV.value()
+
+
+def workers() -> tuple[WorkerSpec, ...]:
+    """The workers asked for; ('auto',) where the user says nothing."""
+    return WORKERS.value()
+
+
+def min_items() -> int:
+    """Launches of fewer work-items stay on one worker."""
+    return MIN_ITEMS.value()
+
+
+def log_level() -> int | None:
+    """A level of the `logging` module, or None for no log."""
+    return LOG.value()
+
+
+def cache_dir() -> Path:
+    """The folder for what is kept between runs; not necessarily there yet."""
+    return CACHE_DIR.value()
+
+
+def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Names in the environment that look like switches and are none."""
+    known = {switch.name for switch in SWITCHES}
+    return sorted(
+        name
+        for name in (os.environ if environ is None else environ)
+        if name.startswith("VDEV_") and name not in known
+    )
+
+
+def as_markdown() -> str:
+    """The table as the README has it."""
+    rows = [f"| `{switch.name}` | `{switch.default}` | {switch.meaning} |" for switch in SWITCHES]
+    return "\n".join(["| switch | default | meaning |", "|---|---|---|", *rows])
