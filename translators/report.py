@@ -26,17 +26,16 @@ def to_sympy(expr: Expr, names: Mapping[int, str] | None = None) -> Any:
     if op == "mul":
         return sympy.Mul(*parts)
     if op == "cast":
-        return sympy.Function(f"{'int' if args[1] else 'uint'}{args[0]}")(*parts)
+        return _function(f"{'int' if args[1] else 'uint'}{args[0]}")(*parts)
     if op in ("min", "max"):
         return (sympy.Min if op == "min" else sympy.Max)(*parts)
     if op == "div" and expr.args[0].lo >= 0 and expr.args[1].lo > 0:
         return sympy.floor(parts[0] / parts[1])
     if op == "mod" and expr.args[0].lo >= 0 and expr.args[1].lo > 0:
         return sympy.Mod(*parts)
-    if op == "ge0":
-        return sympy.Ge(parts[0], 0)
-    if op == "eq0":
-        return sympy.Eq(parts[0], 0)
-    if op == "ne0":
-        return sympy.Ne(parts[0], 0)
-    return sympy.Function(op)(*parts)
+    return _function(op)(*parts)
+
+
+def _function(name: str) -> Any:
+    """An undefined function with integer values; truth values are the integers 0 and 1."""
+    return sympy.Function(name, integer=True)

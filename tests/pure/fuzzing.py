@@ -1,0 +1,96 @@
+"""One round of comparing analysed ranges with brute force, for the tests and the long run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from vdev.translators.access import AccessRange, analyse_kernel
+from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.region import Region
+from vdev.translators.source import parse_program
+
+from .kernels import GeneratedKernel, Generator
+from .oracle import Trace, Undefined, touched
+
+
+class Mismatch(AssertionError):
+    """The analysis and brute force disagree."""
+
+
+def random_ndrange(rng: Any) -> NDRange:
+    """One to three dimensions, some with an offset, some with a partial last work-group."""
+    dims = rng.choice([1, 1, 1, 2, 2, 3])
+    limit = {1: 8, 2: 4, 3: 2}[dims]
+    local = tuple(rng.randrange(1, limit + 1) for _ in range(dims))
+    groups = tuple(rng.randrange(1, 5 if dims < 3 else 3) for _ in range(dims))
+    size = tuple(n * g - (rng.randrange(n) if rng.random() < 0.2 else 0) for n, g in zip(local, groups, strict=True))
+    offset = tuple(rng.randrange(1, 9) if rng.random() < 0.2 else 0 for _ in range(dims))
+    return NDRange(size, local, offset)
+
+
+def random_chunk(rng: Any, ndrange: NDRange) -> Chunk:
+    """A part that a partition over some workers could have: a cut along one dimension, or along all."""
+    whole = whole_chunk(ndrange)
+    start, stop = list(whole.start), list(whole.stop)
+    for d in range(ndrange.work_dim):
+        if rng.random() < 0.6:
+            start[d] = rng.randrange(stop[d])
+            stop[d] = rng.randrange(start[d] + 1, stop[d] + 1)
+    return Chunk(tuple(start), tuple(stop))
+
+
+def compare(kernel: GeneratedKernel, found: tuple[AccessRange, ...], trace: Trace, where: Callable[[], str]) -> Counter[str]:
+    """Raise Mismatch unless every touched byte is in its range, and no other byte in exact ones."""
+    keys = [(r.arg, r.mode, r.op, r.dtype) for r in found]
+    if len(keys) != len(set(keys)):
+        raise Mismatch(f"two ranges for one key\n{where()}")
+    counts: Counter[str] = Counter()
+    for (arg, mode, op), _ in trace.masks.items():
+        actual = trace.region(arg, mode, op)
+        ranges = [r for r in found if r.arg == arg and r.mode == mode and (mode != "atomic" or r.op == op)]
+        analysed = Region.union(r.region for r in ranges)
+        if not analysed.contains(actual):
+            raise Mismatch(f"{mode} of argument {arg} misses {actual - analysed}\n{where()}")
+    for r in found:
+        actual = trace.region(r.arg, r.mode, r.op)
+        counts["exact" if r.exact else "inexact"] += 1
+        if r.exact and r.region != actual:
+            raise Mismatch(f"{r.mode} of argument {r.arg}: exact {r.region}, touched {actual}\n{where()}")
+        if not r.exact and not r.reason:
+            raise Mismatch(f"{r.mode} of argument {r.arg} is not exact for no reason\n{where()}")
+        if not r.exact and r.region == actual:
+            counts["inexact though equal"] += 1
+    return counts
+
+
+def one_round(rng: Any) -> Counter[str]:
+    """Generate a kernel and a few launches; compare. Raises Mismatch; returns what was seen."""
+    ndrange = random_ndrange(rng)
+    kernel = Generator(rng, ndrange.work_dim).write()
+    sizes = {b.index: rng.choice([40, 200, 600, 2000]) * b.scalar_nbytes + rng.randrange(3) for b in kernel.buffers}
+    seed = rng.randrange(1000)
+    program = parse_program(kernel.c)
+    summary = analyse_kernel(program, "k")
+    counts: Counter[str] = Counter(kernel.forms)
+    for _ in range(2):
+        chunk = random_chunk(rng, ndrange)
+
+        def where(chunk: Chunk = chunk) -> str:
+            launch = f"{ndrange}\n{chunk}\nscalars {kernel.scalars} sizes {sizes} seed {seed}"
+            return "\n".join([kernel.c, kernel.py, launch, *map(str, summary.accesses)])
+
+        try:
+            trace = touched(kernel, ndrange, chunk, sizes, seed)
+        except Undefined:
+            counts["undefined"] += 1
+            return counts
+        values = {index: kernel.scalars[index] for index in summary.scalars}
+        try:
+            found = summary.evaluate(ndrange, chunk, values, sizes)
+        except Exception as error:
+            raise Mismatch(f"{type(error).__name__}: {error}\n{where()}") from error
+        counts += compare(kernel, found, trace, where)
+        counts["launches"] += 1
+    return counts
