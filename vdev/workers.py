@@ -6,10 +6,11 @@ Decides which native device a `cpu:N`, `opencl:P.D` or `auto` means. Opens nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from vdev import engines
 from vdev.backends.base import Backend
+from vdev.backends.devices import NativeDevice, native_devices
+from vdev.backends.opencl import opener
 from vdev.switches import WorkerSpec
 
 #: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut does.
@@ -38,10 +39,10 @@ def _open_cpu(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
     platform, number = spec.device
-    devices = _native_devices()
+    devices = native_devices()
     if platform >= len(devices) or number >= len(devices[platform]):
         known = ", ".join(
-            f"opencl:{p}.{d} ({device.name.strip()})" for p, group in enumerate(devices) for d, device in enumerate(group)
+            f"opencl:{p}.{d} ({device.name})" for p, group in enumerate(devices) for d, device in enumerate(group)
         )
         raise NoWorkers(f"VDEV_WORKERS names {spec}, which this machine does not have; it has: {known or engines.NO_ENGINE}")
     return _on_native(devices[platform][number], spec.count)
@@ -54,7 +55,7 @@ def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
-    gpus = [device for group in _native_devices() for device in group if _is_kind(device, "GPU")]
+    gpus = [device for group in native_devices() for device in group if device.is_gpu]
     if gpus:
         return [opener for gpu in gpus for opener in _on_native(gpu, 1)]
     return _open_cpu(WorkerSpec("cpu", (), _DEFAULT_CPU_WORKERS))
@@ -63,42 +64,12 @@ def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 _OPENERS = {"cpu": _open_cpu, "opencl": _open_native, "cuda": _open_cuda, "auto": _open_auto}
 
 
-def _on_native(device: Any, count: int) -> list[Callable[[], Backend]]:
-    from vdev.backends.opencl import opener
-
-    return [opener(device, count)] * count
+def _on_native(device: NativeDevice, count: int) -> list[Callable[[], Backend]]:
+    return [opener(device.native, count)] * count
 
 
-def _native_devices() -> list[list[Any]]:
-    """Every native OpenCL device, by platform."""
-    from vdev.backends.native import load_native
-
-    native = load_native()
-    try:
-        platforms = native.get_platforms()
-    except native.Error as error:
-        # The loader reports a machine without any driver as an error (cl_khr_icd, CL_PLATFORM_NOT_FOUND_KHR).
-        raise NoWorkers(engines.NO_ENGINE) from error
-    return [_devices_of(native, platform) for platform in platforms]
-
-
-def _devices_of(native: Any, platform: Any) -> list[Any]:
-    try:
-        return list(platform.get_devices())
-    except native.Error as error:
-        if error.args[0].code() == native.status_code.DEVICE_NOT_FOUND:
-            return []
-        raise
-
-
-def _is_kind(device: Any, kind: str) -> bool:
-    from vdev.backends.native import load_native
-
-    return bool(device.type & getattr(load_native().device_type, kind))
-
-
-def _preferred_cpu() -> Any:
-    """The CPU device that `cpu:N` means: Intel's where there is one, which compiles and runs fastest, else the first."""
-    found = [device for group in _native_devices() for device in group if _is_kind(device, "CPU")]
-    intel = [device for device in found if "intel" in device.platform.name.lower() and "fpga" not in device.platform.name.lower()]
+def _preferred_cpu() -> NativeDevice | None:
+    """The CPU device that `cpu:N` means: Intel's where there is one, which runs fastest, else the first."""
+    found = [device for group in native_devices() for device in group if device.is_cpu]
+    intel = [device for device in found if "intel" in device.platform.lower()]
     return next(iter(intel or found), None)

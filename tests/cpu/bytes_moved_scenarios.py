@@ -26,13 +26,13 @@ Launches = list[dict[str, Any]]
 
 
 def matrix_multiplication(queue: cl.CommandQueue) -> None:
-    program = cl.Program(queue.context, MATMUL).build()
+    kernel = cl.Kernel(cl.Program(queue.context, MATMUL).build(), "multiply")
     a, b = (np.random.default_rng(k).random((SIZE, SIZE), np.float32) for k in (1, 2))
     c = np.empty_like(a)
     a_buf, b_buf = (cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=m) for m in (a, b))
     c_buf = cl.Buffer(queue.context, cl.mem_flags.WRITE_ONLY, c.nbytes)
     for _ in range(2):
-        program.multiply(queue, (SIZE, SIZE), (8, 8), c_buf, a_buf, b_buf, np.int32(SIZE), np.int32(SIZE))
+        kernel(queue, (SIZE, SIZE), (8, 8), c_buf, a_buf, b_buf, np.int32(SIZE), np.int32(SIZE))
     cl.enqueue_copy(queue, c, c_buf)
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
 
@@ -48,13 +48,13 @@ __kernel void multiply(__global float *C, __global const float *A, __global cons
 
 
 def stencil(queue: cl.CommandQueue) -> None:
-    program = cl.Program(queue.context, STENCIL).build()
+    kernel = cl.Kernel(cl.Program(queue.context, STENCIL).build(), "step")
     field = np.random.default_rng(3).random((SIZE, SIZE), np.float32)
     u = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=field)
     v = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, field.nbytes)
     expected = field
     for _ in range(3):
-        program.step(queue, (SIZE, SIZE), (8, 8), v, u, np.int32(SIZE), np.int32(SIZE))
+        kernel(queue, (SIZE, SIZE), (8, 8), v, u, np.int32(SIZE), np.int32(SIZE))
         u, v = v, u
         inner = expected[1:-1, 1:-1] + np.float32(0.2) * (
             expected[:-2, 1:-1]
@@ -83,12 +83,12 @@ __kernel void step(__global float *out, __global const float *in, int w, int h) 
 
 
 def transpose(queue: cl.CommandQueue) -> None:
-    program = cl.Program(queue.context, TRANSPOSE).build()
+    kernel = cl.Kernel(cl.Program(queue.context, TRANSPOSE).build(), "transpose")
     matrix = np.random.default_rng(4).random((SIZE, SIZE), np.float32)
     source = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=matrix)
     target = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, matrix.nbytes)
     for _ in range(2):
-        program.transpose(queue, (SIZE, SIZE), (8, 8), target, source, np.int32(SIZE), np.int32(SIZE))
+        kernel(queue, (SIZE, SIZE), (8, 8), target, source, np.int32(SIZE), np.int32(SIZE))
     result = np.empty_like(matrix)
     cl.enqueue_copy(queue, result, target)
     np.testing.assert_array_equal(result, matrix.T)
@@ -115,12 +115,12 @@ def saxpy(queue: cl.CommandQueue) -> None:
 
 
 def histogram(queue: cl.CommandQueue) -> None:
-    program = cl.Program(queue.context, HISTOGRAM).build()
+    kernel = cl.Kernel(cl.Program(queue.context, HISTOGRAM).build(), "histogram")
     data = np.random.default_rng(5).integers(0, BINS, COUNT).astype(np.uint32)
     values = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=data)
     bins = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(BINS, np.uint32))
     for _ in range(2):
-        program.histogram(queue, (COUNT,), (64,), bins, values)
+        kernel(queue, (COUNT,), (64,), bins, values)
     result = np.empty(BINS, np.uint32)
     cl.enqueue_copy(queue, result, bins)
     np.testing.assert_array_equal(result, 2 * np.bincount(data, minlength=BINS))
@@ -134,7 +134,7 @@ __kernel void histogram(__global uint *bins, __global const uint *values) {
 
 
 def scatter(queue: cl.CommandQueue) -> None:
-    program = cl.Program(queue.context, SCATTER).build()
+    kernel = cl.Kernel(cl.Program(queue.context, SCATTER).build(), "scatter")
     order = np.random.default_rng(6).permutation(COUNT).astype(np.int32)
     value = np.arange(COUNT, dtype=np.float32)
     order_buf, value_buf = (
@@ -142,7 +142,7 @@ def scatter(queue: cl.CommandQueue) -> None:
     )
     out = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.full(COUNT, -1, np.float32))
     for _ in range(2):
-        program.scatter(queue, (COUNT,), (64,), out, order_buf, value_buf)
+        kernel(queue, (COUNT,), (64,), out, order_buf, value_buf)
     result = np.empty(COUNT, np.float32)
     cl.enqueue_copy(queue, result, out)
     expected = np.empty_like(result)

@@ -64,7 +64,8 @@ def test_transpose(count: int) -> None:
 
 @workers
 def test_saxpy(count: int) -> None:
-    assert launches("saxpy", count) == [2 * VECTOR, 0]
+    # Two launches for each expression, 3 * x and then + y: each brings the operand that is new, in blocks.
+    assert launches("saxpy", count) == [VECTOR, VECTOR, 0, 0]
 
 
 @workers
