@@ -1,4 +1,4 @@
-"""The façade's objects at work over two workers: contexts, queues, events, buffers, maps, programs, kernels, pools.
+"""The façade's objects at work over two workers: queues, events, buffers, maps, programs, kernels, pools.
 
 The stand-in is filled into a module of its own, beside the native one, so that these tests run in any
 process.
@@ -22,6 +22,7 @@ from vdev.facade import stand_in
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
 from vdev.session import Session
+from vdev.switches import WorkerSpec
 
 cl: Any = ModuleType("pyopencl._cl")
 stand_in.populate(cl)
@@ -39,7 +40,7 @@ __kernel void sizes(__global int *out)
 
 @pytest.fixture(scope="module")
 def platform() -> Iterator[Any]:
-    session = Session(open_workers("cpu:2"))
+    session = Session(open_workers([WorkerSpec("cpu", (), 2)]))
     yield Platform(session)
     session.close()
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade import device_info
-from vdev.facade.errors import as_int, cast_int, fail, fail_type, native, status
+from vdev.facade.errors import as_int, cast_int, fail, fail_type, make_error, native, status
 from vdev.facade.handles import Handle
 
 if TYPE_CHECKING:
@@ -122,9 +122,16 @@ def get_platform() -> Platform:
 
 @functools.cache
 def _make_platform() -> Platform:
-    from vdev.session import get_session  # noqa: PLC0415 (loads the whole machine: not at import)
+    # these load the whole machine: not at import
+    from vdev.session import get_session  # noqa: PLC0415
+    from vdev.workers import NoWorkers  # noqa: PLC0415
 
-    return Platform(get_session())
+    try:
+        session = get_session()
+    except NoWorkers as error:
+        # natively there is no platform then; the text says what to install
+        raise make_error("clGetPlatformIDs", status.PLATFORM_NOT_FOUND_KHR, str(error)) from error
+    return Platform(session)
 
 
 def get_platforms() -> list[Platform]:
