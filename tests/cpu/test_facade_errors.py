@@ -30,7 +30,7 @@ __kernel void wide(long n, __constant int *c) { }
 
 def make_world() -> SimpleNamespace:
     """One of everything that the calls need."""
-    import pyopencl as cl  # noqa: PLC0415 (which one it is, the process decides)
+    import pyopencl as cl  # which one it is, the process decides
 
     w = SimpleNamespace(cl=cl, raw=cl._cl, mf=cl.mem_flags)
     w.device = cl.get_platforms()[0].get_devices()[0]

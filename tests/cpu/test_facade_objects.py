@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vdev.workers import open_workers
 
 from vdev.facade import stand_in
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
 from vdev.session import Session
 from vdev.switches import WorkerSpec
+from vdev.workers import open_workers
 
 cl: Any = ModuleType("pyopencl._cl")
 stand_in.populate(cl)

@@ -84,7 +84,7 @@ class Context(Handle):
         """The device has no queues of its own (clSetDefaultDeviceCommandQueue, INVALID_COMMAND_QUEUE for a
         host queue).
         """
-        from vdev.facade.queue import CommandQueue  # noqa: PLC0415 (queues import contexts)
+        from vdev.facade.queue import CommandQueue  # queues import contexts
 
         check_type("set_default_device_command_queue", device, Device)
         check_type("set_default_device_command_queue", queue, CommandQueue)

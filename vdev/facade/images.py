@@ -4,9 +4,6 @@ Decides only how they are refused: as on a device that reports no image support 
 classes exist because PyOpenCL patches them and programs name them.
 """
 
-# The signatures are the native module's.
-# ruff: noqa: PLR0913, PLR0917
-
 from __future__ import annotations
 
 from typing import Any, NoReturn

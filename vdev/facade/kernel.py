@@ -62,7 +62,7 @@ class Kernel(Handle):
         self._set_up(program, built.kernels[arg1], getattr(arg0, "_source", None))
 
     def _set_up(self, program: _Program, kernel: SessionKernel, source: Any = None) -> None:
-        from pyopencl.invoker import generate_enqueue_and_set_args  # noqa: PLC0415 (needs this module)
+        from pyopencl.invoker import generate_enqueue_and_set_args  # needs this module
 
         self._handle = 0
         self._program = program
@@ -197,7 +197,7 @@ class Kernel(Handle):
             return RuntimeError(where + str(error))
         record = error.args[0]
         text = where + record.what()
-        from pyopencl.array import Array  # noqa: PLC0415 (needs this module)
+        from pyopencl.array import Array  # needs this module
 
         if isinstance(value, Array):
             text += " (perhaps you meant to pass 'array.data' instead of the array itself?)"

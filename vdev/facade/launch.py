@@ -5,9 +5,6 @@ choose". Everything is checked before anything is submitted. An index space foun
 with the kernel; numbers of another type that equal the remembered ones then pass as well.
 """
 
-# The signatures are the native module's.
-# ruff: noqa: PLR0913, PLR0917
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

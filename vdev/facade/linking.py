@@ -42,8 +42,8 @@ def compile_object(
 ) -> CompiledObject:
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
     # these load sympy and libclang: only programs that compile separately pay
-    from vdev.programs import common_target, without_preprocessor_options  # noqa: PLC0415
-    from vdev.translators.source import CompileError, parse_program  # noqa: PLC0415
+    from vdev.programs import common_target, without_preprocessor_options
+    from vdev.translators.source import CompileError, parse_program
 
     with tempfile.TemporaryDirectory(prefix="vdev-headers-") as folder:
         for name, text in headers.items():

@@ -4,9 +4,6 @@ A mapping is a view of the buffer's home: two mappings, or a mapping and the pro
 memory, are one memory, as natively. What must move first is decided below.
 """
 
-# The signatures are the native module's.
-# ruff: noqa: PLR0913, PLR0917
-
 from __future__ import annotations
 
 import sys

@@ -5,9 +5,6 @@ release gives the session's buffer back. Checks are those of clCreateBuffer and 
 (specification 5.2). Where the bytes are is decided below.
 """
 
-# The signatures are the native module's.
-# ruff: noqa: PLR0913, PLR0917
-
 from __future__ import annotations
 
 import itertools

@@ -123,8 +123,8 @@ def get_platform() -> Platform:
 @functools.cache
 def _make_platform() -> Platform:
     # these load the whole machine: not at import
-    from vdev.session import get_session  # noqa: PLC0415
-    from vdev.workers import NoWorkers  # noqa: PLC0415
+    from vdev.session import get_session
+    from vdev.workers import NoWorkers
 
     try:
         session = get_session()

@@ -69,7 +69,7 @@ class _Program(Handle):
             self._load(*rest)
 
     def _load(self, devices: Sequence[Device], binaries: Sequence[Any]) -> None:
-        from vdev.programs import load_binary  # noqa: PLC0415 (loads sympy and libclang)
+        from vdev.programs import load_binary  # loads sympy and libclang
 
         if len(devices) != len(binaries):
             fail("create_program_with_binary", status.INVALID_VALUE, "device and binary counts don't match")
@@ -103,7 +103,7 @@ class _Program(Handle):
         """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the
         source is wrong.
         """
-        from vdev.programs import BuildError  # noqa: PLC0415 (loads sympy and libclang)
+        from vdev.programs import BuildError  # loads sympy and libclang
 
         routine = "clBuildProgram"
         check_type("_build", options, bytes)
@@ -169,7 +169,7 @@ class _Program(Handle):
         devices: Sequence[Device] | None = None,
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
-        from vdev.programs import BuildError  # noqa: PLC0415 (loads sympy and libclang)
+        from vdev.programs import BuildError  # loads sympy and libclang
 
         routine = "clLinkProgram"
         check_type("link", context, Context)
@@ -248,7 +248,7 @@ class _Program(Handle):
         return [self._contents] if self._loaded is not None else [b""]
 
     def all_kernels(self) -> list[Kernel]:
-        from vdev.facade.kernel import make_kernel  # noqa: PLC0415 (kernels import programs)
+        from vdev.facade.kernel import make_kernel  # kernels import programs
 
         built = self._executable("clCreateKernelsInProgram")
         return [make_kernel(self, kernel) for kernel in built.kernels.values()]

@@ -91,7 +91,7 @@ class CommandQueue(Handle):
         return self._session.submit(command, after, queue=self._order)
 
     def _warn_used_after_exit(self) -> None:
-        import pyopencl  # noqa: PLC0415 (imports this module)
+        import pyopencl  # imports this module
 
         warnings.warn(
             "Command queue used after exit of context manager. "

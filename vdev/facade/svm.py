@@ -4,9 +4,6 @@ Decides only how it is refused: as on a device that reports no SVM capability. S
 memory tagged as SVM are answered, since tagging alone asks nothing of a device.
 """
 
-# The signatures are the native module's.
-# ruff: noqa: PLR0913, PLR0917
-
 from __future__ import annotations
 
 from typing import Any, NoReturn

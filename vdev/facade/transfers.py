@@ -4,9 +4,6 @@ Decides whether a call is valid (specification 5.2.2 to 5.2.4) before anything i
 travel is decided below.
 """
 
-# The signatures are the native module's.
-# ruff: noqa: PLR0913, PLR0917
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
