@@ -70,6 +70,8 @@ def parse(text: str, arguments: Sequence[str]) -> TranslationUnit:
     ]  # fmt: skip
     if "as_" in text and "-DVDEV_AS_MACRO" not in arguments:
         command.append("-DVDEV_AS_TYPE")
+    if "intel_sub_group_" in text:
+        command.append("-DVDEV_INTEL_SUBGROUPS")
     with _lock:
         return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, text)])
 

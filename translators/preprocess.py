@@ -190,7 +190,7 @@ def _without_comments(text: str) -> tuple[str, bool]:
 
 @lru_cache(maxsize=256)
 def _file_lines(path: str, modified_ns: int, nbytes: int) -> list[tuple[int, int, str]]:
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
         return logical_lines(file.read())
 
 

@@ -16,7 +16,7 @@ from clang.cindex import Cursor, CursorKind, SourceLocation
 from . import clang
 from .source import ParsedProgram
 
-_IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
+_IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
 _BRACKET = re.compile(rb"""[()\[\]{}]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 _BLANK = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*", re.MULTILINE)
 

@@ -29,6 +29,10 @@ _SCALARS = {
 _QUALIFIER = re.compile(r"\b(?:__)?(?:global|local|constant|private|generic|read_only|write_only|read_write|const|volatile|restrict)\b")
 _UNSIGNED = {"unsigned char": "uchar", "unsigned short": "ushort", "unsigned int": "uint", "unsigned long": "ulong"}
 
+_TABLE_EXTENSIONS = (
+    "cl_khr_subgroup_", "cl_khr_extended_bit_ops", "cl_khr_integer_dot_product", "cl_ext_float_atomics", "cl_khr_kernel_clock",
+)  # fmt: skip
+
 
 class CompileError(Exception):
     """The program is not valid. `log`: clang's messages, with the user's lines."""
@@ -113,6 +117,7 @@ class ParsedProgram:
 def parse_program(source: str, options: Sequence[str] = (), *, target: Target | None = None) -> ParsedProgram:
     """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid, or Malformed options."""
     target = target or Target()
+    source = source.removeprefix("\ufeff")
     parsed_options = parse_options(options)
     text = _expand(source, parsed_options, target)
     arguments = _language(parsed_options, target)
@@ -173,7 +178,10 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
 def _language(options: BuildOptions, target: Target) -> list[str]:
     # clang 18 knows language versions up to 3.0; later engines are asked for by the same name.
     version = min(options.c_version or target.c_version, 300)
-    return [f"-cl-std=CL{version // 100}.{version // 10 % 10}", *options.for_clang]
+    arguments = [f"-cl-std=CL{version // 100}.{version // 10 % 10}", *options.for_clang]
+    # clang's table declares the functions of these only where a header has defined their names.
+    arguments += [f"-D{name}=1" for name in target.extensions if name.startswith(_TABLE_EXTENSIONS)]
+    return arguments
 
 
 def _definitions_for_clang(options: BuildOptions, target: Target) -> list[str]:

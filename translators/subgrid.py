@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clang.cindex import Cursor, CursorKind, StorageClass
+from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
 from . import clang
 from .ndrange import Chunk, NDRange
@@ -186,8 +186,15 @@ class _Translation:
 
     def _check_reach(self, threaded: set[int], by_key: Mapping[int, str]) -> None:
         for function in self.functions.defined:
-            if function.key in threaded and function.cursor.type.is_function_variadic():
-                raise Untranslatable(f"{by_key[function.key]}() takes variable arguments", clang.line_of(function.cursor))
+            if function.key not in threaded:
+                continue
+            cursor, name = function.cursor, by_key[function.key]
+            if cursor.type.kind == TypeKind.FUNCTIONPROTO and cursor.type.is_function_variadic():
+                raise Untranslatable(f"{name}() takes variable arguments", clang.line_of(cursor))
+            place = parentheses_after(self.functions.text, cursor.location.offset + len(name))
+            if any(clang.extent_of(parameter)[0] > place.closing for parameter in cursor.get_arguments()):
+                # C99 6.9.1p6: the list in parentheses is of names only.
+                raise Untranslatable(f"{name}() declares its parameters behind their list", clang.line_of(cursor))
 
     def _rewrite(self, use: Use, threaded: frozenset[int]) -> None:
         """One occurrence of a function's name."""

@@ -25,6 +25,7 @@
 #endif
 #define __opencl_c_integer_dot_product_input_4x8bit 1
 #define __opencl_c_integer_dot_product_input_4x8bit_packed 1
+#ifdef cl_ext_float_atomics
 #define __opencl_c_ext_fp32_global_atomic_add 1
 #define __opencl_c_ext_fp32_local_atomic_add 1
 #define __opencl_c_ext_fp32_global_atomic_min_max 1
@@ -33,6 +34,7 @@
 #define __opencl_c_ext_fp64_local_atomic_add 1
 #define __opencl_c_ext_fp64_global_atomic_min_max 1
 #define __opencl_c_ext_fp64_local_atomic_min_max 1
+#endif
 #ifndef __opencl_c_generic_address_space
 #define __opencl_c_named_address_space_builtins 1
 #endif
@@ -53,6 +55,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
   typedef type type##4 __attribute__((ext_vector_type(4))); \
   typedef type type##8 __attribute__((ext_vector_type(8))); \
   typedef type type##16 __attribute__((ext_vector_type(16)));
+// Left enabled, as engines that have them do.
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 VDEV_VECTORS(char)
@@ -372,5 +375,29 @@ VDEV_AS128(long16) VDEV_AS128(ulong16) VDEV_AS128(double16)
 #undef VDEV_AS128
 #endif
 
-#pragma OPENCL EXTENSION all : disable
+// cl_intel_subgroups, _short, _char and _long: shuffles and block transfers, which clang's table lacks.
+#ifdef VDEV_INTEL_SUBGROUPS
+#define VDEV_SHUFFLE(type) \
+  type __attribute__((overloadable, convergent)) intel_sub_group_shuffle(type, uint); \
+  type __attribute__((overloadable, convergent)) intel_sub_group_shuffle_xor(type, uint); \
+  type __attribute__((overloadable, convergent)) intel_sub_group_shuffle_up(type, type, uint); \
+  type __attribute__((overloadable, convergent)) intel_sub_group_shuffle_down(type, type, uint);
+#define VDEV_SHUFFLES(type) VDEV_SHUFFLE(type) VDEV_SHUFFLE(type##2) VDEV_SHUFFLE(type##3) VDEV_SHUFFLE(type##4) \
+  VDEV_SHUFFLE(type##8) VDEV_SHUFFLE(type##16)
+VDEV_SHUFFLES(char) VDEV_SHUFFLES(uchar) VDEV_SHUFFLES(short) VDEV_SHUFFLES(ushort) VDEV_SHUFFLES(int) VDEV_SHUFFLES(uint)
+VDEV_SHUFFLES(float) VDEV_SHUFFLE(long) VDEV_SHUFFLE(ulong) VDEV_SHUFFLE(half) VDEV_SHUFFLE(double)
+#define VDEV_BLOCK(type, vector, suffix) \
+  vector __attribute__((overloadable, convergent)) intel_sub_group_block_read##suffix(const __global type *); \
+  vector __attribute__((overloadable, convergent)) intel_sub_group_block_read##suffix(const __local type *); \
+  void __attribute__((overloadable, convergent)) intel_sub_group_block_write##suffix(__global type *, vector); \
+  void __attribute__((overloadable, convergent)) intel_sub_group_block_write##suffix(__local type *, vector);
+#define VDEV_BLOCKS(type, infix) VDEV_BLOCK(type, type, infix) VDEV_BLOCK(type, type##2, infix##2) \
+  VDEV_BLOCK(type, type##4, infix##4) VDEV_BLOCK(type, type##8, infix##8)
+VDEV_BLOCKS(uint, ) VDEV_BLOCKS(uint, _ui) VDEV_BLOCKS(ushort, _us) VDEV_BLOCKS(uchar, _uc) VDEV_BLOCKS(ulong, _ul)
+#undef VDEV_SHUFFLE
+#undef VDEV_SHUFFLES
+#undef VDEV_BLOCK
+#undef VDEV_BLOCKS
+#endif
+
 #endif
