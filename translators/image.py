@@ -48,13 +48,15 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
         low, high = domain.bounds(offset)
         if high < 1 - nbytes or low >= size:
             return Region.empty(), True, None
+        # Narrowing to the buffer may leave one value of an unknown offset: it stays unknown.
+        loose = domain.is_loose(offset)
         if low < 0 or high > size - nbytes:
             _within(domain, offset, 1 - nbytes, size - 1)
             offset = domain.fold(offset)
             low, high = domain.bounds(offset)
     except Infeasible:
         return Region.empty(), True, None
-    exact = domain.exact and not domain.is_loose(offset)
+    exact = domain.exact and not loose
     reason = None if exact else (domain.reasons or ("an offset that is not known",))[0]
     if not -_BIG < low <= high < _BIG:
         return Region.span(0, size), False, reason or "an offset without bounds"

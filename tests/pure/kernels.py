@@ -104,7 +104,9 @@ _ELEMENTS = [
     ("short", 2, "short", 2), ("float4", 16, None, 4), ("struct item", 24, None, 4), ("long", 8, "long", 8),
 ]  # fmt: skip
 
-STRUCT = "struct item { int a; float b[3]; short c; int d; };\n"
+STRUCT = """struct item { int a; float b[3]; short c; int d; };
+__constant int table[4] = {2, -1, 3, 0};
+"""
 _FIELDS = [(".a", 0, 4), (".b[0]", 4, 4), (".b[2]", 12, 4), (".c", 16, 2), (".d", 20, 4)]
 
 
@@ -130,7 +132,7 @@ class Generator:
         self.py: list[str] = []
         self.depth = 1
         self.names = 0
-        self.budget = rng.randrange(3, 14)
+        self.budget = rng.randrange(3, 20)
         self.loops = 0
         self.ints: list[tuple[str, str]] = []  #: (variable, C type) that may be read
         self.assignable: list[tuple[str, str]] = []
@@ -441,7 +443,9 @@ class Generator:
         """An early return, a break or a continue under a condition."""
         words = ["return"]
         if self.loop_kinds:
-            words += ["break", "continue", "break", "continue"]
+            words += ["break", "break", "break"]
+            # A continue in a while loop would skip its step.
+            words += ["continue"] * (2 if self.loop_kinds[-1] not in ("while", "do") else 0)
         word = self.rng.choice(words)
         self.forms.add(word)
         test = self.condition(1)
@@ -491,7 +495,6 @@ class Generator:
             self.line(None, f"{first} = False")
             self.line(None, f"if not {test.py}: break")
         self.depth -= 1
-        # A continue in a while loop would skip the step: only breaks there.
         self.loop_kinds.append(kind)
         self.ints.append((name, ctype))
         self.depth += 1
@@ -511,16 +514,170 @@ class Generator:
         early = self.chance(0.3)
         if early:
             self.line(f"{c};", py)
-        kinds, self.loop_kinds = self.loop_kinds, []
         self.depth -= 1
         self.block(self.rng.randrange(1, 3))
         self.depth += 1
-        self.loop_kinds = kinds
         if self.chance(0.2):
             test = self.condition(1)
             self.line(f"if ({test.c}) break;", f"if {test.py}: break")
         if not early:
             self.line(f"{c};", py)
+
+    def halving_loop(self) -> None:
+        """for (s = n; s > 0; s >>= 1)"""
+        self.loops += 1
+        self.forms.add("halving loop")
+        name, start = self.fresh("s"), self.expr(1)
+        change = self.rng.choice([(">>= 1", "{0} >> 1"), ("/= 2", "c_div({0}, 2)"), (">>= 2", "{0} >> 2")])
+        self.line(f"for (int {name} = {start.c}; {name} > 0; {name} {change[0]}) {{", f"{name} = {to(start, 'int').py}")
+        self.py.append("    " * self.depth + f"{name} = {name} * 2 + 1 if {change[0] != '>>= 2'} else {name} * 4 + 1")
+        self.line(None, "while item.tick():")
+        self.depth += 1
+        self.line(None, f"{name} = {change[1].format(name)}")
+        self.line(None, f"if not {name} > 0: break")
+        self.depth -= 1
+        self._loop_block("for", name, "int")
+        self.line("}", None)
+
+    def endless_loop(self) -> None:
+        """while (1) with breaks, the counter changed before or after the access."""
+        self.loops += 1
+        self.forms.add("endless loop")
+        name, start, stop = self.fresh("i"), self.expr(1), self.expr(1)
+        self.line(f"int {name} = {start.c};", f"{name} = {to(start, 'int').py}")
+        self.line("while (1) {", "while item.tick():")
+        test = compare(self.rng.choice([">=", ">", "=="]), E(name, name, "int"), stop)
+        self.depth += 1
+        if self.chance(0.5):
+            self.line(f"if ({test.c}) break;", f"if {test.py}: break")
+            test = E("0", "0", "int")
+        self.depth -= 1
+        self._loop_block("while", name, "int")
+        self.depth += 1
+        step = self.rng.choice([1, 1, 2, 3])
+        self.line(f"{name} += {step};", f"{name} = w_int({name} + {step})")
+        if test.c != "0":
+            self.line(f"if ({test.c}) break;", f"if {test.py}: break")
+        self.depth -= 1
+        self.line("}", None)
+
+    def _loop_block(self, kind: str, name: str, ctype: str) -> None:
+        self.loop_kinds.append(kind)
+        self.ints.append((name, ctype))
+        self.block(self.rng.randrange(1, 4))
+        self.ints.remove((name, ctype))
+        self.loop_kinds.pop()
+
+    def pointer_loop(self) -> None:
+        """A pointer that walks through rows: moved in an inner and an outer loop."""
+        self.loops += 2
+        self.forms.add("pointer loop")
+        simple = [b for b in self.buffers if b.type not in ("struct item", "float4")]
+        if not simple:
+            self.access()
+            return
+        buffer = self.rng.choice(simple)
+        name, i, j = self.fresh("p"), self.fresh("i"), self.fresh("j")
+        base, rows, columns, gap = self.expr(1), self.rng.randrange(1, 4), self.expr(0), self.expr(0)
+        size = buffer.nbytes
+        inner = to(columns, usual("int", columns.type))
+        self.line(f"__global {buffer.type} *{name} = {buffer.name} + {base.c};", f"{name} = [{buffer.index}, ({base.py}) * {size}]")
+        self.line(f"for (int {i} = 0; {i} < {rows}; {i}++) {{", f"for {i} in range({rows}):")
+        self.depth += 1
+        self.line(f"for (int {j} = 0; {j} < {columns.c}; {j}++) {{", f"{j} = -1")
+        self.line(None, "while item.tick():")
+        self.depth += 1
+        self.line(None, f"{j} += 1")
+        self.line(None, f"if not ARITH[{inner.type!r}]({j}) < {inner.py}: break")
+        if self.chance(0.2):
+            test = self.condition(1)
+            self.line(f"if ({test.c}) break;", f"if {test.py}: break")
+        self.line(f"*{name}++ = 1;", f"item.write({buffer.index}, {name}[1], {size}); {name}[1] += {size}")
+        self.depth -= 1
+        self.line("}", None)
+        self.line(f"{name} += {gap.c};", f"{name}[1] += ({gap.py}) * {size}")
+        self.depth -= 1
+        self.line("}", None)
+
+    def rows_loop(self) -> None:
+        """A row of a sparse matrix: its bounds come from memory."""
+        self.loops += 1
+        self.forms.add("loop with loaded bounds")
+        found = [b for b in self.buffers if b.integer == "int"]
+        if not found:
+            self.loop()
+            return
+        buffer = self.rng.choice(found)
+        name, stop, index = self.fresh("i"), self.fresh("e"), self.expr(1)
+        load = "item.load({0}, ({1}) * {2}, {2}, 'int')"
+        self.line(
+            f"int {name} = {buffer.name}[{index.c}], {stop} = {buffer.name}[{index.c} + 1];",
+            f"{name} = {load.format(buffer.index, index.py, 4)}; "
+            f"{stop} = {load.format(buffer.index, binary('+', index, const(1)).py, 4)}",
+        )
+        first = self.fresh("first")
+        self.line(f"for (; {name} < {stop}; {name}++) {{", f"{first} = True")
+        self.line(None, "while item.tick():")
+        self.depth += 1
+        self.line(None, f"if not {first}: {name} += 1")
+        self.line(None, f"{first} = False")
+        self.line(None, f"if not {name} < {stop}: break")
+        self.depth -= 1
+        self._loop_block("for", name, "int")
+        self.line("}", None)
+
+    def async_copy(self) -> None:
+        self.forms.add("async copy")
+        found = [b for b in self.buffers if b.type == "int"]
+        if not found or self.loop_kinds or self.depth > 1:
+            self.access()
+            return
+        buffer = self.rng.choice(found)
+        base = binary("*", E("get_group_id(0)", "item.group[0]", "ulong"), const(self.rng.randrange(1, 6)))
+        count = self.rng.randrange(1, 9)
+        if self.chance(0.5):
+            c, method = f"async_work_group_copy(tile, {buffer.name} + {base.c}, {count}, 0)", "read"
+        else:
+            c, method = f"async_work_group_copy({buffer.name} + {base.c}, tile, {count}, 0)", "write"
+        self.line(f"event_t {self.fresh('e')} = {c};", f"item.{method}({buffer.index}, ({base.py}) * 4, {4 * count})")
+
+    def table(self) -> None:
+        self.forms.add("constant table")
+        name = self.fresh("x")
+        index = binary("&", self.expr(1), const(3))
+        self.line(f"int {name} = table[{index.c}];", f"{name} = (2, -1, 3, 0)[{index.py}]")
+        self.ints.append((name, "int"))
+
+    def volatile_access(self) -> None:
+        self.forms.add("volatile")
+        buffer = self.rng.choice(self.buffers)
+        if buffer.type in ("struct item", "float4"):
+            self.access()
+            return
+        index = self.expr(1)
+        self.line(
+            f"((volatile __global {buffer.type}*){buffer.name})[{index.c}] = 1;",
+            f"item.atomic({buffer.index}, ({index.py}) * {buffer.nbytes}, {buffer.nbytes}, None)",
+        )
+
+    def side_effects(self) -> None:
+        """Increments inside subscripts and short circuits."""
+        self.forms.add("side effects")
+        simple = [b for b in self.buffers if b.type not in ("struct item", "float4")]
+        if not simple:
+            self.access()
+            return
+        buffer = self.rng.choice(simple)
+        name, start, test = self.fresh("x"), self.expr(1), self.condition(1)
+        touch = f"item.write({buffer.index}, ({name} - 1) * {buffer.nbytes}, {buffer.nbytes})"
+        self.line(f"int {name} = {start.c};", f"{name} = {to(start, 'int').py}")
+        if self.chance(0.5):
+            self.line(f"{buffer.name}[{name}++] = 1;", f"{name} = w_int({name} + 1); {touch}")
+        else:
+            self.line(f"if ({test.c} && {name}++ > 3) {buffer.name}[{name} - 1] = 1;", f"if {test.py}:")
+            self.py.append("    " * (self.depth + 1) + f"{name} = w_int({name} + 1)")
+            self.py.append("    " * (self.depth + 1) + f"if {name} - 1 > 3: {touch}")
+        self.ints.append((name, "int"))
 
     def switch(self) -> None:
         self.forms.add("switch")
@@ -595,14 +752,18 @@ class Generator:
             self.access()
             return
         choice = self.rng.randrange(30)
-        if choice < 11:
-            self.access()
-        elif choice < 14 and self.loops < 3 and len(self.loop_kinds) < 2:
-            self.loop()
-        elif choice < 17:
-            self.branch()
-        elif choice < 19:
+        if self.loop_kinds and self.chance(0.15):
             self.leave()
+        elif choice < 8:
+            self.access()
+        elif choice < 14 and self.loops < 4 and len(self.loop_kinds) < 3:
+            self.rng.choice([self.loop, self.loop, self.loop, self.loop, self.halving_loop, self.endless_loop, self.pointer_loop, self.rows_loop])()
+        elif choice < 16:
+            self.branch()
+        elif choice < 17:
+            self.leave()
+        elif choice < 18:
+            self.rng.choice([self.async_copy, self.table, self.volatile_access, self.side_effects])()
         elif choice < 21:
             self.declare()
         elif choice < 23:
@@ -637,7 +798,7 @@ class Generator:
         py += f"def run(item{''.join(', ' + name for name in self.scalars)}):\n" + "\n".join(self.py) + "\n"
         from .oracle import ARITHMETIC
 
-        scope: dict[str, Any] = dict(ARITHMETIC)
+        scope: dict[str, Any] = {**ARITHMETIC, "ARITH": {name: ARITHMETIC[f"w_{name}"] for name in TYPES}}
         exec(compile(py, "<kernel>", "exec"), scope)
         first = len(self.buffers)
         numbers = {first + i: number for i, number in enumerate(self.scalars.values())}
