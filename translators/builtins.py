@@ -343,7 +343,7 @@ def _atomic(calculator: Calculator, node: Node, args: tuple[Node, ...], op: str 
     for target in pointer.targets:
         calculator.record(
             target.place, "atomic", target.offset, element.size, node.line,
-            condition=target.condition, op=op, dtype=_dtype(element), reason=reason,
+            condition=target.condition, op=op, dtype=_dtype(element) if op else None, reason=reason,
         )  # fmt: skip
         if target.place in calculator.state.env:
             calculator.store(Pointer((target,)), element, unknown_value(element), node.line)

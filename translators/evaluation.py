@@ -345,8 +345,8 @@ class Scope:
 
     # loops ------------------------------------------------------------------------------------------
 
-    def assume_while(self, counter: Expr, condition: Expr) -> None:
-        """`condition` held in every iteration up to the one that `counter` stands for.
+    def assume_while(self, counter: Expr, condition: Expr, first: int = 0) -> None:
+        """`condition` held in every iteration from `first` up to the one that `counter` stands for.
 
         It is required of that iteration. It then holds in the earlier ones too if it can only change from true to false as the
         counter grows; where that does not show, the domain stays a superset and is no longer exact.
@@ -355,12 +355,12 @@ class Scope:
             if counter not in part.leaves:
                 self.assume(part)
             elif part.op in ("ge0", "eq0", "ne0"):
-                self._assume_while(counter, part)
+                self._assume_while(counter, part, first)
             else:
                 self.assume(part)
                 self.domain.blur("a loop condition that is not followed")
 
-    def _assume_while(self, counter: Expr, condition: Expr) -> None:
+    def _assume_while(self, counter: Expr, condition: Expr, first: int) -> None:
         domain = self.domain
         (variable,) = self.value(counter).terms or (None,)
         if variable is None:
@@ -376,12 +376,14 @@ class Scope:
             self._assume_zero(form)
             domain.blur("a loop that runs while two values are equal")
             return
-        if not domain.require(form):
-            return
-        if any(variable in domain.depends.get(other, ()) for other in form.terms):
+        later = domain.lo[variable] > first  # the domain no longer has the first iterations
+        changed = domain.require(form)
+        if (changed or later) and any(variable in domain.depends.get(other, ()) for other in form.terms):
             domain.blur("a loop condition that is not affine")
-        elif coefficient > 0:
-            domain.blur("a loop condition that may become true again")
+        elif (changed or later) and coefficient > 0:
+            rest = Form(form.constant + coefficient * first, {v: c for v, c in form.terms.items() if v != variable})
+            if domain.bounds(rest)[0] < 0:
+                domain.blur("a loop condition that may become true again")
 
     def _unwrapped(self, counter: Expr, variable: int, condition: Expr) -> Form | None:
         """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else None.
@@ -456,7 +458,7 @@ class Scope:
                 self.memo = {expr: self.domain.fold(known) for expr, known in self.memo.items()}
                 return
             self.domain.require(form.shifted(-1))
-        self.assume_while(counter, condition)
+        self.assume_while(counter, condition, 1)
 
 
 def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:
@@ -734,23 +736,22 @@ def _trips(scope: Scope, expr: Expr) -> Form:
     domain = scope.domain
     definition = expr.definition
     assert definition is not None
-    form = Form(0, {domain.variable(0, INFINITE): 1})
+    form = Form(0, {domain.variable(0, INFINITE, loose=not definition.exact): 1})
     scope.memo[expr] = form
-    if not definition.exact:
-        domain.blur("the number of iterations of a loop")
-    known = scope.decide(definition.none)
+    if not definition.exact and definition.before.op == "const":
+        return form
+    known = scope.decide(definition.none) if definition.exact else None
     if known is None and not scope.may_choose():
         domain.loose = domain.loose | set(form.terms)
         return form
     if known is True or (known is None and scope.choose() == 0):
-        scope.memo[expr] = Form(0, {})
+        domain.require(form.times(-1))
         scope.assume(definition.none)
-        return Form(0, {})
+        return form
     domain.require(form.shifted(-1))
-    scope.assume_while(expr, definition.before)
+    scope.assume_while(expr, definition.before, 1)
     scope.assume(definition.after)
-    folded = domain.fold(form)
-    return folded
+    return domain.fold(form)
 
 
 _VALUE: dict[str, Callable[[Scope, Expr], Form]] = {
