@@ -200,7 +200,7 @@ class Executor:
         """`plan` made ready to be submitted any number of times; a launch's with its recipe."""
         return PreparedPlan(plan, recipe)
 
-    def submit(  # noqa: PLR0913 - a keyword for each thing that only some commands have
+    def submit(
         self,
         prepared: PreparedPlan,
         holdings: Sequence[Holdings],
@@ -267,10 +267,8 @@ class Executor:
         """Hold the caller back while a worker's queue is long. Call it outside every lock."""
         for worker in self.all_workers:
             if len(worker.queue) > QUEUE_LIMIT and not self._closed and not self._on_a_worker():
-                step = worker.issued + 1
-                while len(worker.queue) > QUEUE_LIMIT // 2:
-                    worker.marker_at(step)
-                    step = max(step + 1, worker.issued + 1)
+                # As long as the queue is at least this long, these steps are in it.
+                worker.marker_at(worker.issued + QUEUE_LIMIT // 2)
 
     def _on_a_worker(self) -> bool:
         """Whether a finaliser of the program's is running on one of the threads that must not wait."""

@@ -33,6 +33,8 @@ MARK_EVERY, MARKS_IN_FLIGHT = 64, 4
 MARK_NBYTES = 64 << 20
 #: seconds an idle thread waits for more before it blocks on the device to learn that all is done
 GRACE = 0.002
+#: a step that is never reached
+NEVER = 1 << 62
 
 #: additional waits of one batch: (index of the step, worker, step number there), ascending by index
 Waits = list[tuple[int, int, int]]
@@ -100,6 +102,7 @@ class Worker:
         self.lock = threading.RLock()
         self.marks: deque[Mark] = deque()
         self.waiters: list[_Waiter] = []
+        self.wanted = NEVER  #: the first step for which somebody waits
         self.hurried = False
         self.stopping = False
         #: the thread sleeps, or is about to: whoever adds work has to wake it
@@ -150,6 +153,7 @@ class Worker:
                 return found
             waiter = _Waiter(step)
             self.waiters.append(waiter)
+            self.wanted = min(self.wanted, step)
         waiter.gate.acquire()
         return self._find_mark(step)
 
@@ -243,7 +247,7 @@ class Worker:
                 self.marked = step
             self._next = Mark()
             self._fresh_nbytes = 0
-        if self.waiters:
+        if self.wanted <= self.issued:
             self._serve()
         return marker
 
@@ -251,8 +255,8 @@ class Worker:
         with self.lock:
             reached = max(self.marked, self.completed)
             served = [waiter for waiter in self.waiters if waiter.step <= reached]
-            if served:
-                self.waiters = [waiter for waiter in self.waiters if waiter.step > reached]
+            self.waiters = [waiter for waiter in self.waiters if waiter.step > reached]
+            self.wanted = min((waiter.step for waiter in self.waiters), default=NEVER)
         for waiter in served:
             waiter.gate.release()
 
@@ -301,7 +305,11 @@ class Worker:
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
-        elif len(following.jobs) >= MARK_EVERY or self.waiters or self._fresh_nbytes > MARK_NBYTES:
+        elif (
+            len(following.jobs) >= MARK_EVERY
+            or self.wanted <= self.issued
+            or self._fresh_nbytes > MARK_NBYTES
+        ):
             self.mark()
             while len(self.marks) > MARKS_IN_FLIGHT:
                 self.retire_oldest()
