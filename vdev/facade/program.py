@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 _NONE, _ERROR, _SUCCESS = -1, -2, 0
 _TYPE_NONE, _TYPE_OBJECT, _TYPE_LIBRARY, _TYPE_EXECUTABLE = 0, 1, 2, 4
 _UNKNOWN_SOURCE = ""
+_OUTDATED = ("-cl-strict-aliasing",)
 
 
 def split_options(options: bytes, routine: str, code: int) -> list[str]:
-    """A build's option string as words, quotes honoured."""
+    """A build's options as words, quotes honoured, less hints of OpenCL 1.0 that later compilers refuse."""
     try:
-        return shlex.split(options.decode())
+        words = shlex.split(options.decode())
     except ValueError:
         fail(routine, code)
+    return [word for word in words if word not in _OUTDATED]
 
 
 def check_devices(devices: Iterable[Device] | None) -> None:
