@@ -34,9 +34,9 @@ class SwitchError(ValueError):
 class WorkerSpec:
     """Workers that the user asks for on one device.
 
-    `kind` is 'cpu' (the first CPU device found), 'opencl' (the native OpenCL device with `device` = (platform,
-    device)), 'cuda' (the GPU with `device` = (number,), every GPU where it is empty) or 'auto' (what is best on
-    this machine). `count` workers share the device and its memory.
+    `kind` is 'cpu' (the first CPU device found), 'opencl' (the native OpenCL device with `device` =
+    (platform, device)), 'cuda' (the GPU with `device` = (number,), every GPU where it is empty) or 'auto'
+    (what is best on this machine). `count` workers share the device and its memory.
     """
 
     kind: str
@@ -176,9 +176,9 @@ VDEV = Switch("VDEV", "0", "1 puts the virtual device in the place of PyOpenCL's
 WORKERS = Switch(
     "VDEV_WORKERS",
     "auto",
-    "The workers behind the virtual device. `cpu:4`: four on the first CPU device found; `opencl:0.1`: one on "
-    "device 1 of OpenCL platform 0; `opencl:0.0*3`: three that share a device. Mixtures stand side by side: "
-    "`opencl:0.0,0.1,cpu:2`. `auto`: one on every native OpenCL GPU, else `cpu:2`.",
+    "The workers behind the virtual device. `cpu:4`: four on the CPU device (Intel's before others); "
+    "`opencl:0.1`: one on device 1 of OpenCL platform 0; `opencl:0.0*3`: three that share a device. "
+    "Mixtures stand side by side: `opencl:0.0,0.1,cpu:2`. `auto`: one on every OpenCL GPU, else `cpu:2`.",
     "auto, cpu:N, opencl:P.D, opencl:P.D*N, cuda, cuda:N, cuda:N-M, or several of them with commas between",
     parse_workers,
 )

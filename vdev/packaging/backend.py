@@ -1,9 +1,10 @@
-"""Build back end (PEP 517, PEP 660): setuptools, plus the start-up hook `vdev.pth` at the top of every wheel.
+"""Build back end (PEP 517, PEP 660): setuptools, plus the start-up hook `vdev.pth` at the top of every
+wheel.
 
-Decides one thing: that a wheel, ordinary or editable, carries the hook, so that `pip install .`,
-`pip install -e .` and `pip uninstall` treat it as they treat any other file of the distribution. setuptools
-itself can put a file beside the packages neither in an editable wheel nor without a setup.py. It never changes
-anything else in the wheel.
+Decides one thing: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip
+install -e .` and `pip uninstall` treat it as they treat any other file of the distribution. setuptools
+itself can put a file beside the packages neither in an editable wheel nor without a setup.py. It never
+changes anything else in the wheel.
 """
 
 from __future__ import annotations
