@@ -1,4 +1,5 @@
-"""libclang as an OpenCL C front end: translation units, exact extents, presumed lines, operator kinds, clang's messages.
+"""libclang as an OpenCL C front end: translation units, exact extents, presumed lines, operator kinds,
+clang's messages.
 
 Decides how clang is called (language options, our base header). Never interprets a program.
 """
@@ -40,7 +41,12 @@ class Presumed(NamedTuple):
 def _library() -> Any:
     """libclang with the functions the Python wrapper lacks."""
     library = cindex.conf.lib
-    library.clang_getPresumedLocation.argtypes = [SourceLocation, POINTER(cindex._CXString), POINTER(c_uint), POINTER(c_uint)]
+    library.clang_getPresumedLocation.argtypes = [
+        SourceLocation,
+        POINTER(cindex._CXString),
+        POINTER(c_uint),
+        POINTER(c_uint),
+    ]
     library.clang_getCursorBinaryOperatorKind.argtypes = [Cursor]
     library.clang_getCursorBinaryOperatorKind.restype = c_int
     library.clang_getBinaryOperatorKindSpelling.argtypes = [c_int]
@@ -112,22 +118,30 @@ def walk(cursor: Cursor) -> Iterator[Cursor]:
 def binary_operator(cursor: Cursor) -> str:
     """`+`, `<<=`, `,` … of a BINARY_OPERATOR or COMPOUND_ASSIGNMENT_OPERATOR, else an empty string."""
     library = _library()
-    return _string(library.clang_getBinaryOperatorKindSpelling(library.clang_getCursorBinaryOperatorKind(cursor)))
+    return _string(
+        library.clang_getBinaryOperatorKindSpelling(library.clang_getCursorBinaryOperatorKind(cursor))
+    )
 
 
 def unary_operator(cursor: Cursor) -> str:
-    """`*`, `&`, `-`, `!`, `~`, `++`, `--` of a UNARY_OPERATOR, else an empty string; see `is_postfix` for the last two."""
+    """`*`, `&`, `-`, `!`, `~`, `++`, `--` of a UNARY_OPERATOR, else an empty string; see `is_postfix` for the
+    last two.
+    """
     library = _library()
-    return _string(library.clang_getUnaryOperatorKindSpelling(library.clang_getCursorUnaryOperatorKind(cursor)))
+    return _string(
+        library.clang_getUnaryOperatorKindSpelling(library.clang_getCursorUnaryOperatorKind(cursor))
+    )
 
 
 def is_postfix(cursor: Cursor) -> bool:
-    """Whether a UNARY_OPERATOR stands behind its operand (CXUnaryOperator_PostInc and PostDec are 1 and 2)."""
+    """Whether a UNARY_OPERATOR stands behind its operand (CXUnaryOperator_PostInc, _PostDec: 1, 2)."""
     return _library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
 
 
 def address_space(type_: cindex.Type) -> str:
-    """The address space a type is qualified with: 'global', 'local', 'constant', 'private', 'generic' or 'default'."""
+    """The address space a type is qualified with: 'global', 'local', 'constant', 'private', 'generic' or
+    'default'.
+    """
     return ADDRESS_SPACES.get(type_.get_address_space(), "other")
 
 
@@ -151,7 +165,9 @@ def has_errors(unit: TranslationUnit) -> bool:
 
 
 def build_log(unit: TranslationUnit, source: str, main_name: str) -> str:
-    """clang's messages in clang's layout: place, text, the source line and a caret. Notes follow what they explain."""
+    """clang's messages in clang's layout: place, text, the source line and a caret. Notes follow what they
+    explain.
+    """
     lines = source.split("\n")
     entries: list[str] = []
     for diagnostic in unit.diagnostics:
@@ -172,7 +188,13 @@ def _entry(diagnostic: Any, lines: Sequence[str], main_name: str) -> list[str]:
         return [message]
     place = presumed(location)
     in_main = location.file.name == TEXT_FILE
-    name = main_name if in_main and place.file == TEXT_FILE else os.path.basename(place.file) if in_header(place) else place.file
+    name = (
+        main_name
+        if in_main and place.file == TEXT_FILE
+        else os.path.basename(place.file)
+        if in_header(place)
+        else place.file
+    )
     entry = [f"{name}:{place.line}:{place.column}: {message}"]
     text = lines[location.line - 1] if in_main and 0 < location.line <= len(lines) else _file_line(location)
     if text is not None:
@@ -206,7 +228,26 @@ def _carets(diagnostic: Any, text: str) -> str:
 
 
 __all__ = [
-    "ADDRESS_SPACES", "BASE_HEADER", "Cursor", "CursorKind", "INCLUDE_DIR", "Presumed", "SourceRange", "TranslationUnit",
-    "address_space", "binary_operator", "build_log", "extent_of", "has_errors", "in_text", "is_postfix", "line_of", "parameter_types",
-    "parse", "pointee", "presumed", "unary_operator", "walk",
+    "ADDRESS_SPACES",
+    "BASE_HEADER",
+    "INCLUDE_DIR",
+    "Cursor",
+    "CursorKind",
+    "Presumed",
+    "SourceRange",
+    "TranslationUnit",
+    "address_space",
+    "binary_operator",
+    "build_log",
+    "extent_of",
+    "has_errors",
+    "in_text",
+    "is_postfix",
+    "line_of",
+    "parameter_types",
+    "parse",
+    "pointee",
+    "presumed",
+    "unary_operator",
+    "walk",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""Values of preprocessor conditions (C99 6.10.1): integer constant expressions in 64 bits, signed or unsigned.
+"""Values of preprocessor conditions (C99 6.10.1): integer constant expressions in 64 bits, signed or
+unsigned.
 
 Decides what `#if` and `#elif` choose. Never looks up a macro: it is given expanded tokens.
 """
@@ -28,11 +29,16 @@ def evaluate_condition(words: Sequence[str]) -> bool:
     >>> evaluate_condition("( 1 << 3 ) >= 8 && - 1 > 0u".split())
     True
     """
+    return evaluate_integer(words) != 0
+
+
+def evaluate_integer(words: Sequence[str]) -> int:
+    """The value of the integer constant expression of these tokens. Raises Malformed."""
     parser = _Parser(words)
     value, _ = parser.conditional(True)
     if parser.position != len(words):
         raise Malformed("token is not a valid binary operator in a preprocessor subexpression")
-    return value != 0
+    return value
 
 
 def _wrap(value: int, unsigned: bool) -> Value:
@@ -99,7 +105,15 @@ class _Parser:
 def _primary(word: str) -> Value:
     if match := _INTEGER.fullmatch(word):
         digits, suffix = match.group(1), match.group(2).lower()
-        base = 16 if digits[:2] in ("0x", "0X") else 2 if digits[:2] in ("0b", "0B") else 8 if digits[0] == "0" else 10
+        base = (
+            16
+            if digits[:2] in ("0x", "0X")
+            else 2
+            if digits[:2] in ("0b", "0B")
+            else 8
+            if digits[0] == "0"
+            else 10
+        )
         try:
             number = int(digits[2:] if base in (2, 16) else digits, base)
         except ValueError:
@@ -126,7 +140,12 @@ def _apply(operator: str, left: Value, right: Value, live: bool) -> Value:
     a, b = _wrap(a, unsigned)[0], _wrap(b, unsigned)[0]
     match operator:
         case "==" | "!=" | "<" | ">" | "<=" | ">=":
-            return (int({"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator]), False)
+            return (
+                int(
+                    {"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator]
+                ),
+                False,
+            )
         case "/" | "%":
             if b == 0:
                 if live:

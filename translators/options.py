@@ -1,4 +1,5 @@
-"""Build options of clBuildProgram (OpenCL specification 5.8.6): which are the preprocessor's, clang's, the engine's.
+"""Build options of clBuildProgram (OpenCL specification 5.8.6): which are the preprocessor's, clang's, the
+engine's.
 
 Decides nothing about validity of options it does not know: engines have their own, and they judge them.
 """
@@ -14,7 +15,9 @@ _FOR_CLANG = frozenset({"-w", "-Werror", "-cl-single-precision-constant", "-cl-d
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """`given`: one entry an option word. `macros`: (name, value) of -D in order, value None for -U. `c_version`: of -cl-std."""
+    """`given`: one entry an option word. `macros`: (name, value) of -D in order, value None for -U.
+    `c_version`: of -cl-std.
+    """
 
     given: tuple[str, ...]
     macros: tuple[tuple[str, str | None], ...]
@@ -64,7 +67,9 @@ def split_options(text: str) -> list[str]:
 
 
 def parse_options(options: Sequence[str]) -> BuildOptions:
-    """Options as PyOpenCL passes them: every entry may hold one word, an option with its value, or several options."""
+    """Options as PyOpenCL passes them: every entry may hold one word, an option with its value, or several
+    options.
+    """
     words = split_options(" ".join(options))
     macros: list[tuple[str, str | None]] = []
     folders: list[str] = []
@@ -93,4 +98,6 @@ def parse_options(options: Sequence[str]) -> BuildOptions:
             version = int(match.group(1)) * 100 + int(match.group(2)) * 10
         elif word in _FOR_CLANG:
             for_clang.append(word)
-    return BuildOptions(tuple(words), tuple(macros), tuple(folders), version, tuple(for_clang), tuple(for_engine))
+    return BuildOptions(
+        tuple(words), tuple(macros), tuple(folders), version, tuple(for_clang), tuple(for_engine)
+    )

@@ -1,7 +1,8 @@
 """Exact edits of a parsed program's text, and where in it functions are declared and used.
 
-The core that every dialect's translator shares. Decides nothing about what is written: it finds places (through clang's cursors,
-so that overloads, shadowing and members are told apart) and keeps edits from overlapping. Offsets are bytes of the text.
+The core that every dialect's translator shares. Decides nothing about what is written: it finds places
+(through clang's cursors, so that overloads, shadowing and members are told apart) and keeps edits from
+overlapping. Offsets are bytes of the text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BLANK = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*", re.MULTILINE)
 
 
 class Untranslatable(Exception):
-    """The program means something that the translation cannot keep; `line` is the user's (0: no single one)."""
+    """The program means something that translation cannot keep. `line`: the user's, or 0."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -31,7 +32,9 @@ class Untranslatable(Exception):
 
 
 class Edits:
-    """Replacements of a text, applied all at once. Insertions at one place keep the order in which they were made."""
+    """Replacements of a text, applied all at once. Insertions at one place keep the order in which they were
+    made.
+    """
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -47,7 +50,9 @@ class Edits:
         """The edited text. Raises Untranslatable if two edits overlap."""
         pieces: list[bytes] = []
         position = 0
-        for start, stop, _, text in sorted(self._edits, key=lambda edit: (edit[0], edit[1] > edit[0], edit[2])):
+        for start, stop, _, text in sorted(
+            self._edits, key=lambda edit: (edit[0], edit[1] > edit[0], edit[2])
+        ):
             if start < position:
                 raise Untranslatable("two edits of one place in the text")
             pieces += [self.text[position:start], text]
@@ -78,7 +83,9 @@ def after_blanks(text: bytes, offset: int) -> int:
 
 @dataclass(frozen=True)
 class Parentheses:
-    """The list behind a function's name, in a declaration or a call: offsets of its brackets, and whether it holds anything."""
+    """The list behind a function's name, in a declaration or a call: offsets of its brackets, and whether it
+    holds anything.
+    """
 
     opening: int
     closing: int
@@ -86,7 +93,9 @@ class Parentheses:
 
 
 def parentheses_after(text: bytes, name_stop: int) -> Parentheses:
-    """The parenthesised list that follows a function's name (or a declarator `(name)`). Raises Untranslatable."""
+    """The parenthesised list that follows a function's name (or a declarator `(name)`). Raises
+    Untranslatable.
+    """
     opening = after_blanks(text, name_stop)
     while text[opening : opening + 1] == b")":
         opening = after_blanks(text, opening + 1)
@@ -99,7 +108,9 @@ def parentheses_after(text: bytes, name_stop: int) -> Parentheses:
 
 @dataclass(frozen=True)
 class Use:
-    """A function's name in the text: `declares` in declarations and definitions, else a use. `target`: see Functions."""
+    """A function's name in the text: `declares` in declarations and definitions, else a use. `target`: see
+    Functions.
+    """
 
     offset: int
     name: str
@@ -110,7 +121,9 @@ class Use:
 
 @dataclass(frozen=True)
 class Function:
-    """A function defined in the text. `key`: offset of its first declaration's name; the body's brackets are part of it."""
+    """A function defined in the text. `key`: offset of its first declaration's name; the body's brackets are
+    part of it.
+    """
 
     key: int
     name: str
@@ -154,7 +167,12 @@ class Functions:
     def _index(self) -> Mapping[str, list[int]]:
         """Every identifier of the text with its offsets, those inside string literals left out."""
         places: dict[str, list[int]] = {}
-        quoted = [m.span() for m in re.finditer(rb"""^[ \t]*#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", self.text, re.MULTILINE)]
+        quoted = [
+            m.span()
+            for m in re.finditer(
+                rb"""^[ \t]*#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", self.text, re.MULTILINE
+            )
+        ]
         starts = [start for start, _ in quoted]
         for match in _IDENTIFIER.finditer(self.text):
             before = bisect_right(starts, match.start()) - 1
@@ -174,7 +192,7 @@ class Functions:
         return self.defined[index] if index >= 0 and offset < self.defined[index].stop else None
 
     def mentions(self, names: Iterable[str]) -> dict[str, set[int]]:
-        """For every name: keys of the functions whose bodies spell it. More than use it; a cheap first look."""
+        """For every name: keys of the functions whose text spells it: a cheap first look."""
         found: dict[str, set[int]] = {}
         for name in names:
             holders = (self.enclosing(offset) for offset in self.offsets(name))
@@ -182,7 +200,9 @@ class Functions:
         return found
 
     def uses(self, name: str) -> list[Use]:
-        """Where `name` means a function, in order of the text. Members, variables and labels of that name are no uses."""
+        """Where `name` means a function, in order of the text. Members, variables and labels of that name are
+        no uses.
+        """
         found = []
         for offset in self.offsets(name):
             location = SourceLocation.from_offset(self.program.tu, self._file, offset)

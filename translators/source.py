@@ -1,7 +1,8 @@
 """The front end: build options and OpenCL C source in, a parsed program and its kernels' signatures out.
 
-Decides what the macro-free text of a program is, whether the program is valid (clang decides; its messages are the build log)
-and what each kernel's arguments are. Never changes the meaning of the text and never looks inside a function's body.
+Decides what the macro-free text of a program is, whether the program is valid (clang decides; its messages
+are the build log) and what each kernel's arguments are. Never changes the meaning of the text and never looks
+inside a function's body.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass, field
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang
-from .conditions import Malformed
+from .conditions import Malformed, evaluate_integer
+from .macros import definitions, tokenize
 from .options import BuildOptions, parse_options
-from .preprocess import MAIN_FILE, Preprocessed, definitions, preprocess
+from .preprocess import MAIN_FILE, Preprocessed, preprocess
 from .target import Target, predefined_macros
 
 __all__ = ["ArgInfo", "CompileError", "KernelInfo", "ParsedProgram", "Target", "parse_program"]
@@ -26,11 +28,23 @@ _SCALARS = {
     TypeKind.USHORT: "H", TypeKind.INT: "i", TypeKind.UINT: "I", TypeKind.LONG: "q", TypeKind.ULONG: "Q",
     TypeKind.HALF: "e", TypeKind.FLOAT: "f", TypeKind.DOUBLE: "d", TypeKind.BOOL: "?",
 }  # fmt: skip
-_QUALIFIER = re.compile(r"\b(?:__)?(?:global|local|constant|private|generic|read_only|write_only|read_write|const|volatile|restrict)\b")
-_UNSIGNED = {"unsigned char": "uchar", "unsigned short": "ushort", "unsigned int": "uint", "unsigned long": "ulong"}
+_QUALIFIER = re.compile(
+    r"\b(?:__)?(?:global|local|constant|private|generic|read_only|write_only|read_write|const|volatile|restrict)\b"
+)
+_SIZED_ATTRIBUTE = re.compile(
+    r"(?:__)?(reqd_work_group_size|work_group_size_hint|vec_type_hint|intel_\w+?)(?:__)?\s*\((.*)\)",
+    re.DOTALL,
+)
+_UNSIGNED = {
+    "unsigned char": "uchar",
+    "unsigned short": "ushort",
+    "unsigned int": "uint",
+    "unsigned long": "ulong",
+}
 
 _TABLE_EXTENSIONS = (
-    "cl_khr_subgroup_", "cl_khr_extended_bit_ops", "cl_khr_integer_dot_product", "cl_ext_float_atomics", "cl_khr_kernel_clock",
+    "cl_khr_subgroup_", "cl_khr_extended_bit_ops", "cl_khr_integer_dot_product", "cl_ext_float_atomics",
+    "cl_khr_kernel_clock",
 )  # fmt: skip
 
 
@@ -46,8 +60,9 @@ class CompileError(Exception):
 class ArgInfo:
     """One kernel argument. Strings are those of CL_KERNEL_ARG_…: `type_name` as in "float*" or "uint".
 
-    `kind`: 'global', 'constant' and 'local' are pointers; 'value', 'image', 'sampler', 'pipe', 'queue' are not.
-    `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format character of a scalar value.
+    `kind`: 'global', 'constant' and 'local' are pointers; 'value', 'image', 'sampler', 'pipe', 'queue' are
+    not. `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format
+    character of a scalar value.
     """
 
     name: str
@@ -78,10 +93,11 @@ class KernelInfo:
 class ParsedProgram:
     """A valid program.
 
-    `preprocessed`: macro-free text whose `#line` directives lead back to the user's lines; `tu` is its translation unit, so
-    cursors' offsets are byte positions in `preprocessed` (UTF-8). `exact` is False where the text could not be made macro-free:
-    then `preprocessed` and `tu` are of the original source and positions must not be used for rewriting; `doubts` says why.
-    `engine_options` are the options less -D, -U and -I, for compiling text made from `preprocessed`.
+    `preprocessed`: macro-free text whose `#line` directives lead back to the user's lines; `tu` is its
+    translation unit, so cursors' offsets are byte positions in `preprocessed` (UTF-8). `exact` is False where
+    the text could not be made macro-free: then `preprocessed` and `tu` are of the original source and
+    positions must not be used for rewriting; `doubts` says why. `engine_options` are the options less -D, -U
+    and -I, for compiling text made from `preprocessed`.
     """
 
     source: str
@@ -104,7 +120,11 @@ class ParsedProgram:
 
     def functions(self) -> list[Cursor]:
         """All function declarations and definitions of the program's text, in order."""
-        return [c for c in self.tu.cursor.get_children() if c.kind == CursorKind.FUNCTION_DECL and clang.in_text(c)]
+        return [
+            c
+            for c in self.tu.cursor.get_children()
+            if c.kind == CursorKind.FUNCTION_DECL and clang.in_text(c)
+        ]
 
     def definition(self, name: str) -> Cursor:
         """The definition of function `name`. Raises KeyError."""
@@ -115,7 +135,7 @@ class ParsedProgram:
 
 
 def parse_program(source: str, options: Sequence[str] = (), *, target: Target | None = None) -> ParsedProgram:
-    """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid, or Malformed options."""
+    """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid."""
     target = target or Target()
     source = source.removeprefix("\ufeff")
     parsed_options = parse_options(options)
@@ -131,7 +151,9 @@ def parse_program(source: str, options: Sequence[str] = (), *, target: Target | 
     if clang.has_errors(original):
         raise CompileError(log)
     unit = clang.parse(text.text, arguments)
-    hard = [doubt for doubt in text.doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")]
+    hard = [
+        doubt for doubt in text.doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")
+    ]
     if clang.has_errors(unit) or hard:
         reasons = (*hard, *(d.spelling for d in unit.diagnostics if d.severity >= 3))
         text = Preprocessed(source, reasons, text.included)
@@ -157,7 +179,18 @@ def _program(
             if cursor.is_definition() and is_kernel(attributes):
                 kernels[cursor.spelling] = _kernel(cursor, attributes)
     return ParsedProgram(
-        source, text.text, log, options.given, options.for_engine, kernels, unit, target, exact, text.doubts, text.included, encoded
+        source,
+        text.text,
+        log,
+        options.given,
+        options.for_engine,
+        kernels,
+        unit,
+        target,
+        exact,
+        text.doubts,
+        text.included,
+        encoded,
     )
 
 
@@ -189,9 +222,17 @@ def _definitions_for_clang(options: BuildOptions, target: Target) -> list[str]:
     macros = predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math)
     arguments = ["-DVDEV_AS_MACRO", "-Wno-builtin-macro-redefined", "-Wno-macro-redefined"]
     for macro in macros.values():
-        if not macro.listed and macro.name not in ("__OPENCL_C_VERSION__", "__STDC__", "__STDC_VERSION__", "__ENDIAN_LITTLE__"):
+        if not macro.listed and macro.name not in (
+            "__OPENCL_C_VERSION__",
+            "__STDC__",
+            "__STDC_VERSION__",
+            "__ENDIAN_LITTLE__",
+        ):
             parameters = "" if macro.parameters is None else f"({','.join(macro.parameters)})"
-            arguments += [f"-U{macro.name}", f"-D{macro.name}{parameters}={' '.join(t.text for t in macro.body)}"]
+            arguments += [
+                f"-U{macro.name}",
+                f"-D{macro.name}{parameters}={' '.join(t.text for t in macro.body)}",
+            ]
     arguments.append("-Wmacro-redefined")
     for name, value in options.macros:
         arguments.append(f"-U{name}" if value is None else f"-D{name}={value}")
@@ -216,14 +257,20 @@ def is_kernel(attributes: Sequence[str]) -> bool:
 def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
     known: dict[str, str] = {}
     for attribute in attributes:
-        match = re.fullmatch(r"(?:__)?(reqd_work_group_size|work_group_size_hint|vec_type_hint|intel_\w+?)(?:__)?\s*\((.*)\)", attribute, re.S)
+        match = _SIZED_ATTRIBUTE.fullmatch(attribute)
         if match:
-            known[match.group(1)] = re.sub(r"\s+", "" if match.group(1) != "vec_type_hint" else " ", match.group(2).strip())
+            blank = " " if match.group(1) == "vec_type_hint" else ""
+            known[match.group(1)] = re.sub(r"\s+", blank, match.group(2).strip())
+    for name in ("reqd_work_group_size", "work_group_size_hint"):
+        if (sizes := _sizes(known.get(name))) is not None:
+            known[name] = ",".join(map(str, sizes))
     return KernelInfo(
         name=function.spelling,
         args=tuple(
             _argument(parameter, type_)
-            for parameter, type_ in zip(function.get_arguments(), clang.parameter_types(function), strict=True)
+            for parameter, type_ in zip(
+                function.get_arguments(), clang.parameter_types(function), strict=True
+            )
         ),
         line=clang.presumed(function.location).line,
         reqd_work_group_size=_sizes(known.get("reqd_work_group_size")),
@@ -234,9 +281,13 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
 
 
 def _sizes(text: str | None) -> tuple[int, int, int] | None:
+    """Three numbers, each an integer constant expression; None where one is more than the preprocessor's arithmetic."""
     if text is None:
         return None
-    numbers = [int(word.rstrip("uUlL"), 0) for word in text.split(",") if re.fullmatch(r"(0[xX])?[0-9a-fA-F]+[uUlL]*", word)]
+    try:
+        numbers = [evaluate_integer([token.text for token in tokenize(part)]) for part in text.split(",")]
+    except Malformed:
+        return None
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
@@ -254,13 +305,23 @@ def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
         written = type_.get_pointee() if type_.kind == TypeKind.POINTER else target
         size = target.get_size()
         return ArgInfo(
-            parameter.spelling, _type_name(written) + "*", space, space, "none", qualifiers, size if size > 0 else 1, None, is_const
+            parameter.spelling,
+            _type_name(written) + "*",
+            space,
+            space,
+            "none",
+            qualifiers,
+            size if size > 0 else 1,
+            None,
+            is_const,
         )
     canonical = type_.get_canonical()
     kind = _value_kind(canonical)
     access = "none"
     if kind in ("image", "pipe"):
-        access = next((word for word in ("read_write", "write_only") if f"__{word}" in canonical.spelling), "read_only")
+        access = next(
+            (word for word in ("read_write", "write_only") if f"__{word}" in canonical.spelling), "read_only"
+        )
     return ArgInfo(
         name=parameter.spelling,
         type_name=_type_name(type_),
@@ -295,4 +356,4 @@ def _type_name(type_: Type) -> str:
     words = " ".join(_QUALIFIER.sub(" ", type_.spelling).split())
     if words.startswith("unsigned "):
         return _UNSIGNED.get(words, words)
-    return words.replace("struct ", "struct ", 1)
+    return words

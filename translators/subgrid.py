@@ -1,9 +1,11 @@
-"""OpenCL C to OpenCL C for a sub-grid: a kernel that runs one chunk and answers as if it ran the whole NDRange.
+"""OpenCL C to OpenCL C for a sub-grid: a kernel that runs one chunk and answers as if it ran the whole
+NDRange.
 
-Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on the NDRange read it, in
-helper functions too (a pointer to it is threaded through them as first parameter); pointers to global and constant memory are
-moved by a shift at kernel entry, so that a buffer of the engine's need hold only a window of the user's (PPoPP'11, section 3.5).
-Decides how the text is rewritten. Never decides how an NDRange is cut. What it cannot translate it refuses, with the reason.
+Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on
+the NDRange read it, in helper functions too (a pointer to it is threaded through them as first parameter);
+pointers to global and constant memory are moved by a shift at kernel entry, so that a buffer of the engine's
+need hold only a window of the user's (PPoPP'11, section 3.5). Decides how the text is rewritten. Never
+decides how an NDRange is cut. What it cannot translate it refuses, with the reason.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from .source import KernelInfo, ParsedProgram
 
 __all__ = ["SubgridKernel", "SubgridProgram", "Untranslatable", "translate_subgrid"]
 
-#: Work-item functions whose answer depends on the whole NDRange (OpenCL C specification 6.15.1). get_local_…, get_work_dim and
-#: get_enqueued_local_size are the same in a chunk as in the whole.
+#: Work-item functions whose answer depends on the whole NDRange (OpenCL C specification 6.15.1). get_local_…,
+#: get_work_dim and get_enqueued_local_size are the same in a chunk as in the whole.
 _GRID_FUNCTIONS = (
     "get_global_id",
     "get_group_id",
@@ -33,11 +35,13 @@ _GRID_FUNCTIONS = (
     "get_global_offset",
     "get_global_linear_id",
 )
-#: Built-in functions that launch work of their own or ask about kernels as values: blocks could capture what was rewritten.
+#: Built-in functions that launch work of their own or ask about kernels as values: blocks could capture what
+#: was rewritten.
 _REFUSED = ("enqueue_kernel", "get_kernel_work_group_size", "get_kernel_preferred_work_group_size_multiple")
 
-# {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the specification says
-# (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those same answers.
+# {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
+# specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
+# same answers.
 _PRELUDE = """\
 struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]; }};
 #define {p}IN __private const struct {p}grid *{p}g
@@ -62,7 +66,9 @@ size_t {p}get_global_linear_id({p}IN) {{
 
 @dataclass(frozen=True)
 class SubgridKernel:
-    """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift, in its order."""
+    """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift,
+    in its order.
+    """
 
     name: str
     hidden_index: int
@@ -75,11 +81,14 @@ class SubgridKernel:
     def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
         """The hidden argument for `chunk` of `ndrange`.
 
-        `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift). To be launched with the
-        chunk's global size, the NDRange's local size and no offset. Raises ValueError for a wrong number of shifts.
+        `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift). To be
+        launched with the chunk's global size, the NDRange's local size and no offset. Raises ValueError for a
+        wrong number of shifts.
         """
         if len(shifts) != len(self.pointer_args):
-            raise ValueError(f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given")
+            raise ValueError(
+                f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
+            )
         first = tuple(
             offset + start * local
             for offset, start, local in zip(ndrange.offset, chunk.start, ndrange.local_size, strict=True)
@@ -96,7 +105,9 @@ class SubgridKernel:
 
 @dataclass(frozen=True)
 class SubgridProgram:
-    """OpenCL C for a native engine, to be built with the program's `engine_options`, and how to call its kernels."""
+    """OpenCL C for a native engine, to be built with the program's `engine_options`, and how to call its
+    kernels.
+    """
 
     source: str
     kernels: Mapping[str, SubgridKernel]
@@ -122,7 +133,8 @@ class _Translation:
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         self.kernels = {
-            name: SubgridKernel(name, len(info.args), _pointer_args(info)) for name, info in program.kernels.items()
+            name: SubgridKernel(name, len(info.args), _pointer_args(info))
+            for name, info in program.kernels.items()
         }
         #: Number of a kernel's structure; the same name may not be used for a type and a function.
         self.numbers = {name: index for index, name in enumerate(self.kernels)}
@@ -154,8 +166,9 @@ class _Translation:
     def _threaded(self) -> tuple[frozenset[int], list[Use]]:
         """Keys of the functions that need the grid, and all uses and declarations to be rewritten.
 
-        A function needs it if it uses a work-item function of the grid, calls a kernel or calls a function that needs it.
-        Which functions might is read from spellings first: asking clang about every name of a large header takes long.
+        A function needs it if it uses a work-item function of the grid, calls a kernel or calls a function
+        that needs it. Which functions might is read from spellings first: asking clang about every name of a
+        large header takes long.
         """
         functions = self.functions
         kernels = {function.key for function in functions.defined if function.kernel}
@@ -194,7 +207,9 @@ class _Translation:
             place = parentheses_after(self.functions.text, cursor.location.offset + len(name))
             if any(clang.extent_of(parameter)[0] > place.closing for parameter in cursor.get_arguments()):
                 # C99 6.9.1p6: the list in parentheses is of names only.
-                raise Untranslatable(f"{name}() declares its parameters behind their list", clang.line_of(cursor))
+                raise Untranslatable(
+                    f"{name}() declares its parameters behind their list", clang.line_of(cursor)
+                )
 
     def _rewrite(self, use: Use, threaded: frozenset[int]) -> None:
         """One occurrence of a function's name."""
@@ -214,7 +229,9 @@ class _Translation:
             number = self.numbers[use.name]
             hidden = f"struct {self.prefix}args{number} {self.prefix}hidden"
             # A kernel that is called gets pointers that have been shifted already.
-            self._argument_last(stop, hidden if use.declares else f"{self.prefix}unshifted{number}({self.prefix}g)")
+            self._argument_last(
+                stop, hidden if use.declares else f"{self.prefix}unshifted{number}({self.prefix}g)"
+            )
 
     def _argument_first(self, name_stop: int, text: str) -> None:
         place = parentheses_after(self.functions.text, name_stop)
@@ -242,9 +259,12 @@ class _Translation:
                 continue
             offset = parameter.location.offset
             if self.functions.text[offset : offset + len(name)] != name.encode():
-                raise Untranslatable(f"parameter {name} is not where it is declared", clang.line_of(parameter))
+                raise Untranslatable(
+                    f"parameter {name} is not where it is declared", clang.line_of(parameter)
+                )
             self.edits.replace(offset, offset + len(name), f"{p}p_{name}")
-            # Through integers: moving a pointer out of its buffer by pointer arithmetic is undefined (C99 6.5.6p8).
+            # Through integers: moving a pointer out of its buffer by pointer arithmetic is undefined (C99
+            # 6.5.6p8).
             entry.append(
                 f" __typeof__({p}p_{name}) {name} = (__typeof__({p}p_{name}))"
                 f"({p}p_{name} ? (size_t){p}p_{name} - (size_t){p}hidden.shift[{number}] : (size_t)0);"
@@ -282,7 +302,9 @@ def _pointer_args(info: KernelInfo) -> tuple[int, ...]:
 
 def _free_prefix(functions: Functions) -> str:
     """A prefix that no identifier of the program starts with."""
-    taken = {match.group() for match in (re.match(r"vdev\d*_", name) for name in functions.identifiers()) if match}
+    taken = {
+        match.group() for match in (re.match(r"vdev\d*_", name) for name in functions.identifiers()) if match
+    }
     number = 0
     while (prefix := f"vdev{number or ''}_") in taken:
         number += 1

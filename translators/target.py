@@ -5,23 +5,28 @@ Decides what is predefined, and which of it stays in the text by name because ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from . import clang
-from .preprocess import Macro, Preprocessor, parse_definition
+from .macros import Macro, parse_definition
+from .preprocess import Preprocessor
 
 _VERSIONS = (100, 110, 120, 200, 210, 220, 300, 310)
 _KERNEL_EXEC = "__kernel __attribute__((work_group_size_hint(X, 1, 1))) __attribute__((vec_type_hint(typen)))"
-#: What clang-based engines predefine and programs ask for. Known to conditions; in the text the engine's own value counts.
+#: What clang-based engines predefine and programs ask for. Known to conditions; in the text the engine's own
+#: value counts.
 _CLANG_MACROS = {
-    "__clang__": "1", "__clang_major__": "18", "__clang_minor__": "1", "__LP64__": "1", "_LP64": "1", "__OPTIMIZE__": "1",
+    "__clang__": "1", "__clang_major__": "18", "__clang_minor__": "1",
+    "__LP64__": "1", "_LP64": "1", "__OPTIMIZE__": "1",
     "__CHAR_BIT__": "8", "__SCHAR_MAX__": "127", "__SHRT_MAX__": "32767", "__INT_MAX__": "2147483647",
-    "__LONG_MAX__": "9223372036854775807L", "__SIZEOF_POINTER__": "8", "__SIZEOF_SIZE_T__": "8", "__SIZEOF_INT__": "4",
+    "__LONG_MAX__": "9223372036854775807L", "__SIZEOF_POINTER__": "8",
+    "__SIZEOF_SIZE_T__": "8", "__SIZEOF_INT__": "4",
     "__SIZEOF_LONG__": "8", "__SIZEOF_SHORT__": "2", "__SIZEOF_FLOAT__": "4", "__SIZEOF_DOUBLE__": "8",
-    "__ORDER_LITTLE_ENDIAN__": "1234", "__ORDER_BIG_ENDIAN__": "4321", "__BYTE_ORDER__": "1234", "__LITTLE_ENDIAN__": "1",
-    "__OPENCL_MEMORY_SCOPE_WORK_ITEM": "0", "__OPENCL_MEMORY_SCOPE_WORK_GROUP": "1", "__OPENCL_MEMORY_SCOPE_DEVICE": "2",
+    "__ORDER_LITTLE_ENDIAN__": "1234",
+    "__ORDER_BIG_ENDIAN__": "4321", "__BYTE_ORDER__": "1234", "__LITTLE_ENDIAN__": "1",
+    "__OPENCL_MEMORY_SCOPE_WORK_ITEM": "0",
+    "__OPENCL_MEMORY_SCOPE_WORK_GROUP": "1", "__OPENCL_MEMORY_SCOPE_DEVICE": "2",
     "__OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES": "3", "__OPENCL_MEMORY_SCOPE_SUB_GROUP": "4",
 }  # fmt: skip
 
@@ -30,11 +35,15 @@ _CLANG_MACROS = {
 class Target:
     """What the device that programs are compiled for looks like to a program.
 
-    `opencl_version`: 300 for OpenCL 3.0. `c_version`: the OpenCL C version without -cl-std. `macros`: further predefined ones.
-    `features`: the `__opencl_c_…` macros of OpenCL C 3.0.
+    `opencl_version`: 300 for OpenCL 3.0. `c_version`: the OpenCL C version without -cl-std. `macros`: further
+    predefined ones. `features`: the `__opencl_c_…` macros of OpenCL C 3.0.
     """
 
-    extensions: tuple[str, ...] = ("cl_khr_fp64", "cl_khr_byte_addressable_store", "cl_khr_global_int32_base_atomics")
+    extensions: tuple[str, ...] = (
+        "cl_khr_fp64",
+        "cl_khr_byte_addressable_store",
+        "cl_khr_global_int32_base_atomics",
+    )
     opencl_version: int = 300
     c_version: int = 120
     address_bits: int = 64
@@ -51,13 +60,17 @@ def _base_macros() -> dict[str, Macro]:
     with open(clang.BASE_HEADER, encoding="utf-8") as file:
         preprocessor = Preprocessor({}, ())
         preprocessor.run(file.read())
-    names = (macro for macro in preprocessor.macros.values() if not macro.name.startswith(("VDEV_", "__opencl_")))
+    names = (
+        macro for macro in preprocessor.macros.values() if not macro.name.startswith(("VDEV_", "__opencl_"))
+    )
     return {m.name: Macro(m.name, m.body, m.parameters, m.variadic, True) for m in names}
 
 
 @lru_cache(maxsize=16)
 def predefined_macros(target: Target, c_version: int, fast_relaxed_math: bool) -> dict[str, Macro]:
-    """Macros before the first line (OpenCL C specification 6.10): expanded, except for the base header's constants."""
+    """Macros before the first line (OpenCL C specification 6.10): expanded, except for the base header's
+    constants.
+    """
     values = {
         "__OPENCL_VERSION__": str(target.opencl_version),
         "__OPENCL_C_VERSION__": str(c_version),

@@ -1,0 +1,154 @@
+"""The sub-grid translator's text: what is threaded, what is left alone, what is refused, and what clang says of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from vdev.translators.rewrite import Edits
+from vdev.translators.source import CompileError, parse_program
+from vdev.translators.subgrid import SubgridProgram, Untranslatable, translate_subgrid
+
+
+def translate(source: str, *options: str) -> SubgridProgram:
+    return translate_subgrid(parse_program(source, options))
+
+
+def user_part(program: SubgridProgram) -> str:
+    return program.source.split('#line 1 "<kernel>"\n')[1]
+
+
+def test_translated_text_is_valid_and_keeps_lines() -> None:
+    source = """#define ID get_global_id(0)
+ulong helper(int x) { return ID + x; }
+
+kernel void k(global ulong *a, int n)
+{
+  a[ID] = helper(n);
+}
+"""
+    program = translate(source)
+    again = parse_program(program.source)
+    assert again.kernels["k"].line == 4
+    assert [a.name for a in again.kernels["k"].args] == ["vdev_p_a", "n", "vdev_hidden"]
+    assert again.kernels["k"].args[2].nbytes == program.kernels["k"].hidden_nbytes
+    lines = user_part(program).split("\n")
+    assert lines[1] == (
+        "ulong helper(__private const struct vdev_grid *vdev_g, int x) { return vdev_get_global_id(vdev_g, 0) + x; }"
+    )
+    assert lines[5] == "  a[vdev_get_global_id(vdev_g, 0)] = helper(vdev_g, n);"
+
+
+def test_only_what_needs_the_grid_is_threaded() -> None:
+    source = """
+int plain(int x) { return x + get_local_id(0); }
+int needs(int x) { return x + get_group_id(0); }
+int both(int x) { return plain(x) + needs(x); }
+kernel void k(global int *a) { a[plain(0)] = both(1); }
+"""
+    text = user_part(translate(source))
+    assert "int plain(int x)" in text
+    assert "int needs(__private const struct vdev_grid *vdev_g, int x)" in text
+    assert "return plain(x) + needs(vdev_g, x);" in text
+    assert "a[plain(0)] = both(vdev_g, 1);" in text
+
+
+def test_prefix_avoids_the_users_names() -> None:
+    text = user_part(
+        translate("kernel void k(global int *vdev_g, int vdev1_x) { vdev_g[get_global_id(0)] = vdev1_x; }")
+    )
+    assert "vdev2_get_global_id(vdev2_g, 0)" in text
+    assert "__typeof__(vdev2_p_vdev_g) vdev_g =" in text
+
+
+def test_strings_and_comments_are_left_alone() -> None:
+    source = 'kernel void k(global int *a) { printf("get_global_id(0) ) (", a[0]); /* get_group_id(0) */ a[get_global_id(0)] = 1; }'
+    text = user_part(translate(source))
+    assert 'printf("get_global_id(0) ) (", a[0]);' in text
+    assert text.count("vdev_get_") == 1
+
+
+def test_prototypes_and_kernels_that_are_called() -> None:
+    source = """
+kernel void inner(global int *a, int n);
+void through(global int *a);
+kernel void outer(global int *a) { inner(a, (1, 2)); through(a); }
+kernel void inner(global int *a, int n) { a[get_global_id(0)] = n; }
+void through(global int *a) { inner(a + 1, 3); }
+kernel void none(void) { }
+"""
+    program = translate(source)
+    text = user_part(program)
+    number = re.search(r"inner\(a, \(1, 2\), vdev_unshifted(\d)\(vdev_g\)\)", text)
+    assert number is not None
+    assert f"kernel void inner(global int *a, int n, struct vdev_args{number.group(1)} vdev_hidden);" in text
+    assert "void through(__private const struct vdev_grid *vdev_g, global int *a);" in text
+    assert program.kernels["none"].hidden_index == 0
+    assert re.search(r"kernel void none\(struct vdev_args\d vdev_hidden\)", text)
+    parse_program(program.source)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "reason", "line"),
+    [
+        (
+            "global int n;\nkernel void k(global int *a) { a[0] = n++; }",
+            ["-cl-std=CL2.0"],
+            "variable at program scope",
+            1,
+        ),
+        (
+            "kernel void k(global int *a) {\n void (^b)(void) = ^{ a[0] = 1; }; b(); }",
+            ["-cl-std=CL2.0"],
+            "block",
+            2,
+        ),
+        (
+            "kernel void k(global int *a) {\n\n enqueue_kernel(get_default_queue(), 0, ndrange_1D(1), ^{ a[0] = 1; }); }",
+            ["-cl-std=CL2.0"],
+            "enqueue_kernel",
+            3,
+        ),
+        (
+            "int f(a) int a; { return a + get_global_id(0); }\nkernel void k(global int *a) { a[0] = f(1); }",
+            [],
+            "behind their list",
+            1,
+        ),
+        (
+            "#define ID(x) x\nkernel void k(global int *a) { a[0] = ID(\n#undef X\n 1); }",
+            [],
+            "macros could not be expanded",
+            0,
+        ),
+    ],
+)
+def test_refused(source: str, options: list[str], reason: str, line: int) -> None:
+    with pytest.raises(Untranslatable, match=reason) as caught:
+        translate(source, *options)
+    assert caught.value.line == line
+
+
+def test_constants_at_program_scope_are_not_refused() -> None:
+    source = (
+        "constant int c[] = {1}; constant sampler_t s = 0; kernel void k(global int *a) { a[0] = c[0] ^ 3; }"
+    )
+    parse_program(translate(source, "-cl-std=CL2.0").source, ["-cl-std=CL2.0"])
+
+
+def test_edits() -> None:
+    edits = Edits("aä(b)".encode())
+    edits.insert(4, "1")
+    edits.insert(4, "2")
+    edits.replace(4, 5, "B")
+    edits.replace(0, 1, "")
+    assert edits.apply() == "ä(12B)"
+    edits.replace(3, 5, "x")
+    with pytest.raises(Untranslatable):
+        edits.apply()
+
+
+def test_errors_stay_the_parsers() -> None:
+    with pytest.raises(CompileError):
+        translate("kernel void k(global int *a) { a[0] = ; }")
