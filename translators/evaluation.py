@@ -366,7 +366,7 @@ class Scope:
         if variable is None:
             self.assume(condition)
             return
-        form = self._unwrapped(counter, variable, condition)
+        form = self._unwrapped(counter, variable, condition, first)
         if form is None:
             self.assume(condition)
             domain.blur("a loop whose counter may wrap around")
@@ -385,7 +385,7 @@ class Scope:
             if domain.bounds(rest)[0] < 0:
                 domain.blur("a loop condition that may become true again")
 
-    def _unwrapped(self, counter: Expr, variable: int, condition: Expr) -> Form | None:
+    def _unwrapped(self, counter: Expr, variable: int, condition: Expr, first: int) -> Form | None:
         """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else None.
 
         Casts of values that grow with the counter are taken as the identity on trial. By induction over the iterations they are:
@@ -408,34 +408,35 @@ class Scope:
         assert form is not None
         coefficient = form.terms.get(variable, 0)
         if condition.op == "ne0":
-            form = self._until_equal(form, variable, coefficient)
+            form = self._until_equal(form, variable, coefficient, first)
             coefficient = form.terms.get(variable, 0) if form else 0
         if form is None:
             self.memo = memo
             return None
         if doubtful:
             low, high = domain.lo[variable], domain.hi[variable]
+            domain.lo[variable] = first  # the domain may have lost the first iterations
             if coefficient < 0:
                 beyond = domain.bounds(Form(form.constant, {v: c for v, c in form.terms.items() if v != variable}))[1]
-                domain.hi[variable] = max(low, min(high, beyond // -coefficient + 1))
+                domain.hi[variable] = max(first, min(high, beyond // -coefficient + 1))
             fits = all(
                 kind.lo <= bounds[0] and bounds[1] <= kind.hi
                 for bounds, kind in ((domain.bounds(f), kind) for f, kind in doubtful)
             )
-            domain.hi[variable] = high
+            domain.lo[variable], domain.hi[variable] = low, high
             if not fits:
                 self.memo = memo
                 return None
         return form
 
-    def _until_equal(self, form: Form, variable: int, coefficient: int) -> Form | None:
+    def _until_equal(self, form: Form, variable: int, coefficient: int, first: int) -> Form | None:
         """For a loop that runs while `form` != 0: a form that is >= 0 just as long; None where the loop may step over zero."""
         if coefficient == 0:
             return None
         rest = Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
         if coefficient > 0:
             form, rest = form.times(-1), rest.times(-1)
-        low, _ = self.domain.bounds(rest)
+        low, _ = self.domain.bounds(rest.shifted(-abs(coefficient) * first))
         divides = abs(coefficient) == 1 or all(
             number % coefficient == 0 for number in (rest.constant, *rest.terms.values())
         )
