@@ -18,8 +18,8 @@ from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Transl
 
 INCLUDE_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
-#: The file name a translation unit's text is given under (`#line` replaces it in presumed locations).
-TEXT_FILE = "kernel.cl"
+#: The file name a translation unit's text is given under: one that no program includes.
+TEXT_FILE = "<kernel>"
 
 #: clang's LangAS numbers, as clang_getAddressSpace returns them.
 ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "private", 5: "generic"}
@@ -78,8 +78,9 @@ def parse(text: str, arguments: Sequence[str]) -> TranslationUnit:
         command.append("-DVDEV_AS_TYPE")
     if "intel_sub_group_" in text:
         command.append("-DVDEV_INTEL_SUBGROUPS")
+    content = text.encode("utf-8", "surrogateescape")
     with _lock:
-        return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, text)])
+        return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, content)])
 
 
 def presumed(location: SourceLocation) -> Presumed:
@@ -164,20 +165,20 @@ def has_errors(unit: TranslationUnit) -> bool:
     return any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics)
 
 
-def build_log(unit: TranslationUnit, source: str, main_name: str) -> str:
+def build_log(unit: TranslationUnit, source: str) -> str:
     """clang's messages in clang's layout: place, text, the source line and a caret. Notes follow what they
     explain.
     """
     lines = source.split("\n")
     entries: list[str] = []
     for diagnostic in unit.diagnostics:
-        entries += _entry(diagnostic, lines, main_name)
+        entries += _entry(diagnostic, lines)
         for note in diagnostic.children:
-            entries += _entry(note, lines, main_name)
+            entries += _entry(note, lines)
     return "\n".join(entries)
 
 
-def _entry(diagnostic: Any, lines: Sequence[str], main_name: str) -> list[str]:
+def _entry(diagnostic: Any, lines: Sequence[str]) -> list[str]:
     severity = _SEVERITIES.get(diagnostic.severity)
     if severity is None:
         return []
@@ -188,23 +189,13 @@ def _entry(diagnostic: Any, lines: Sequence[str], main_name: str) -> list[str]:
         return [message]
     place = presumed(location)
     in_main = location.file.name == TEXT_FILE
-    name = (
-        main_name
-        if in_main and place.file == TEXT_FILE
-        else os.path.basename(place.file)
-        if in_header(place)
-        else place.file
-    )
+    name = os.path.basename(place.file) if place.file == BASE_HEADER else place.file
     entry = [f"{name}:{place.line}:{place.column}: {message}"]
     text = lines[location.line - 1] if in_main and 0 < location.line <= len(lines) else _file_line(location)
     if text is not None:
         number = f"{place.line:5d}"
         entry += [f"{number} | {text.rstrip()}", f"{' ' * len(number)} | {_carets(diagnostic, text)}"]
     return entry
-
-
-def in_header(place: Presumed) -> bool:
-    return place.file == BASE_HEADER
 
 
 def _file_line(location: SourceLocation) -> str | None:

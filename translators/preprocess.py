@@ -17,6 +17,7 @@ from functools import lru_cache
 from .conditions import Malformed, evaluate_condition
 from .macros import NAME, PREDEFINED, Expander, Macro, Token, parse_definition, quoted, spell, tokenize
 
+#: The program's own file in `#line` directives, as NVIDIA's compiler names it.
 MAIN_FILE = "<kernel>"
 _MAX_INCLUDE_DEPTH = 200
 

@@ -17,7 +17,7 @@ from . import clang
 from .conditions import Malformed, evaluate_integer
 from .macros import definitions, tokenize
 from .options import BuildOptions, parse_options
-from .preprocess import MAIN_FILE, Preprocessed, preprocess
+from .preprocess import Preprocessed, preprocess
 from .target import Target, predefined_macros
 
 __all__ = ["ArgInfo", "CompileError", "KernelInfo", "ParsedProgram", "Target", "parse_program"]
@@ -147,7 +147,7 @@ def parse_program(source: str, options: Sequence[str] = (), *, target: Target | 
             return _program(source, text, unit, "", parsed_options, target)
     # Something to report or not understood: clang looks at what the user wrote.
     original = clang.parse(source, [*arguments, *_definitions_for_clang(parsed_options, target)])
-    log = clang.build_log(original, source, MAIN_FILE)
+    log = clang.build_log(original, source)
     if clang.has_errors(original):
         raise CompileError(log)
     unit = clang.parse(text.text, arguments)
@@ -281,7 +281,7 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
 
 
 def _sizes(text: str | None) -> tuple[int, int, int] | None:
-    """Three numbers, each an integer constant expression; None where one is more than the preprocessor's arithmetic."""
+    """Three integer constant expressions' values; None where one needs more than a preprocessor."""
     if text is None:
         return None
     try:

@@ -1,11 +1,10 @@
-"""The preprocessor against the C standard's examples, and the places of the text it gives against the user's."""
+"""The preprocessor against the C standard's examples, and where it puts text."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
 from vdev.translators.conditions import Malformed, evaluate_condition
 from vdev.translators.macros import definitions
 from vdev.translators.options import parse_options, split_options
@@ -25,8 +24,10 @@ def words(source: str, *macros: str) -> str:
 # C99 6.10.3.5, examples 3, 4, 5 and 7 (what the standard prints, white space as this preprocessor leaves it)
 STANDARD = {
     "rescanning": (
-        "#define x 3\n#define f(a) f(x * (a))\n#undef x\n#define x 2\n#define g f\n#define z z[0]\n#define h g(~\n"
-        "#define m(a) a(w)\n#define w 0,1\n#define t(a) a\n#define p() int\n#define q(x) x\n#define r(x,y) x ## y\n"
+        "#define x 3\n#define f(a) f(x * (a))\n#undef x\n#define x 2\n#define g f\n#define z z[0]\n"
+        "#define h g(~\n"
+        "#define m(a) a(w)\n#define w 0,1\n#define t(a) a\n#define p() int\n#define q(x) x\n"
+        "#define r(x,y) x ## y\n"
         "#define str(x) # x\n"
         "f(y+1) + f(f(z)) % t(t(g)(0) + t)(1);\ng(x+(3,4)-w) | h 5) & m\n(f)^m(m);\n"
         "p() i[q()] = { q(1), r(2,3), r(4,), r(,5), r(,) };\nchar c[2][6] = { str(hello), str() };\n",
@@ -35,7 +36,8 @@ STANDARD = {
         'int i[] = { 1, 23, 4, 5, }; char c[2][6] = { "hello", "" };',
     ),
     "strings": (
-        "#define str(s) # s\n#define xstr(s) str(s)\n#define INCFILE(n) vers ## n\n#define glue(a, b) a ## b\n"
+        "#define str(s) # s\n#define xstr(s) str(s)\n#define INCFILE(n) vers ## n\n"
+        "#define glue(a, b) a ## b\n"
         '#define xglue(a, b) glue(a, b)\n#define HIGHLOW "hello"\n#define LOW LOW ", world"\n'
         'fputs(str(strncmp("abc\\0d", "abc", \'\\4\') == 0) str(: @\\n), s);\n'
         "xstr(INCFILE(2).h) glue(HIGH, LOW); xglue(HIGH, LOW)\n",
@@ -43,18 +45,22 @@ STANDARD = {
         '"vers2.h" "hello"; "hello" ", world"',
     ),
     "placemarkers": (
-        "#define t(x,y,z) x ## y ## z\nint j[] = { t(1,2,3), t(,4,5), t(6,,7), t(8,9,), t(10,,), t(,11,), t(,,12), t(,,) };\n",
+        "#define t(x,y,z) x ## y ## z\n"
+        "int j[] = { t(1,2,3), t(,4,5), t(6,,7), t(8,9,), t(10,,), t(,11,), t(,,12), t(,,) };\n",
         "int j[] = { 123, 45, 67, 89, 10, 11, 12, };",
     ),
     "variable arguments": (
         "#define debug(...) fprintf(stderr, __VA_ARGS__)\n#define showlist(...) puts(#__VA_ARGS__)\n"
         "#define gnu(f, args...) f(1, ## args)\n"
-        'debug("Flag"); debug("X = %d\\n", x); showlist(The first, second, and third items.); gnu(a); gnu(b, 2, 3);\n',
-        'fprintf(stderr, "Flag"); fprintf(stderr, "X = %d\\n", x); puts("The first, second, and third items."); '
+        'debug("Flag"); debug("X = %d\\n", x);\n'
+        "showlist(The first, second, and third items.); gnu(a); gnu(b, 2, 3);\n",
+        'fprintf(stderr, "Flag"); fprintf(stderr, "X = %d\\n", x); '
+        'puts("The first, second, and third items."); '
         "a(1); b(1, 2, 3);",
     ),
     "neighbours stay apart": (
-        "#define MINUS -\n#define EMPTY\n#define one 1\n-MINUS-x; a EMPTY b; x=MINUS one; +one; one.f; MINUS>y; xone one;\n",
+        "#define MINUS -\n#define EMPTY\n#define one 1\n"
+        "-MINUS-x; a EMPTY b; x=MINUS one; +one; one.f; MINUS>y; xone one;\n",
         "- - -x; a b; x= - 1; +1; 1 .f; - >y; xone 1;",
     ),
 }
@@ -148,7 +154,12 @@ def test_includes(tmp_path: Path) -> None:
 
 
 def test_pragmas_and_line_directives() -> None:
-    source = '#define N 4\n#pragma unroll N\n#pragma OPENCL EXTENSION N : enable\n#line 70 "x.cl"\n__LINE__ __FILE__\n'
+    source = """#define N 4
+#pragma unroll N
+#pragma OPENCL EXTENSION N : enable
+#line 70 "x.cl"
+__LINE__ __FILE__
+"""
     text = expand(source).text
     assert "#pragma unroll 4\n#pragma OPENCL EXTENSION N : enable\n" in text
     assert text.endswith('#line 70 "x.cl"\n70 "x.cl"\n')
