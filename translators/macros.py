@@ -109,8 +109,8 @@ def parse_definition(text: str, *, listed: bool = False) -> Macro:
     ):
         raise Malformed("invalid macro parameter")
     body = _body(rest[closing + 1 :])
-    for token, following in zip(body, (*body[1:], None), strict=True):
-        if token.text == "#" and (following is None or following.text not in parameters):
+    for index, token in enumerate(body):
+        if token.text == "#" and (index + 1 == len(body) or body[index + 1].text not in parameters):
             raise Malformed("'#' is not followed by a macro parameter")
     return Macro(name, body, tuple(parameters), variadic, listed)
 

@@ -58,6 +58,7 @@ STANDARD = {
         'puts("The first, second, and third items."); '
         "a(1); b(1, 2, 3);",
     ),
+    "nothing": ("#define none\n#define f(x)\n#define g()\nnone a f(1) f() g() b none\n", "a b"),
     "neighbours stay apart": (
         "#define MINUS -\n#define EMPTY\n#define one 1\n"
         "-MINUS-x; a EMPTY b; x=MINUS one; +one; one.f; MINUS>y; xone one;\n",
