@@ -7,18 +7,18 @@ pays for this one.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from types import ModuleType
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # the typing module alone would double what start-up costs
+if TYPE_CHECKING:  # all of these at run time would cost more than the rest of this module
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 NATIVE_MODULE = "pyopencl._cl"
 STAND_IN = "vdev.facade.stand_in"
+SWITCHES = "vdev.switches"
 
 
 class StandInFinder:
@@ -41,7 +41,11 @@ class StandInFinder:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Give `module` the names of PyOpenCL's native module."""
+        """Give `module` the names of PyOpenCL's native module. Raises SwitchError for a wrong value of
+        VDEV."""
+        import importlib  # not before it is needed
+
+        importlib.import_module(SWITCHES).enabled()
         importlib.import_module(STAND_IN).populate(module)
 
 
@@ -49,6 +53,15 @@ def install() -> None:
     """Install the finder in this process and, through the environment, in every process that it starts.
 
     Raises RuntimeError where PyOpenCL's native module is loaded already: objects of both would meet.
+    """
+    start()
+    os.environ["VDEV"] = "1"
+
+
+def start() -> None:
+    """What the start-up hook does where VDEV says anything but 0: install the finder in this process.
+
+    Whether VDEV says something valid is asked when a program wants PyOpenCL, where an error reaches it.
     """
     if StandInFinder in sys.meta_path:
         return
@@ -58,4 +71,3 @@ def install() -> None:
             "Start the program with VDEV=1 in its environment or with `python -m vdev`."
         )
     sys.meta_path.insert(0, StandInFinder)
-    os.environ["VDEV"] = "1"

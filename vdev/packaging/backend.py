@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 HOOK_NAME = "vdev.pth"
-#: `site` executes a line that begins with `import`. One comparison is all that it costs where VDEV is not 1.
-HOOK = b'import os; os.environ.get("VDEV") == "1" and __import__("vdev.boot").boot.install()\n'
+#: `site` executes a line that begins with `import`. One look-up is all that it costs where VDEV is unset.
+HOOK = b'import os; os.environ.get("VDEV", "0") in ("", "0") or __import__("vdev.boot").boot.start()\n'
 
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
