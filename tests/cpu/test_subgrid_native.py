@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.engines import register_engines
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.source import parse_program
 from vdev.translators.subgrid import SubgridProgram, translate_subgrid
@@ -122,6 +123,7 @@ __kernel void k(__global ulong *out, __global const ulong *in) {
 
 @pytest.fixture(scope="module")
 def native() -> Any:
+    register_engines()
     cl = pytest.importorskip("pyopencl")
     try:
         devices = cl.get_platforms()[0].get_devices()
@@ -265,6 +267,8 @@ def test_non_uniform_last_group(native: Any) -> None:
     source = """__kernel void k(__global uint *a) {
       a[get_global_id(0)] = get_local_size(0) + 100 * get_enqueued_local_size(0) + 10000 * get_num_groups(0);
     }"""
+    if not native.context.devices[0].get_info(native.cl.device_info.NON_UNIFORM_WORK_GROUP_SUPPORT):
+        pytest.skip("the engine has no non-uniform work-groups")
     options = ["-cl-std=CL2.0"]
     translated = translate_subgrid(parse_program(source, options))
     ndrange = NDRange((10,), (4,), (0,))
