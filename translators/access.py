@@ -156,7 +156,21 @@ class _Ways:
 
     def __init__(self, root: Scope) -> None:
         self._known: dict[Step, list[Scope]] = {}
+        self._images: dict[tuple[Step, Expr, int, int], list[tuple[Region, bool, str | None]]] = {}
         self._root = root
+
+    def images(self, way: Step, offset: Expr, nbytes: int, size: int) -> list[tuple[Region, bool, str | None]]:
+        """The bytes that an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
+        key = (way, offset, nbytes, size)
+        found = self._images.get(key)
+        if found is None:
+            parts = (
+                image(scope.domain, form, nbytes, size)
+                for start in self.scopes(way)
+                for scope, form in explore(start, lambda s: _byte_offset(s, offset))
+            )
+            found = self._images[key] = [part for part in parts if part[0]]
+        return found
 
     def scopes(self, way: Step) -> list[Scope]:
         found = self._known.get(way)
@@ -211,15 +225,12 @@ class _Part:
     def add(self, access: Access, ways: _Ways) -> None:
         offset = access._offset
         touched = False
-        for start in ways.scopes(access._way):
-            if offset is None:
+        if offset is None:
+            if ways.scopes(access._way):
                 touched = True
                 self._inexact(Region.span(0, self.size), access, access.reason)
-                continue
-            for scope, form in explore(start, lambda s: _byte_offset(s, offset)):
-                region, exact, reason = image(scope.domain, form, access.nbytes, self.size)
-                if not region:
-                    continue
+        else:
+            for region, exact, reason in ways.images(access._way, offset, access.nbytes, self.size):
                 touched = True
                 if exact:
                     self.exact_regions.append(region)

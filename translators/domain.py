@@ -148,6 +148,26 @@ class Domain:
     def is_loose(self, form: Form) -> bool:
         return bool(self.loose) and not self.loose.isdisjoint(form.terms)
 
+    def tight_bounds(self, form: Form) -> tuple[int, int]:
+        """`bounds`, with a multiple of one constraint's linear part taken out of the form where that helps.
+
+        So 16*x - 255*q, with 0 <= x - 16*q <= 15, is seen to be 16*(x - 16*q) + q.
+        """
+        low, high = self.bounds(form)
+        if len(form.terms) < 2:
+            return low, high
+        for shape, (least, most) in self.shapes.items():
+            part = dict(shape)
+            factors = {
+                form.terms[v] // c for v, c in part.items() if v in form.terms and form.terms[v] % c == 0
+            }
+            for factor in factors:
+                rest = form.plus(Form(0, part), -factor)
+                a, b = (factor * least, factor * most) if factor > 0 else (factor * most, factor * least)
+                rest_low, rest_high = self.bounds(rest)
+                low, high = max(low, rest_low + a), min(high, rest_high + b)
+        return low, high
+
     # constraints ------------------------------------------------------------------------------------
 
     def require(self, form: Form) -> bool:
@@ -156,6 +176,8 @@ class Domain:
         Raises Infeasible where none has.
         """
         low, high = self.bounds(form)
+        if low < 0 <= high and self.shapes:
+            low, high = self.tight_bounds(form)
         if low >= 0:
             return False
         if high < 0:

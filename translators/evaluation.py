@@ -223,6 +223,9 @@ class Scope:
         low, high = self.domain.bounds(form)
         if kind.lo <= low and high <= kind.hi:
             return form
+        low, high = self.domain.tight_bounds(form)
+        if kind.lo <= low and high <= kind.hi:
+            return form
         if self.doubtful is not None:
             self.doubtful.append((form, kind))
             return form
@@ -421,7 +424,7 @@ class Scope:
                 domain.hi[variable] = max(first, min(high, beyond // -coefficient + 1))
             fits = all(
                 kind.lo <= bounds[0] and bounds[1] <= kind.hi
-                for bounds, kind in ((domain.bounds(f), kind) for f, kind in doubtful)
+                for bounds, kind in ((domain.tight_bounds(f), kind) for f, kind in doubtful)
             )
             domain.lo[variable], domain.hi[variable] = low, high
             if not fits:

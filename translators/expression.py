@@ -198,7 +198,19 @@ def trips(define: Callable[[Expr], Trips]) -> Expr:
     leaf = counter("exit")
     definition = define(leaf)
     leaf.definition = definition
-    leaf._leaves = frozenset((leaf,)).union(*(part.leaves for part in definition.parts))
+    # Not through `leaves`, which would keep sets for expressions of this leaf before its own set is complete.
+    found = {leaf}
+    pending = [*definition.parts]
+    seen: set[Expr] = set()
+    while pending:
+        expr = pending.pop()
+        if expr not in seen:
+            seen.add(expr)
+            if expr.op in LEAVES:
+                found |= expr.leaves if expr is not leaf else set()
+            else:
+                pending += children(expr)
+    leaf._leaves = frozenset(found)
     return leaf
 
 

@@ -18,9 +18,11 @@ from .region import Region
 
 Integers = npt.NDArray[np.int64]
 
-#: Rows enumerated for one access, and runs of one region, before a coarser superset is taken.
-MAX_ROWS = 1 << 16
-MAX_RUNS = 1 << 17
+#: Rows enumerated for one access, and runs of one region, before a coarser superset is taken: some milliseconds' worth.
+MAX_ROWS = 1 << 14
+MAX_RUNS = 1 << 16
+#: The same where the set is not exact anyway.
+MAX_LOOSE = 1 << 12
 _BIG = 1 << 60
 
 
@@ -45,7 +47,7 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     try:
         domain.settle()
         offset = domain.fold(offset)
-        low, high = domain.bounds(offset)
+        low, high = domain.tight_bounds(offset)
         if high < 1 - nbytes or low >= size:
             return Region.empty(), True, None
         # Narrowing to the buffer may leave one value of an unknown offset: it stays unknown.
@@ -61,7 +63,8 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     if not -_BIG < low <= high < _BIG:
         return Region.span(0, size), False, reason or "an offset without bounds"
     try:
-        projection = _Projection(domain, offset)
+        projection = _Projection(domain, offset, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE)
+        projection.rebase()
         projection.eliminate()
         region, same = projection.region(nbytes, low, high)
     except Infeasible:
@@ -86,8 +89,9 @@ def _within(domain: Domain, offset: Form, low: int, high: int) -> None:
 class _Projection:
     """The domain reduced to the variables of the offset."""
 
-    def __init__(self, domain: Domain, offset: Form) -> None:
+    def __init__(self, domain: Domain, offset: Form, max_rows: int, max_runs: int) -> None:
         self.lo, self.hi = domain.lo, domain.hi
+        self.max_rows, self.max_runs = max_rows, max_runs
         self.offset = offset
         self.exact = True
         self.constraints: list[dict[int, int]] = []
@@ -97,6 +101,8 @@ class _Projection:
                 self._add(form.constant, dict(form.terms))
 
     def _add(self, constant: int, terms: dict[int, int]) -> None:
+        if not terms and constant < 0:
+            raise Infeasible
         low = constant + sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
         if low >= 0:
             return
@@ -114,6 +120,46 @@ class _Projection:
             return
         self.constraints.append(terms)
         self.constants.append(constant)
+
+    def rebase(self) -> None:
+        """Take remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
+
+        Quotient and remainder are often independent where x and the quotient are not.
+        """
+        for _ in range(4):
+            found = self._remainder()
+            if found is None:
+                return
+            terms, low, high, x = found
+            self.lo.append(low)
+            self.hi.append(high)
+            sign = terms[x]
+            # x = sign * (m - the other terms)
+            value = {v: -sign * c for v, c in terms.items() if v != x}
+            value[len(self.lo) - 1] = sign
+            old, constants = self.constraints, self.constants
+            self.constraints, self.constants = [], []
+            for other, constant in zip(old, constants, strict=True):
+                if other != terms and other != {v: -c for v, c in terms.items()}:
+                    self._add(constant, _replace(other, x, value))
+            self._add(-self.lo[x], dict(value))
+            self._add(self.hi[x], {v: -c for v, c in value.items()})
+            self.offset = Form(self.offset.constant, _replace(self.offset.terms, x, value))
+
+    def _remainder(self) -> tuple[dict[int, int], int, int, int] | None:
+        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other coefficient."""
+        for terms in self.constraints:
+            if max(abs(c) for c in terms.values()) <= 1:
+                continue
+            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
+            opposite = {v: -c for v, c in terms.items()}
+            lows = [-c for t, c in zip(self.constraints, self.constants, strict=True) if t == terms]
+            highs = [c for t, c in zip(self.constraints, self.constants, strict=True) if t == opposite]
+            if units and highs:
+                if max(lows) > min(highs):
+                    raise Infeasible
+                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+        return None
 
     def eliminate(self) -> None:
         """Project out the variables that the offset does not have (Fourier-Motzkin, exact where the integers allow)."""
@@ -179,11 +225,11 @@ class _Projection:
                 start += coefficient * self.lo[variable]
                 free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
         if not tied:
-            return _boxes(start, nbytes, free)
+            return _boxes(start, nbytes, free, self.max_runs)
         rows: list[_Rows] = []
         exact = True
         for component in _components(self.constraints):
-            found, same = self._component_rows(component)
+            found, same = self._component_rows(component, nbytes)
             if found is None:
                 # Too many to enumerate: the box around them.
                 for variable in component:
@@ -196,7 +242,7 @@ class _Projection:
                 return Region.empty(), True
             exact = exact and same
             rows.append(found)
-        region, same = _spread(start, nbytes, free, rows)
+        region, same = _spread(start, nbytes, free, rows, self.max_runs)
         if not exact:
             region = region.clip(low, high + nbytes)
         return region, exact and same
@@ -228,7 +274,7 @@ class _Projection:
                     self._merge_ids()
                     return
 
-    def _component_rows(self, component: list[int]) -> tuple[_Rows | None, bool]:
+    def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
         mine = set(component)
         constraints = [
             (terms, constant)
@@ -236,13 +282,18 @@ class _Projection:
             if not mine.isdisjoint(terms)
         ]
         counts = {v: self.hi[v] - self.lo[v] + 1 for v in component}
-        along = max((v for v in component if v in self.offset.terms), key=lambda v: counts[v], default=component[0])
-        others = [v for v in component if v != along]
-        if prod(counts[v] for v in others) > MAX_ROWS:
+        npoints = prod(counts.values())
+
+        def cost(along: int) -> tuple[bool, int, int]:
+            """Too many rows; then runs, where rows with gaps count each element; then rows."""
+            nrows = npoints // counts[along]
+            contiguous = abs(self.offset.terms.get(along, 0)) <= nbytes
+            return nrows > self.max_rows, nrows if contiguous else npoints, nrows
+
+        along = min(component, key=cost)
+        if cost(along)[0] or any(max(abs(self.lo[v]), abs(self.hi[v])) >= _BIG for v in component):
             return None, False
-        if any(max(abs(self.lo[v]), abs(self.hi[v])) >= _BIG for v in component):
-            return None, False
-        return self._enumerate(along, others, constraints), True
+        return self._enumerate(along, [v for v in component if v != along], constraints), True
 
     def _enumerate(self, along: int, others: list[int], constraints: list[tuple[dict[int, int], int]]) -> _Rows:
         axes = [np.arange(self.lo[v], self.hi[v] + 1, dtype=np.int64) for v in others]
@@ -276,6 +327,17 @@ class _Projection:
         return _Rows(starts[kept], max(abs(coefficient), 1), counts[kept])
 
 
+def _replace(terms: dict[int, int], x: int, value: dict[int, int]) -> dict[int, int]:
+    """Linear terms with x replaced by a linear form."""
+    factor = terms.get(x, 0)
+    if factor == 0:
+        return dict(terms)
+    result = {v: c for v, c in terms.items() if v != x}
+    for v, c in value.items():
+        result[v] = result.get(v, 0) + factor * c
+    return {v: c for v, c in result.items() if c}
+
+
 def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
     """Groups of variables that constraints tie together."""
     groups: list[set[int]] = []
@@ -286,7 +348,7 @@ def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
     return [sorted(group) for group in groups]
 
 
-def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]]) -> tuple[Region, bool]:
+def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]], max_runs: int) -> tuple[Region, bool]:
     """`Region.boxes`, with dimensions closed up into runs where there would be too many runs."""
     low = start + sum(stride * (count - 1) for stride, count in dims if stride < 0)
     extent = nbytes
@@ -297,14 +359,14 @@ def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]]) -> tuple[Region
         else:
             rest.append((stride, count))
     exact = True
-    while prod(count for _, count in rest) > MAX_RUNS:
+    while prod(count for _, count in rest) > max_runs:
         stride, count = rest.pop(0)
         extent += stride * (count - 1)
         exact = False
     return Region.boxes(low, extent, rest), exact
 
 
-def _spread(start: int, nbytes: int, free: list[tuple[int, int]], rows: list[_Rows]) -> tuple[Region, bool]:
+def _spread(start: int, nbytes: int, free: list[tuple[int, int]], rows: list[_Rows], max_runs: int) -> tuple[Region, bool]:
     """The Minkowski sum of strided dimensions, sets of rows and one element of `nbytes`."""
     exact = True
     base: Integers = np.array([start + sum(s * (c - 1) for s, c in free if s < 0)], np.int64)
@@ -313,13 +375,13 @@ def _spread(start: int, nbytes: int, free: list[tuple[int, int]], rows: list[_Ro
         _Rows(np.zeros(1, np.int64), abs(s), np.array([c], np.int64)) for s, c in free if s and c > 1
     ]
     for row in sorted([*generators, *rows], key=lambda row: row.stride):
-        if len(base) * len(row.starts) > MAX_RUNS:
+        if len(base) * len(row.starts) > max_runs:
             least = int(row.starts.min())
             span = int((row.starts + row.stride * (row.counts - 1)).max()) - least
             base, length, exact = base + least, length + span, False
             continue
         if row.stride > int(length.min()):
-            if len(base) * int(row.counts.sum()) <= MAX_RUNS:
+            if len(base) * int(row.counts.sum()) <= max_runs:
                 row = _points(row)
             else:
                 exact = False  # the gaps are filled
