@@ -1,1 +1,1 @@
-"""OpenCL C in; OpenCL C for a sub-grid and access summaries out. Knows nothing of vdev, devices or PyOpenCL."""
+"""OpenCL C in; OpenCL C for a sub-grid and access summaries out. Knows nothing of vdev or of any device."""
