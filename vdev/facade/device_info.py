@@ -218,9 +218,12 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
 
 
 def _driver_version(workers: Sequence[Any]) -> str:
-    """Our version and the workers' drivers': PyOpenCL keys its caches of binaries by it."""
+    """Our version, the binaries' format and the workers' drivers: PyOpenCL keys its cache of binaries by it."""
+    from vdev.programs import BINARY_TAG  # loads sympy and libclang: not before a session has
+
+    binaries = BINARY_TAG.decode().split()[-1]
     drivers = sorted({worker.driver for worker in workers} - {""})
-    return " / ".join([__version__, *drivers])
+    return " / ".join([f"{__version__} (binaries {binaries})", *drivers])
 
 
 def _features(values: Mapping[str, Any], extensions: Sequence[str]) -> list[Any]:
