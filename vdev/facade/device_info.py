@@ -218,7 +218,7 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
 
 
 def _driver_version(workers: Sequence[Any]) -> str:
-    """Our version, the binaries' format and the workers' drivers: PyOpenCL keys its cache of binaries by it."""
+    """Our version, the binaries' format and the drivers': PyOpenCL keys its cache of binaries by it."""
     from vdev.programs import BINARY_TAG  # loads sympy and libclang: not before a session has
 
     binaries = BINARY_TAG.decode().split()[-1]
