@@ -1,16 +1,20 @@
 """Access summaries: which bytes of which argument a chunk of a kernel's index space reads and writes.
 
-The public face of the access analysis (PPoPP'11 section 3.3, AMGE section 4.1). Decides nothing about partitions, buffers or
-workers: it says what is touched, whether that is the very set, and where it had to guess and why.
+The public face of the access analysis (PPoPP'11 section 3.3, AMGE section 4.1). Decides nothing about
+partitions, buffers or workers: it says what is touched, whether that is the very set, and where it had to
+guess and why.
 
-A kernel is interpreted once into symbolic accesses (`analyse_kernel`); a launch puts its numbers in (`KernelSummary.evaluate`).
+A kernel is interpreted once into symbolic accesses (`analyse_kernel`); a launch puts its numbers in
+(`KernelSummary.evaluate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from . import expression as ex
 from .domain import Infeasible
@@ -21,14 +25,31 @@ from .interpreter import interpret
 from .ndrange import Chunk, NDRange
 from .recording import Record, Step
 from .region import Region
+from .report import show, to_sympy
 from .syntax import CType, SyntaxReader, Unsupported
-from .values import ANYWHERE, OPAQUE, SHARED, Argument, Number, Pointer, Target, Value, Vector, pointer_to, unknown_value
+from .values import (
+    ANYWHERE,
+    OPAQUE,
+    SHARED,
+    Argument,
+    Number,
+    Pointer,
+    Target,
+    Value,
+    Vector,
+    pointer_to,
+    unknown_value,
+)
 
 if TYPE_CHECKING:
     from .source import ParsedProgram
 
 #: Seconds after which the analysis of a kernel gives up.
-TIME_LIMIT = 2.0
+TIME_LIMIT = 1.8
+
+#: libclang's trees are read by one thread at a time; what was read of a program is kept as long as the program.
+_lock = Lock()
+_readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -46,8 +67,8 @@ class Reason:
 class AccessRange:
     """The bytes of one argument that a chunk touches in one way.
 
-    `region` is relative to the pointer argument and clipped to its size. A write that is exact writes every byte of `region` for
-    certain (must-write); one that is not may write any of them (may-write).
+    `region` is relative to the pointer argument and clipped to its size. A write that is exact writes every
+    byte of `region` for certain (must-write); one that is not may write any of them (may-write).
     """
 
     arg: int
@@ -62,7 +83,8 @@ class AccessRange:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One access in the kernel's text, as a function of ids, loop counters, scalar arguments and NDRange quantities.
+    """One access in the kernel's text, as a function of ids, loop counters, scalar arguments and NDRange
+    quantities.
 
     `nbytes` bytes at a symbolic byte offset of argument `arg`, in the iterations that `conditions` describe.
     """
@@ -81,8 +103,6 @@ class Access:
     @property
     def expression(self) -> Any:
         """The byte offset as a sympy expression; None where the access may be anywhere in the buffer."""
-        from .report import to_sympy
-
         return None if self._offset is None else to_sympy(self._offset, self.names)
 
     @property
@@ -94,7 +114,7 @@ class Access:
             if way.kind == "maybe":
                 found.append(f"{way.text}?")
             elif way.kind not in ("root", "loop"):
-                found.append(ex.show(way.expr, self.names))
+                found.append(show(way.expr, self.names))
             way = way.parent
         return tuple(reversed(found))
 
@@ -113,8 +133,8 @@ class Access:
 class KernelSummary:
     """What one kernel does to its pointer arguments.
 
-    `one_worker`: why it must run as one chunk, if it must. `scalars`: value arguments whose numbers influence `evaluate`.
-    `images`: image arguments, which are not analysed.
+    `one_worker`: why it must run as one chunk, if it must. `scalars`: value arguments whose numbers influence
+    `evaluate`. `images`: image arguments, which are not analysed.
     """
 
     name: str
@@ -133,8 +153,9 @@ class KernelSummary:
     ) -> tuple[AccessRange, ...]:
         """The ranges of `chunk`: at most one per (arg, mode, op, dtype).
 
-        `values`: numbers of the scalar arguments by index (of those in `scalars`; a struct or vector as its bytes).
-        `sizes`: bytes from the pointer to the end of its memory, by argument index; an argument left out (a NULL) has none.
+        `values`: numbers of the scalar arguments by index (of those in `scalars`; a struct or vector as its
+        bytes). `sizes`: bytes from the pointer to the end of its memory, by argument index; an argument left
+        out (a NULL) has none.
         """
         ways = _Ways(Launch(ndrange, chunk, values, self._merged).scope())
         parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
@@ -148,7 +169,9 @@ class KernelSummary:
                 part = parts[key] = _Part(size)
             if not part.full:
                 part.add(access, ways)
-        return tuple(part.range(*key) for key, part in parts.items() if part.exact_regions or part.other_regions)
+        return tuple(
+            part.range(*key) for key, part in parts.items() if part.exact_regions or part.other_regions
+        )
 
 
 class _Ways:
@@ -159,8 +182,10 @@ class _Ways:
         self._images: dict[tuple[Step, Expr, int, int], list[tuple[Region, bool, str | None]]] = {}
         self._root = root
 
-    def images(self, way: Step, offset: Expr, nbytes: int, size: int) -> list[tuple[Region, bool, str | None]]:
-        """The bytes that an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
+    def images(
+        self, way: Step, offset: Expr, nbytes: int, size: int
+    ) -> list[tuple[Region, bool, str | None]]:
+        """What an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
         key = (way, offset, nbytes, size)
         found = self._images.get(key)
         if found is None:
@@ -181,7 +206,9 @@ class _Ways:
                 found = [
                     scope
                     for start in self.scopes(way.parent)
-                    for scope, _ in ([(start, None)] if way.kind == "loop" else explore(start, lambda s: _take(s, way)))
+                    for scope, _ in (
+                        [(start, None)] if way.kind == "loop" else explore(start, lambda s: _take(s, way))
+                    )
                 ]
                 if len(found) > 64:
                     # Too many cases to follow: go on from the way's beginning, without what it says.
@@ -252,7 +279,9 @@ class _Part:
         reason, line = (None, None) if exact else (self.reason, self.line)
         if self.unmergeable is not None:
             reason, line = self.unmergeable
-        return AccessRange(arg, mode, certain if exact else certain | possible, exact, op, dtype, reason, line)
+        return AccessRange(
+            arg, mode, certain if exact else certain | possible, exact, op, dtype, reason, line
+        )
 
 
 def _byte_offset(scope: Scope, offset: Expr) -> Any:
@@ -272,12 +301,19 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
 
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
+    with _lock:
+        return _analyse(program, name)
+
+
+def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     info = program.kernels[name]
     images = tuple(index for index, arg in enumerate(info.args) if arg.kind == "image")
     pointers = [index for index, arg in enumerate(info.args) if arg.kind in ("global", "constant")]
     names = {index: arg.name for index, arg in enumerate(info.args)}
     try:
-        reader = SyntaxReader(program)
+        reader = _readers.get(program)
+        if reader is None:
+            reader = _readers[program] = SyntaxReader(program)
         function = reader.function(name)
         if function is None:
             raise Unsupported("the kernel has no body")
@@ -307,7 +343,9 @@ def _gave_up(
     line = problem.line if isinstance(problem, Unsupported) else None
     root = Step(None, "root", ex.TRUE)
     accesses = tuple(
-        Access(index, mode, 1, line, None, None, text, names, None, root) for index in pointers for mode in ("read", "write")
+        Access(index, mode, 1, line, None, None, text, names, None, root)
+        for index in pointers
+        for mode in ("read", "write")
     )
     return KernelSummary(name, accesses, (Reason(text, line),), frozenset(), images)
 
@@ -353,7 +391,16 @@ def _accesses(
             if record.mode != "read" and arg in constant:
                 continue
             yield Access(
-                arg, record.mode, record.nbytes, record.line, record.op, record.dtype, record.reason, names, record.offset, record.way
+                arg,
+                record.mode,
+                record.nbytes,
+                record.line,
+                record.op,
+                record.dtype,
+                record.reason,
+                names,
+                record.offset,
+                record.way,
             )
 
 

@@ -1,7 +1,7 @@
 """OpenCL C's own functions: what they return and which memory they touch (OpenCL C specification 6.13, 6.15).
 
-A table by name. Functions that are not in it and take no pointers are pure; those that do may read and write anything behind
-their pointers.
+A table by name. Functions that are not in it and take no pointers are pure; those that do may read and write
+anything behind their pointers.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 
 from . import expression as ex
-from .calculation import Calculator, unknown_truth
-from .expression import INT, LONG, UINT, ULONG, Expr
-from .recording import Record
+from .calculation import Calculator
+from .expression import INT, LONG, UINT, ULONG
+from .memory import unknown_truth
 from .syntax import CType, Node
 from .values import (
     OPAQUE,
@@ -57,15 +57,26 @@ _BOUNDED = {
 
 #: Functions that only order or hint (prefetch reads nothing that the program sees).
 _SILENT = frozenset(
-    "barrier work_group_barrier sub_group_barrier mem_fence read_mem_fence write_mem_fence atomic_work_item_fence prefetch "
-    "wait_group_events".split()
+    [
+        "barrier",
+        "work_group_barrier",
+        "sub_group_barrier",
+        "mem_fence",
+        "read_mem_fence",
+        "write_mem_fence",
+        "atomic_work_item_fence",
+        "prefetch",
+        "wait_group_events",
+    ]
 )
 
 #: Functions that write one value through their last pointer argument and read nothing there.
-_WRITERS = frozenset("sincos fract frexp lgamma_r modf remquo".split())
+_WRITERS = frozenset(["sincos", "fract", "frexp", "lgamma_r", "modf", "remquo"])
 
 _ATOMIC = re.compile(r"(?:atomic|atom)_(?:fetch_)?(add|sub|inc|dec|min|max|and|or|xor)(?:_explicit)?")
-_OTHER_ATOMIC = re.compile(r"(?:atomic|atom)_(xchg|cmpxchg|store|load|exchange|compare_exchange\w*|flag_\w+|init)(?:_explicit)?")
+_OTHER_ATOMIC = re.compile(
+    r"(?:atomic|atom)_(xchg|cmpxchg|store|load|exchange|compare_exchange\w*|flag_\w+|init)(?:_explicit)?"
+)
 _COMMUTING = {"sub": "add", "inc": "add", "dec": "add"}
 
 
@@ -88,14 +99,18 @@ def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
         return Number(ex.unknown(*_BOUNDED[name]), node.type.integer)
     for position, value in enumerate(values):
         if isinstance(value, Pointer):
-            _unknown_effect(calculator, node, value, name in _WRITERS and position == len(values) - 1, args[position])
+            _unknown_effect(
+                calculator, node, value, name in _WRITERS and position == len(values) - 1, args[position]
+            )
     return unknown_value(node.type)
 
 
-def _unknown_effect(calculator: Calculator, node: Node, pointer: Pointer, writes_one: bool, arg: Node) -> None:
+def _unknown_effect(
+    calculator: Calculator, node: Node, pointer: Pointer, writes_one: bool, arg: Node
+) -> None:
     """What a function that is not followed may do behind a pointer."""
     pointee = arg.type.element
-    if pointee is None or pointee.kind == "void" and writes_one:
+    if pointee is None or (pointee.kind == "void" and writes_one):
         return
     if writes_one:
         calculator.store(pointer, pointee, unknown_value(pointee), node.line)
@@ -108,9 +123,11 @@ def _unknown_effect(calculator: Calculator, node: Node, pointer: Pointer, writes
             )
         if target.place in calculator.state.env:
             place = target.place
-            reachable = places_of(calculator.state.env[place])  # type: ignore[index]
+            reachable = places_of(calculator.state.env[place])
             for inner in reachable:
-                calculator.record(inner, "write", None, 1, node.line, condition=unknown_truth(), reason=reason)
+                calculator.record(
+                    inner, "write", None, 1, node.line, condition=unknown_truth(), reason=reason
+                )
             calculator.store(
                 Pointer((Target(place, ex.unknown(0, 1)),)), CType("other", 1), OPAQUE, node.line
             )
@@ -168,9 +185,7 @@ def _apply(function: Callable[..., Value | None], values: list[Value], ctype: CT
     if ctype.kind == "vector":
         element = ctype.element
         assert element is not None
-        columns = [
-            value.items if isinstance(value, Vector) else (value,) * ctype.count for value in values
-        ]
+        columns = [value.items if isinstance(value, Vector) else (value,) * ctype.count for value in values]
         if any(len(column) != ctype.count for column in columns):
             return unknown_value(ctype)
         return Vector(tuple(_apply(function, list(row), element) for row in zip(*columns, strict=True)))
@@ -240,10 +255,15 @@ def _convert(calculator: Calculator, node: Node, args: tuple[Node, ...], used: b
 
 
 def _vector_load(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    """vloadn, vload_half, vload_halfn, vloada_halfn: n elements at offset * n (vloada_half3: * 4), OpenCL C 6.13.7."""
+    """vloadn, vload_half, vload_halfn, vloada_halfn: n elements at offset * n (vloada_half3: * 4), OpenCL C
+    6.13.7."""
     pointer, ctype = _vector_place(calculator, node.args[0], args[0], args[1])
     loaded = calculator.load(pointer, ctype, node.line)
-    return convert(loaded, node.type) if node.type.kind == "vector" and isinstance(loaded, Vector) else unknown_value(node.type)
+    return (
+        convert(loaded, node.type)
+        if node.type.kind == "vector" and isinstance(loaded, Vector)
+        else unknown_value(node.type)
+    )
 
 
 def _vector_store(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
@@ -297,7 +317,10 @@ def _async_copy(calculator: Calculator, node: Node, args: tuple[Node, ...], used
         far = Number(ex.mul(counter, stride.observed()), LONG)
     calculator.load(calculator.advance(source, step if to_global else far, element.size), element, node.line)
     calculator.store(
-        calculator.advance(target, far if to_global else step, element.size), element, unknown_value(element), node.line
+        calculator.advance(target, far if to_global else step, element.size),
+        element,
+        unknown_value(element),
+        node.line,
     )
     calculator.state.way = outside
     return OPAQUE
@@ -330,7 +353,9 @@ def _atomic_other(calculator: Calculator, node: Node, args: tuple[Node, ...], us
     return _atomic(calculator, node, args, None, f"{node.args[0]} does not commute")
 
 
-def _atomic(calculator: Calculator, node: Node, args: tuple[Node, ...], op: str | None, reason: str | None) -> Value:
+def _atomic(
+    calculator: Calculator, node: Node, args: tuple[Node, ...], op: str | None, reason: str | None
+) -> Value:
     pointer = calculator.pointer(args[0])
     for arg in args[1:]:
         value = calculator.value(arg)
@@ -379,5 +404,3 @@ _PATTERNS: list[tuple[re.Pattern[str], Handler]] = [
     (_ATOMIC, _atomic_update),
     (_OTHER_ATOMIC, _atomic_other),
 ]
-
-__all__ = ["Expr", "Record", "builtin"]

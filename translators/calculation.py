@@ -1,19 +1,17 @@
 """Abstract evaluation of expressions: values, places, and the accesses they make.
 
-Decides what every operator does to symbolic values and which bytes of an argument it touches. Statements, loops and calls of
-the program's own functions are `interpreter`'s; functions of OpenCL C are `builtins`'.
+Decides what every operator does to symbolic values and which place an lvalue is. Statements, loops and calls
+of the program's own functions are `interpreter`'s; functions of OpenCL C are `builtins`'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from time import perf_counter
 
 from . import expression as ex
-from .expression import BOOL, INT, LONG, Expr, IntType
-from .recording import Record, Step, Ways
-from .syntax import CType, Node, Unsupported, Variable
+from .expression import INT, LONG, Expr, IntType
+from .memory import Location, Memory, State, element_like, join_envs, unknown_truth
+from .syntax import CType, Node, Variable
 from .values import (
     ANYWHERE,
     EMPTY_AGGREGATE,
@@ -22,80 +20,31 @@ from .values import (
     POINTS_ANYWHERE,
     SHARED,
     Aggregate,
-    Anywhere,
-    Argument,
     Number,
     Place,
     Pointer,
     Private,
-    Shared,
-    Target,
     Value,
     Vector,
     arithmetic,
     compare,
     convert,
     join_values,
-    load_private,
     places_of,
     pointer_to,
     reinterpret,
-    same_value,
     shift,
     store_private,
-    unknown_number,
     unknown_value,
 )
-
-
-class TooLong(Unsupported):
-    """The time for analysis is over."""
-
-
-class State:
-    """What holds at one point of the program: the private variables and the way that led here."""
-
-    __slots__ = ("env", "way")
-
-    def __init__(self, env: dict[Private, Value], way: Step) -> None:
-        self.env = env
-        self.way = way
-
-    def copy(self) -> State:
-        return State(dict(self.env), self.way)
-
-
-@dataclass(frozen=True)
-class Location:
-    """An lvalue: where it is, its type, and for a swizzle the components of the vector there."""
-
-    pointer: Pointer
-    type: CType
-    components: tuple[int, ...] | None = None
-
-
-Frame = dict[int, Place]
 
 
 def bool_number(condition: Expr) -> Number:
     return Number(condition, INT)
 
 
-def unknown_truth() -> Expr:
-    return ex.unknown(0, 1)
-
-
-class Calculator:
+class Calculator(Memory):
     """Evaluates expressions in the current state and records accesses."""
-
-    def __init__(self, deadline: float) -> None:
-        self.ways = Ways()
-        self.state = State({}, self.ways.root)
-        self.records: list[Record] = []
-        self.frame: Frame = {}
-        self.written: set[Private] = set()  #: private objects stored to, for loops to look at
-        self.deadline = deadline
-        self.nsteps = 0
 
     # what subclasses know ---------------------------------------------------------------------------
 
@@ -107,105 +56,6 @@ class Calculator:
 
     def program_place(self, node: Node) -> Place:
         raise NotImplementedError
-
-    def tick(self) -> None:
-        """Count work, so that analysis ends in time."""
-        self.nsteps += 1
-        if self.nsteps % 64 == 0 and perf_counter() > self.deadline:
-            raise TooLong("analysis took too long")
-
-    # memory -----------------------------------------------------------------------------------------
-
-    def record(
-        self,
-        place: Place,
-        mode: str,
-        offset: Expr | None,
-        nbytes: int,
-        line: int | None,
-        *,
-        condition: Expr | None = None,
-        op: str | None = None,
-        dtype: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Note an access, unless the place is no buffer."""
-        if isinstance(place, Argument):
-            arg: int | None = place.index
-        elif isinstance(place, Anywhere):
-            arg, offset = None, None
-            reason = reason or "a pointer that is not followed"
-        else:
-            return
-        way = self.state.way
-        if condition is not None:
-            way = self.ways.condition(way, condition)
-        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason))
-
-    def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:
-        """The value of type `ctype` that `pointer` points to."""
-        found: Value | None = None
-        for target in pointer.targets:
-            value = self._load_target(target, ctype, line)
-            if found is None:
-                found = value
-            else:
-                found = join_values(ex.negate(target.condition or unknown_truth()), found, value)
-        return unknown_value(ctype) if found is None else found
-
-    def _load_target(self, target: Target, ctype: CType, line: int | None) -> Value:
-        place = target.place
-        if isinstance(place, Private):
-            content = self.state.env.get(place)
-            if content is None:
-                return unknown_value(ctype)
-            return load_private(content, place.type, target.offset, ctype)
-        if isinstance(place, Shared):
-            if place.bounds is not None and ctype.integer is not None:
-                return Number(ex.unknown(*place.bounds), ctype.integer)
-            return unknown_value(ctype)
-        if ctype.space in (2, 4) and isinstance(place, Anywhere):
-            return unknown_value(ctype)  # the type says that it is no buffer
-        if ctype.volatile:
-            self._volatile(target, ctype, line)
-        else:
-            self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)
-        return unknown_value(ctype)
-
-    def _volatile(self, target: Target, ctype: CType, line: int | None) -> None:
-        self.record(
-            target.place, "atomic", target.offset, ctype.size, line, condition=target.condition, reason="a volatile access"
-        )
-
-    def store(self, pointer: Pointer, ctype: CType, value: Value, line: int | None) -> None:
-        certain = len(pointer.targets) == 1 and pointer.targets[0].condition is None
-        for target in pointer.targets:
-            place = target.place
-            if isinstance(place, Private):
-                self._store_private(place, target, ctype, value, certain)
-            elif ctype.space in (2, 4) and isinstance(place, Anywhere):
-                continue
-            elif ctype.volatile:
-                self._volatile(target, ctype, line)
-            else:
-                self.record_write(target, ctype, line)
-
-    def _store_private(self, place: Private, target: Target, ctype: CType, value: Value, certain: bool) -> None:
-        self.written.add(place)
-        content = self.state.env.get(place)
-        if content is None:
-            content = unknown_value(place.type)
-        self.state.env[place] = store_private(content, place.type, target.offset, ctype, value, certain)
-
-    def record_write(self, target: Target, ctype: CType, line: int | None) -> None:
-        place, offset = target.place, target.offset
-        if ctype.kind == "vector" and ctype.count == 3 and ctype.element is not None:
-            # Twelve bytes are the value; engines are free to write the padding too (OpenCL C 6.1.5).
-            self.record(place, "write", offset, 3 * ctype.element.size, line, condition=target.condition)
-            condition = ex.both(target.condition or ex.TRUE, unknown_truth())
-            self.record(place, "write", offset, ctype.size, line, condition=condition, reason="padding of a 3-component vector")
-            return
-        self.record(place, "write", offset, ctype.size, line, condition=target.condition)
 
     # places -----------------------------------------------------------------------------------------
 
@@ -268,31 +118,8 @@ class Calculator:
         if len(components) == 1:
             element = whole.type.element
             moved = whole.pointer.moved(ex.const(components[0] * element.size))
-            return Location(moved, _like(element, whole.type))
+            return Location(moved, element_like(element, whole.type))
         return Location(whole.pointer, whole.type, components)
-
-    def load_place(self, place: Location, line: int | None) -> Value:
-        if place.components is None:
-            return self.load(place.pointer, place.type, line)
-        element = place.type.element
-        assert element is not None
-        element = _like(element, place.type)
-        return Vector(
-            tuple(
-                self.load(place.pointer.moved(ex.const(c * element.size)), element, line) for c in place.components
-            )
-        )
-
-    def store_place(self, place: Location, value: Value, line: int | None) -> None:
-        if place.components is None:
-            self.store(place.pointer, place.type, value, line)
-            return
-        element = place.type.element
-        assert element is not None
-        element = _like(element, place.type)
-        items = value.items if isinstance(value, Vector) else (value,) * len(place.components)
-        for component, item in zip(place.components, items, strict=False):
-            self.store(place.pointer.moved(ex.const(component * element.size)), element, item, line)
 
     # values -----------------------------------------------------------------------------------------
 
@@ -418,9 +245,15 @@ class Calculator:
             return self._operate_pointers(operator, a, b, a_type, b_type, ctype)
         if ctype.kind == "vector" and ctype.element is not None and operator in "+-*/%&|^<<>>":
             element = ctype.element
-            if isinstance(a, Vector) and isinstance(b, Vector) and len(a.items) == len(b.items) and element.integer:
+            if (
+                isinstance(a, Vector)
+                and isinstance(b, Vector)
+                and len(a.items) == len(b.items)
+                and element.integer
+            ):
                 items = (
-                    self.operate(operator, x, y, element, element, element) for x, y in zip(a.items, b.items, strict=True)
+                    self.operate(operator, x, y, element, element, element)
+                    for x, y in zip(a.items, b.items, strict=True)
                 )
                 return Vector(tuple(items))
         return unknown_value(ctype)
@@ -508,7 +341,8 @@ class Calculator:
         wide.integer = common
         a = convert(old, wide)
         b = operand if operator in ("<<", ">>") else convert(operand, wide)
-        assert isinstance(a, Number) and isinstance(b, Number)
+        assert isinstance(a, Number)
+        assert isinstance(b, Number)
         return convert(self._operate_numbers(operator, a, b, wide), ctype)
 
     def _step(self, node: Node) -> Value:
@@ -623,16 +457,6 @@ class Calculator:
         self.state.env[place] = value
 
 
-def _like(element: CType, vector: CType) -> CType:
-    """The element type of a vector object, with the object's volatility and address space."""
-    if element.volatile == vector.volatile and element.space == vector.space:
-        return element
-    twin = CType(element.kind, element.size)
-    twin.integer = element.integer
-    twin.volatile, twin.space = vector.volatile, vector.space
-    return twin
-
-
 def _space(ctype: CType) -> int:
     while ctype.kind == "array" and ctype.element is not None and ctype.space in (0, 4):
         if ctype.element.space not in (0, 4):
@@ -652,19 +476,6 @@ def usual_conversion(a: IntType, b: IntType) -> IntType:
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return IntType(a.bits, a.signed and b.signed)
-
-
-def join_envs(condition: Expr, a: dict[Private, Value], b: dict[Private, Value]) -> dict[Private, Value]:
-    """The variables where `condition` decides between two states; those that only one of them has are out of scope."""
-    if a is b:
-        return a
-    joined: dict[Private, Value] = {}
-    for place, value in a.items():
-        other = b.get(place)
-        if other is None:
-            continue
-        joined[place] = value if other is value or same_value(value, other) else join_values(condition, value, other)
-    return joined
 
 
 _VALUES: dict[str, Callable[[Calculator, Node], Value]] = {
@@ -691,5 +502,3 @@ _VALUES: dict[str, Callable[[Calculator, Node], Value]] = {
     "list": Calculator._list,
     "opaque": Calculator._opaque,
 }
-
-__all__ = ["ANYWHERE", "BOOL", "Calculator", "Location", "State", "TooLong", "join_envs", "unknown_number", "unknown_truth"]

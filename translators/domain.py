@@ -1,7 +1,9 @@
-"""Iteration domains: integer boxes cut by affine inequalities (the polyhedral iteration domain of one access).
+"""Iteration domains: integer boxes cut by affine inequalities (the polyhedral iteration domain of one
+access).
 
-Decides whether a domain is empty, what bounds an affine form has over it, and keeps what is known for certain apart from what is
-not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `image` does.
+Decides whether a domain is empty, what bounds an affine form has over it, and keeps what is known for certain
+apart from what is not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `image`
+does.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Form:
         return " + ".join([str(self.constant), *(f"{c}*x{v}" for v, c in self.terms.items())])
 
 
-class Infeasible(Exception):  # noqa: N818 - control flow: the domain turned out to be empty
+class Infeasible(Exception):
     """The domain has no points."""
 
 
@@ -93,7 +95,9 @@ class Domain:
         twin.reasons = self.reasons
         return twin
 
-    def variable(self, lo: int, hi: int, *, loose: bool = False, depends: frozenset[int] = frozenset()) -> int:
+    def variable(
+        self, lo: int, hi: int, *, loose: bool = False, depends: frozenset[int] = frozenset()
+    ) -> int:
         """A new variable between `lo` and `hi`."""
         if lo > hi:
             raise Infeasible

@@ -1,11 +1,12 @@
-"""Puts a launch's numbers into symbolic expressions: expressions become affine forms over bounded integer variables.
+"""Puts a launch's numbers into symbolic expressions: expressions become affine forms over bounded integer
+variables.
 
-What is not affine is cut into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own with exact
-constraints (quotients and remainders by a number), or, failing both, a variable of which only bounds are known, which makes the
-access inexact. Decides no byte ranges: `image` does.
+What is not affine is cut into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own
+with exact constraints (quotients and remainders by a number), or, failing both, a variable of which only
+bounds are known, which makes the access inexact. Decides no byte ranges: `image` does.
 
-Cases are explored by replay: an evaluation runs under a script of choices, and every new choice leaves its alternatives to be
-run later from the same starting point.
+Cases are explored by replay: an evaluation runs under a script of choices, and every new choice leaves its
+alternatives to be run later from the same starting point.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from math import gcd
 from typing import TypeVar
 
 from .domain import Domain, Form, Infeasible
-from .expression import INFINITE, Expr, IntType, children, conjuncts, negate
+from .expression import Expr, IntType, children, conjuncts, negate
 from .ndrange import Chunk, NDRange
+from .operations import VALUES
 
 T = TypeVar("T")
 
@@ -29,7 +31,11 @@ class Launch:
     """The numbers of one launch and one chunk of it."""
 
     def __init__(
-        self, ndrange: NDRange, chunk: Chunk, values: Mapping[int, int | float | bytes], merged: frozenset[int]
+        self,
+        ndrange: NDRange,
+        chunk: Chunk,
+        values: Mapping[int, int | float | bytes],
+        merged: frozenset[int],
     ) -> None:
         """`merged`: dimensions in which nothing but global ids is asked for, so that one variable serves."""
         self.ndrange = ndrange
@@ -93,7 +99,18 @@ def _variable_form(domain: Domain, lo: int, hi: int) -> Form:
 class Scope:
     """A domain and what expressions evaluate to within it."""
 
-    __slots__ = ("alternatives", "domain", "doubtful", "frozen", "ids", "launch", "memo", "position", "quotients", "script")
+    __slots__ = (
+        "alternatives",
+        "domain",
+        "doubtful",
+        "frozen",
+        "ids",
+        "launch",
+        "memo",
+        "position",
+        "quotients",
+        "script",
+    )
 
     def __init__(self, launch: Launch, domain: Domain) -> None:
         self.launch = launch
@@ -145,7 +162,7 @@ class Scope:
         """The affine form of an integer expression."""
         found = self.memo.get(expr)
         if found is None:
-            found = _VALUE[expr.op](self, expr)
+            found = VALUES[expr.op](self, expr)
             self.memo[expr] = found
         return found
 
@@ -183,11 +200,14 @@ class Scope:
             )
             known = Form(0, {variable: 1})
             self.quotients[key] = known
-            exact = domain.exact
+            exact, reasons = domain.exact, domain.reasons
             above = remainder.plus(known, -divisor)
             domain.require(above)
             domain.require(Form(divisor - 1, {}).plus(above, -1))
-            domain.exact = exact  # a definition, not a condition: it removes no iteration
+            domain.exact, domain.reasons = (
+                exact,
+                reasons,
+            )  # a definition, not a condition: it removes no iteration
         return base.plus(known)
 
     def trunc_div(self, form: Form, divisor: int) -> Form:
@@ -322,7 +342,8 @@ class Scope:
             self.assume(b)
 
     def decide(self, condition: Expr) -> bool | None:
-        """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at once."""
+        """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at
+        once."""
         op = condition.op
         if op == "const":
             return bool(condition.args[0])
@@ -351,8 +372,9 @@ class Scope:
     def assume_while(self, counter: Expr, condition: Expr, first: int = 0) -> None:
         """`condition` held in every iteration from `first` up to the one that `counter` stands for.
 
-        It is required of that iteration. It then holds in the earlier ones too if it can only change from true to false as the
-        counter grows; where that does not show, the domain stays a superset and is no longer exact.
+        It is required of that iteration. It then holds in the earlier ones too if it can only change from
+        true to false as the counter grows; where that does not show, the domain stays a superset and is no
+        longer exact.
         """
         for part in conjuncts(condition):
             if counter not in part.leaves:
@@ -384,16 +406,20 @@ class Scope:
         if (changed or later) and any(variable in domain.depends.get(other, ()) for other in form.terms):
             domain.blur("a loop condition that is not affine")
         elif (changed or later) and coefficient > 0:
-            rest = Form(form.constant + coefficient * first, {v: c for v, c in form.terms.items() if v != variable})
+            rest = Form(
+                form.constant + coefficient * first, {v: c for v, c in form.terms.items() if v != variable}
+            )
             if domain.bounds(rest)[0] < 0:
                 domain.blur("a loop condition that may become true again")
 
     def _unwrapped(self, counter: Expr, variable: int, condition: Expr, first: int) -> Form | None:
-        """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else None.
+        """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else
+        None.
 
-        Casts of values that grow with the counter are taken as the identity on trial. By induction over the iterations they are:
-        in the first one where such a value left its type's range, the condition held in the one before, so that the counter is
-        at most one step beyond the condition's bound; if all values fit their types up to there, no such iteration exists.
+        Casts of values that grow with the counter are taken as the identity on trial. By induction over the
+        iterations they are: in the first one where such a value left its type's range, the condition held in
+        the one before, so that the counter is at most one step beyond the condition's bound; if all values
+        fit their types up to there, no such iteration exists.
         """
         domain = self.domain
         for part in _without(condition.args[0], counter):
@@ -420,7 +446,9 @@ class Scope:
             low, high = domain.lo[variable], domain.hi[variable]
             domain.lo[variable] = first  # the domain may have lost the first iterations
             if coefficient < 0:
-                beyond = domain.bounds(Form(form.constant, {v: c for v, c in form.terms.items() if v != variable}))[1]
+                beyond = domain.bounds(
+                    Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
+                )[1]
                 domain.hi[variable] = max(first, min(high, beyond // -coefficient + 1))
             fits = all(
                 kind.lo <= bounds[0] and bounds[1] <= kind.hi
@@ -433,7 +461,8 @@ class Scope:
         return form
 
     def _until_equal(self, form: Form, variable: int, coefficient: int, first: int) -> Form | None:
-        """For a loop that runs while `form` != 0: a form that is >= 0 just as long; None where the loop may step over zero."""
+        """For a loop that runs while `form` != 0: a form that is >= 0 just as long; None where the loop may
+        step over zero."""
         if coefficient == 0:
             return None
         rest = Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
@@ -448,7 +477,8 @@ class Scope:
         return form.shifted(-1)
 
     def assume_earlier(self, counter: Expr, condition: Expr) -> None:
-        """Either this is the first iteration, or `condition` (written for the iteration before) held in all before."""
+        """Either this is the first iteration, or `condition` (written for the iteration before) held in all
+        before."""
         form = self.value(counter)
         low, high = self.domain.bounds(form)
         if high == 0:
@@ -489,302 +519,3 @@ def explore(start: Scope, action: Callable[[Scope], T]) -> Iterator[tuple[Scope,
             continue
         pending.extend(scope.alternatives)
         yield scope, result
-
-
-# one function for each kind of node -----------------------------------------------------------------
-
-
-def _const(scope: Scope, expr: Expr) -> Form:
-    return Form(expr.args[0], {})
-
-
-def _sum(scope: Scope, expr: Expr) -> Form:
-    constant, terms = expr.args
-    total: dict[int, int] = {}
-    for term, factor in terms:
-        form = scope.memo.get(term) or scope.value(term)
-        constant += factor * form.constant
-        for variable, coefficient in form.terms.items():
-            total[variable] = total.get(variable, 0) + factor * coefficient
-    if 0 in total.values():
-        total = {variable: coefficient for variable, coefficient in total.items() if coefficient}
-    return Form(constant, total)
-
-
-def _mul(scope: Scope, expr: Expr) -> Form:
-    result = scope.value(expr.args[0])
-    for factor in expr.args[1:]:
-        result = _product(scope, result, scope.value(factor))
-    return result
-
-
-def _product(scope: Scope, a: Form, b: Form) -> Form:
-    a, b = scope.domain.fold(a), scope.domain.fold(b)
-    if not a.terms:
-        return b.times(a.constant)
-    if not b.terms:
-        return a.times(b.constant)
-    corners = [x * y for x in scope.domain.bounds(a) for y in scope.domain.bounds(b)]
-    return scope.between(min(corners), max(corners), a, b)
-
-
-def _div(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
-    if not b.terms and b.constant:
-        return scope.trunc_div(a, b.constant)
-    low, high = scope.domain.bounds(a)
-    least, most = scope.domain.bounds(b)
-    if low >= 0 and most > 0:
-        return scope.between(low // most if least > 0 else 0 if least >= 0 else -high, high // max(least, 1), a, b)
-    largest = max(abs(low), abs(high))
-    return scope.between(-largest, largest, a, b)
-
-
-def _mod(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
-    if not b.terms and b.constant:
-        divisor = abs(b.constant)
-        low, high = scope.domain.bounds(a)
-        quotient = scope.trunc_div(a, divisor)
-        if scope.domain.is_loose(quotient):
-            return scope.between(max(low, 1 - divisor) if low < 0 else 0, min(max(high, 0), divisor - 1), a)
-        return a.plus(quotient, -divisor)
-    low, high = scope.domain.bounds(a)
-    least, most = scope.domain.bounds(b)
-    limit = max(abs(least), abs(most), 1) - 1
-    return scope.between(max(low, -limit) if low < 0 else 0, max(0, min(high, limit)), a, b)
-
-
-def _shl(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
-    if not b.terms and 0 <= b.constant < 64:
-        return a.times(1 << b.constant)
-    low, high = scope.domain.bounds(a)
-    least, most = scope.domain.bounds(b)
-    if 0 <= least and most < 64:
-        corners = [bound << shift for bound in (low, high) for shift in (least, most)]
-        return scope.between(min(corners), max(corners), a, b)
-    return scope.between(-INFINITE, INFINITE, a, b)
-
-
-def _shr(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
-    if not b.terms and 0 <= b.constant < 64:
-        return scope.floor_div(a, 1 << b.constant)
-    low, high = scope.domain.bounds(a)
-    return scope.between(min(low, 0), max(high, 0), a, b)
-
-
-def _and(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
-    if not a.terms:
-        a, b = b, a
-    low, high = scope.domain.bounds(a)
-    if not b.terms:
-        mask = b.constant
-        if not a.terms:
-            return Form(a.constant & mask, {})
-        trailing = (mask & -mask).bit_length() - 1 if mask else 0
-        if mask >= 0 and low >= 0:
-            mask &= (1 << high.bit_length()) - 1
-        block = mask >> trailing
-        if mask == 0:
-            return Form(0, {})
-        if block == -1:
-            return scope.floor_div(a, 1 << trailing).times(1 << trailing)
-        if block & (block + 1) == 0 and not scope.domain.is_loose(a):
-            return scope.low_bits(scope.floor_div(a, 1 << trailing), block.bit_length()).times(1 << trailing)
-    least, most = scope.domain.bounds(b)
-    limits = [bounds[1] for bounds in ((low, high), (least, most)) if bounds[0] >= 0]
-    if limits:
-        return scope.between(0, min(limits), a, b)
-    bits = 1 << max(abs(x) for x in (low, high, least, most)).bit_length()
-    return scope.between(-bits, bits - 1, a, b)
-
-
-def _disjoint_bits(scope: Scope, a: Form, b: Form) -> bool:
-    """Whether `a` is a multiple of a power of two above all bits of `b`."""
-    low, high = scope.domain.bounds(b)
-    step = gcd(a.constant, *a.terms.values())
-    return low >= 0 and (step & -step or INFINITE) > high
-
-
-def _or(scope: Scope, expr: Expr) -> Form:
-    return _combine_bits(scope, expr, flips=False)
-
-
-def _xor(scope: Scope, expr: Expr) -> Form:
-    return _combine_bits(scope, expr, flips=True)
-
-
-def _combine_bits(scope: Scope, expr: Expr, *, flips: bool) -> Form:
-    """`a | b` and `a ^ b`, which differ only where both have the bit."""
-    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
-    if not a.terms:
-        a, b = b, a
-    if not a.terms:
-        return Form(a.constant ^ b.constant if flips else a.constant | b.constant, {})
-    if _disjoint_bits(scope, a, b) or _disjoint_bits(scope, b, a):
-        return a.plus(b)
-    low, high = scope.domain.bounds(a)
-    least, most = scope.domain.bounds(b)
-    if not b.terms and b.constant > 0 and b.constant & (b.constant - 1) == 0 and not scope.domain.is_loose(a):
-        bit = scope.low_bits(scope.floor_div(a, b.constant), 1)
-        return a.shifted(b.constant).plus(bit, -b.constant * (2 if flips else 1))
-    if low >= 0 and least >= 0:
-        top = (1 << max(high, most).bit_length()) - 1
-        return scope.between(0 if flips else max(low, least), top, a, b)
-    bits = 1 << max(abs(x) for x in (low, high, least, most)).bit_length()
-    return scope.between(-bits, bits - 1, a, b)
-
-
-def _least(scope: Scope, expr: Expr) -> Form:
-    return _extreme(scope, expr, 1)
-
-
-def _greatest(scope: Scope, expr: Expr) -> Form:
-    return _extreme(scope, expr, -1)
-
-
-def _extreme(scope: Scope, expr: Expr, sign: int) -> Form:
-    """The smaller (sign 1) or the larger (-1) of two values."""
-    a, b = scope.value(expr.args[0]), scope.value(expr.args[1])
-    domain = scope.domain
-    difference = b.plus(a, -1).times(sign)
-    low, high = domain.bounds(difference)
-    if low >= 0:
-        return a
-    if high <= 0:
-        return b
-    if scope.may_choose() and not domain.is_loose(difference):
-        if scope.choose() == 0:
-            domain.require(difference)
-            return a
-        domain.require(difference.times(-1).shifted(-1))
-        return b
-    bounds_a, bounds_b = domain.bounds(a), domain.bounds(b)
-    pick = min if sign > 0 else max
-    result = scope.between(pick(bounds_a[0], bounds_b[0]), pick(bounds_a[1], bounds_b[1]), a, b)
-    exact = domain.exact
-    for operand in (a, b):
-        domain.require(operand.plus(result, -1).times(sign))
-    domain.exact = exact
-    return result
-
-
-def _select(scope: Scope, expr: Expr) -> Form:
-    condition, a, b = expr.args
-    known = scope.decide(condition)
-    if known is not None:
-        return scope.value(a if known else b)
-    if scope.may_choose():
-        if scope.choose() == 0:
-            scope.assume(condition)
-            return scope.value(a)
-        scope.assume(negate(condition))
-        return scope.value(b)
-    forms = (scope.value(a), scope.value(b))
-    bounds = [scope.domain.bounds(form) for form in forms]
-    return scope.between(min(low for low, _ in bounds), max(high for _, high in bounds), *forms)
-
-
-def _truth(scope: Scope, expr: Expr) -> Form:
-    known = scope.decide(expr)
-    if known is not None:
-        return Form(int(known), {})
-    if scope.may_choose() and not any(leaf.op == "unknown" for leaf in expr.leaves):
-        if scope.choose() == 0:
-            scope.assume(expr)
-            return Form(1, {})
-        scope.assume(negate(expr))
-        return Form(0, {})
-    return scope.between(0, 1)
-
-
-def _cast(scope: Scope, expr: Expr) -> Form:
-    bits, signed, a = expr.args
-    return scope.cast(scope.value(a), IntType(bits, signed))
-
-
-def _item_id(scope: Scope, expr: Expr) -> Form:
-    op, dimension = expr.op, expr.args[0]
-    if dimension >= scope.launch.ndrange.work_dim:
-        return Form(0, {})
-    return scope.ids[op, dimension]
-
-
-def _uniform(scope: Scope, expr: Expr) -> Form:
-    return Form(scope.launch.number(expr.op, expr.args[0]), {})
-
-
-def _work_dim(scope: Scope, expr: Expr) -> Form:
-    return Form(scope.launch.ndrange.work_dim, {})
-
-
-def _argument(scope: Scope, expr: Expr) -> Form:
-    index, byte, bits, signed = expr.args
-    number = scope.launch.argument(index, byte, IntType(bits, signed))
-    return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
-
-
-def _loop(scope: Scope, expr: Expr) -> Form:
-    return Form(0, {scope.domain.variable(0, INFINITE): 1})
-
-
-def _unknown(scope: Scope, expr: Expr) -> Form:
-    return scope.between(expr.lo, expr.hi)
-
-
-def _trips(scope: Scope, expr: Expr) -> Form:
-    """The number of times a loop ran: where the numbers say so, a constant."""
-    domain = scope.domain
-    definition = expr.definition
-    assert definition is not None
-    form = Form(0, {domain.variable(0, INFINITE, loose=not definition.exact): 1})
-    scope.memo[expr] = form
-    if not definition.exact and definition.before.op == "const":
-        return form
-    known = scope.decide(definition.none) if definition.exact else None
-    if known is None and not scope.may_choose():
-        domain.loose = domain.loose | set(form.terms)
-        return form
-    if known is True or (known is None and scope.choose() == 0):
-        domain.require(form.times(-1))
-        scope.assume(definition.none)
-        return form
-    domain.require(form.shifted(-1))
-    scope.assume_while(expr, definition.before, 1)
-    scope.assume(definition.after)
-    return domain.fold(form)
-
-
-_VALUE: dict[str, Callable[[Scope, Expr], Form]] = {
-    "const": _const,
-    "sum": _sum,
-    "mul": _mul,
-    "div": _div,
-    "mod": _mod,
-    "shl": _shl,
-    "shr": _shr,
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "min": _least,
-    "max": _greatest,
-    "select": _select,
-    "cast": _cast,
-    "gid": _item_id,
-    "group": _item_id,
-    "lid": _item_id,
-    "gsize": _uniform,
-    "lsize": _uniform,
-    "ngroups": _uniform,
-    "goffset": _uniform,
-    "workdim": _work_dim,
-    "arg": _argument,
-    "loop": _loop,
-    "head": _unknown,
-    "exit": _trips,
-    "unknown": _unknown,
-    **{op: _truth for op in ("ge0", "eq0", "ne0", "land", "lor", "not")},
-}

@@ -1,11 +1,13 @@
-"""Symbolic integers of a kernel: values as functions of ids, loop counters, scalar arguments and NDRange quantities.
+"""Symbolic integers of a kernel: values as functions of ids, loop counters, scalar arguments and NDRange
+quantities.
 
-Decides how values are written down, so that equal ones are found equal: sums are flattened and collected, comparisons are
-brought to one form, constants are folded. Knows nothing of launches; numbers are put in by `evaluation`.
+Decides how values are written down, so that equal ones are found equal: sums are flattened and collected,
+comparisons are brought to one form, constants are folded. Knows nothing of launches; numbers are put in by
+`evaluation`.
 
-Arithmetic is that of the ring of integers: `+ - *` never wrap by themselves. Where C would look at the wrapped value (a
-comparison, a division, a wider type: C99 6.3.1.3, 6.2.5p9) the interpreter puts a `cast` node, which means "the representative
-of this residue in the type's range".
+Arithmetic is that of the ring of integers: `+ - *` never wrap by themselves. Where C would look at the
+wrapped value (a comparison, a division, a wider type: C99 6.3.1.3, 6.2.5p9) the interpreter puts a `cast`
+node, which means "the representative of this residue in the type's range".
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ ULONG = IntType(64, False)
 
 
 class Expr:
-    """One node. Nodes are interned: equal expressions are (nearly always) the same object; a lost sharing costs precision only.
+    """One node. Nodes are interned: equal expressions are (nearly always) the same object; a lost sharing
+    costs precision only.
 
     `lo` and `hi` bound the value for any launch. `op` and `args`:
 
@@ -67,7 +70,8 @@ class Expr:
     ge0 eq0 ne0 (a,): comparisons with zero
     land lor    (a, b)
     not         (a,): of an unknown truth value
-    leaves      gid group lid gsize lsize ngroups goffset (dimension,), workdim (), arg (index, byte, bits, signed),
+    leaves      gid group lid gsize lsize ngroups goffset (dimension,), workdim (), arg (index, byte, bits,
+    signed),
                 loop (serial,), head (serial,), exit (serial,), unknown (serial,)
     ==========  ====================================================================================
     """
@@ -97,6 +101,8 @@ class Expr:
         return found
 
     def __repr__(self) -> str:
+        from .report import show
+
         return show(self)
 
 
@@ -104,8 +110,8 @@ class Expr:
 class Trips:
     """What is known of T, the number of times a loop's body ran to its end.
 
-    Either T is 0 and `none` holds, or `before` (the body is entered for the last time), and `after` in both cases; `exact`: these
-    hold for one T only.
+    Either T is 0 and `none` holds, or `before` (the body is entered for the last time), and `after` in both
+    cases; `exact`: these hold for one T only.
     """
 
     none: Expr
@@ -119,7 +125,21 @@ class Trips:
 
 
 LEAVES = frozenset(
-    "gid group lid gsize lsize ngroups goffset workdim arg loop head exit unknown".split()
+    [
+        "gid",
+        "group",
+        "lid",
+        "gsize",
+        "lsize",
+        "ngroups",
+        "goffset",
+        "workdim",
+        "arg",
+        "loop",
+        "head",
+        "exit",
+        "unknown",
+    ]
 )
 
 _nodes: WeakValueDictionary[tuple[str, tuple[Any, ...]], Expr] = WeakValueDictionary()
@@ -217,9 +237,9 @@ def trips(define: Callable[[Expr], Trips]) -> Expr:
 # arithmetic -----------------------------------------------------------------------------------------
 
 
-def _terms(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
+def terms_of(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
     if expr.op == "sum":
-        return expr.args  # type: ignore[return-value]
+        return expr.args[0], expr.args[1]
     if expr.op == "const":
         return expr.args[0], ()
     return 0, ((expr, 1),)
@@ -254,8 +274,8 @@ def add(a: Expr, b: Expr, factor: int = 1) -> Expr:
         return a
     if a is ZERO and factor == 1:
         return b
-    constant, terms = _terms(a)
-    more_constant, more = _terms(b)
+    constant, terms = terms_of(a)
+    more_constant, more = terms_of(b)
     collected = dict(terms)
     for term, coefficient in more:
         collected[term] = collected.get(term, 0) + factor * coefficient
@@ -278,8 +298,8 @@ def mul(a: Expr, b: Expr) -> Expr:
         return scale(b, a.args[0])
     if b.op == "const":
         return scale(a, b.args[0])
-    constant_a, terms_a = _terms(a)
-    constant_b, terms_b = _terms(b)
+    constant_a, terms_a = terms_of(a)
+    constant_b, terms_b = terms_of(b)
     if len(terms_a) * len(terms_b) > 16:
         return _product(a, b)
     collected: dict[Expr, int] = {}
@@ -301,7 +321,9 @@ def _product(a: Expr, b: Expr) -> Expr:
     factors = tuple(sorted((*_factors(a), *_factors(b)), key=lambda factor: factor.serial))
     corners = [1]
     for factor in factors:
-        corners = [max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)]
+        corners = [
+            max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)
+        ]
         corners = [min(corners), max(corners)]
     return _node("mul", factors, min(corners), max(corners))
 
@@ -320,7 +342,7 @@ def div(a: Expr, b: Expr) -> Expr:
             return unknown(-INFINITE, INFINITE)
         if a.op == "const":
             return const(trunc_div(a.args[0], divisor))
-        constant, terms = _terms(a)
+        constant, terms = terms_of(a)
         if constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in terms):
             return linear(constant // divisor, {term: coefficient // divisor for term, coefficient in terms})
     largest = max(abs(a.lo), abs(a.hi))
@@ -441,7 +463,7 @@ def ge0(a: Expr) -> Expr:
         return TRUE
     if a.hi < 0:
         return FALSE
-    constant, terms = _terms(a)
+    constant, terms = terms_of(a)
     common = gcd(*(coefficient for _, coefficient in terms))
     if common > 1:
         a = linear(constant // common, {term: coefficient // common for term, coefficient in terms})
@@ -461,26 +483,28 @@ def linear_difference(a: Expr, b: Expr, constant: int) -> Expr:
     return add(sub(a, b), const(constant))
 
 
-def _compare_zero(op: str, a: Expr) -> Expr:
-    constant, terms = _terms(a)
+def compare_zero(op: str, a: Expr) -> Expr:
+    constant, terms = terms_of(a)
     if not terms:
         return TRUE if (constant == 0) == (op == "eq0") else FALSE
     if a.lo > 0 or a.hi < 0:
         return FALSE if op == "eq0" else TRUE
+    if op == "ne0" and a.lo >= 0 and a.hi <= 1:
+        return a  # a truth value already
     if terms[0][1] < 0:
         a = scale(a, -1)
     return _node(op, (a,), 0, 1)
 
 
 def equal(a: Expr, b: Expr) -> Expr:
-    return _compare_zero("eq0", sub(a, b))
+    return compare_zero("eq0", sub(a, b))
 
 
 def truth(a: Expr) -> Expr:
     """C's `a != 0`."""
     if a.lo >= 0 and a.hi <= 1:
         return a
-    return _compare_zero("ne0", a)
+    return compare_zero("ne0", a)
 
 
 def negate(a: Expr) -> Expr:
@@ -491,16 +515,18 @@ def negate(a: Expr) -> Expr:
     if op == "ge0":
         return ge0(add(const(-1), a.args[0], -1))
     if op == "eq0":
-        return _compare_zero("ne0", a.args[0])
+        return compare_zero("ne0", a.args[0])
     if op == "ne0":
-        return _compare_zero("eq0", a.args[0])
+        return compare_zero("eq0", a.args[0])
     if op == "land":
         return either(negate(a.args[0]), negate(a.args[1]))
     if op == "lor":
         return both(negate(a.args[0]), negate(a.args[1]))
     if op == "not":
         return a.args[0]  # type: ignore[no-any-return]
-    return _node("not", (a,), 0, 1)
+    if op == "unknown":
+        return _node("not", (a,), 0, 1)
+    return compare_zero("eq0", a)
 
 
 def both(a: Expr, b: Expr) -> Expr:
@@ -544,128 +570,3 @@ def conjuncts(condition: Expr) -> list[Expr]:
     if condition.op == "land":
         return [*conjuncts(condition.args[0]), *conjuncts(condition.args[1])]
     return [condition]
-
-
-# rewriting ------------------------------------------------------------------------------------------
-
-_REBUILD: dict[str, Callable[..., Expr]] = {
-    "mul": lambda *factors: _fold(mul, factors),
-    "div": div,
-    "mod": mod,
-    "shl": shift_left,
-    "shr": shift_right,
-    "and": bit_and,
-    "or": bit_or,
-    "xor": bit_xor,
-    "min": minimum,
-    "max": maximum,
-    "select": select,
-    "cast": lambda bits, signed, a: cast(IntType(bits, signed), a),
-    "ge0": ge0,
-    "eq0": lambda a: _compare_zero("eq0", a),
-    "ne0": lambda a: _compare_zero("ne0", a),
-    "land": both,
-    "lor": either,
-    "not": negate,
-}
-
-
-def _fold(function: Callable[[Expr, Expr], Expr], items: tuple[Expr, ...]) -> Expr:
-    result = items[0]
-    for item in items[1:]:
-        result = function(result, item)
-    return result
-
-
-def substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
-    """`expr` with leaves replaced; shared parts are rewritten once (`memo` may be kept between calls)."""
-    if memo is None:
-        memo = {}
-    return _substitute(expr, replacements, memo)
-
-
-def _substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, Expr]) -> Expr:
-    found = memo.get(expr)
-    if found is not None:
-        return found
-    op = expr.op
-    if op in LEAVES and (op != "exit" or expr in replacements):
-        result = replacements.get(expr, expr)
-    elif op == "const" or not any(leaf in replacements for leaf in expr.leaves):
-        result = expr
-    elif op == "exit":
-        result = _substitute_trips(expr, replacements)
-    elif op == "sum":
-        constant, terms = expr.args
-        result = const(constant)
-        for term, coefficient in terms:
-            result = add(result, _substitute(term, replacements, memo), coefficient)
-    else:
-        rebuilt = [_substitute(a, replacements, memo) if isinstance(a, Expr) else a for a in expr.args]
-        result = _REBUILD[op](*rebuilt)
-    memo[expr] = result
-    return result
-
-
-def _substitute_trips(expr: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
-    old = expr.definition
-    assert old is not None
-
-    def define(leaf: Expr) -> Trips:
-        renamed = {**replacements, expr: leaf}
-        none, before, after = (substitute(part, renamed) for part in old.parts)
-        return Trips(none, before, after, old.exact)
-
-    return trips(define)
-
-
-def coefficient_of(expr: Expr, leaf: Expr) -> tuple[int, Expr] | None:
-    """`expr` as (coefficient of `leaf`, the rest without it); None where it is not of this form."""
-    constant, terms = _terms(expr)
-    coefficient = 0
-    rest: dict[Expr, int] = {}
-    for term, factor in terms:
-        if term is leaf:
-            coefficient = factor
-        elif leaf in term.leaves:
-            return None
-        else:
-            rest[term] = factor
-    return coefficient, linear(constant, rest)
-
-
-# reports --------------------------------------------------------------------------------------------
-
-_INFIX = {"div": "/", "mod": "%", "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^", "land": "&&", "lor": "||"}
-
-
-def leaf_name(expr: Expr, names: Mapping[int, str] | None = None) -> str:
-    """A readable name: `gid0`, the argument's own name, `k12` for a loop's counter."""
-    if expr.op == "arg":
-        index, byte = expr.args[0], expr.args[1]
-        name = (names or {}).get(index, f"arg{index}")
-        return f"{name}_{byte}" if byte else name
-    prefix = {"loop": "k", "exit": "trips", "unknown": "u", "head": "h"}.get(expr.op, expr.op)
-    return prefix + "".join(str(part) for part in expr.args)
-
-
-def show(expr: Expr, names: Mapping[int, str] | None = None) -> str:
-    """The expression as C would have it."""
-    op, args = expr.op, expr.args
-    if op == "const":
-        return str(args[0])
-    if op in LEAVES:
-        return leaf_name(expr, names)
-    if op == "sum":
-        parts = [f"{show(t, names)}" if c == 1 else f"{c}*{show(t, names)}" for t, c in args[1]]
-        return "(" + " + ".join(parts + ([str(args[0])] if args[0] else [])) + ")"
-    if op == "mul":
-        return "*".join(show(factor, names) for factor in args)
-    if op == "cast":
-        kind = ("int" if args[1] else "uint") + str(args[0])
-        return f"{kind}({show(args[2], names)})"
-    if op in _INFIX:
-        return f"({show(args[0], names)} {_INFIX[op]} {show(args[1], names)})"
-    if op in ("ge0", "eq0", "ne0"):
-        return f"({show(args[0], names)} {dict(ge0='>=', eq0='==', ne0='!=')[op]} 0)"
-    return f"{op}({', '.join(show(arg, names) for arg in args)})"

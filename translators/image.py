@@ -1,8 +1,8 @@
 """From iteration domains to bytes: the image of a domain under an affine offset, as a region.
 
-Decides whether the region is the very set or a superset. Independent variables become the dimensions of a strided box; variables
-tied by constraints are enumerated row by row in NumPy, one of them left to run along the row, up to a cap. Knows nothing of
-kernels.
+Decides whether the region is the very set or a superset. Independent variables become the dimensions of a
+strided box; variables tied by constraints are enumerated row by row in NumPy, one of them left to run along
+the row, up to a cap. Knows nothing of kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .region import Region
 
 Integers = npt.NDArray[np.int64]
 
-#: Rows enumerated for one access, and runs of one region, before a coarser superset is taken: some milliseconds' worth.
+#: Rows enumerated for one access, and runs of one region, before a coarser superset is taken: some
+#: milliseconds' worth.
 MAX_ROWS = 1 << 14
 MAX_RUNS = 1 << 16
 #: The same where the set is not exact anyway.
@@ -63,7 +64,9 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     if not -_BIG < low <= high < _BIG:
         return Region.span(0, size), False, reason or "an offset without bounds"
     try:
-        projection = _Projection(domain, offset, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE)
+        projection = _Projection(
+            domain, offset, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE
+        )
         projection.rebase()
         projection.eliminate()
         region, same = projection.region(nbytes, low, high)
@@ -77,13 +80,13 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
 def _within(domain: Domain, offset: Form, low: int, high: int) -> None:
     """Narrow the box to offsets from `low` to `high`; the region is clipped to them in the end anyway."""
     constraints = list(domain.constraints)
-    exact = domain.exact
+    exact, reasons = domain.exact, domain.reasons
     domain.require(offset.shifted(-low))
     domain.require(offset.times(-1).shifted(high))
     domain.settle()
     # The two constraints have done their work on the box; kept, they would tie all variables together.
     domain.constraints = [domain.fold(form) for form in constraints]
-    domain.exact = exact
+    domain.exact, domain.reasons = exact, reasons
 
 
 class _Projection:
@@ -147,7 +150,8 @@ class _Projection:
             self.offset = Form(self.offset.constant, _replace(self.offset.terms, x, value))
 
     def _remainder(self) -> tuple[dict[int, int], int, int, int] | None:
-        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other coefficient."""
+        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other
+        coefficient."""
         for terms in self.constraints:
             if max(abs(c) for c in terms.values()) <= 1:
                 continue
@@ -162,7 +166,8 @@ class _Projection:
         return None
 
     def eliminate(self) -> None:
-        """Project out the variables that the offset does not have (Fourier-Motzkin, exact where the integers allow)."""
+        """Project out the variables that the offset does not have (Fourier-Motzkin, exact where the integers
+        allow)."""
         wanted = self.offset.terms
         while True:
             others = {v for terms in self.constraints for v in terms if v not in wanted}
@@ -202,8 +207,11 @@ class _Projection:
                 terms = {v: c for v, c in terms.items() if c}
                 constant = b * lower_constant + a * upper_constant
                 if a > 1 and b > 1:
-                    # Between the real shadow and the dark shadow an integer need not exist (Pugh's Omega test).
-                    least = constant + sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
+                    # Between the real shadow and the dark shadow an integer need not exist (Pugh's Omega
+                    # test).
+                    least = constant + sum(
+                        c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items()
+                    )
                     if least < (a - 1) * (b - 1):
                         self.exact = False
                 if not terms:
@@ -248,7 +256,7 @@ class _Projection:
         return region, exact and same
 
     def _merge_ids(self) -> None:
-        """Two variables that occur only as x + n*y, with x covering 0..n-1 and so n steps, are one variable."""
+        """Two variables that occur only as x + n*y, where x covers n steps, are one variable."""
         forms = [self.offset.terms, *self.constraints]
         variables = list(self.offset.terms)
         for x in variables:
@@ -295,7 +303,9 @@ class _Projection:
             return None, False
         return self._enumerate(along, [v for v in component if v != along], constraints), True
 
-    def _enumerate(self, along: int, others: list[int], constraints: list[tuple[dict[int, int], int]]) -> _Rows:
+    def _enumerate(
+        self, along: int, others: list[int], constraints: list[tuple[dict[int, int], int]]
+    ) -> _Rows:
         axes = [np.arange(self.lo[v], self.hi[v] + 1, dtype=np.int64) for v in others]
         grid = dict(zip(others, (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")), strict=True))
         npoints = prod(len(axis) for axis in axes)
@@ -366,7 +376,9 @@ def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]], max_runs: int) 
     return Region.boxes(low, extent, rest), exact
 
 
-def _spread(start: int, nbytes: int, free: list[tuple[int, int]], rows: list[_Rows], max_runs: int) -> tuple[Region, bool]:
+def _spread(
+    start: int, nbytes: int, free: list[tuple[int, int]], rows: list[_Rows], max_runs: int
+) -> tuple[Region, bool]:
     """The Minkowski sum of strided dimensions, sets of rows and one element of `nbytes`."""
     exact = True
     base: Integers = np.array([start + sum(s * (c - 1) for s, c in free if s < 0)], np.int64)

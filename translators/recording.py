@@ -1,7 +1,7 @@
 """What the interpreter writes down: accesses and the conditions on the way to them.
 
-Decides how records of a loop's body are rewritten once the loop is understood, and which of them together are certain. Never
-evaluates anything.
+Decides how records of a loop's body are rewritten once the loop is understood, and which of them together are
+certain. Never evaluates anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from . import expression as ex
 from .expression import Expr
+from .rewriting import substitute
 
 
 class Step:
@@ -29,7 +30,13 @@ class Step:
     __slots__ = ("counter", "depth", "expr", "kind", "line", "parent", "text")
 
     def __init__(
-        self, parent: Step | None, kind: str, expr: Expr, counter: Expr | None = None, text: str = "", line: int | None = None
+        self,
+        parent: Step | None,
+        kind: str,
+        expr: Expr,
+        counter: Expr | None = None,
+        text: str = "",
+        line: int | None = None,
     ) -> None:
         self.parent = parent
         self.kind = kind
@@ -48,7 +55,13 @@ class Ways:
         self._known: dict[tuple[object, ...], Step] = {}
 
     def step(
-        self, parent: Step, kind: str, expr: Expr, counter: Expr | None = None, text: str = "", line: int | None = None
+        self,
+        parent: Step,
+        kind: str,
+        expr: Expr,
+        counter: Expr | None = None,
+        text: str = "",
+        line: int | None = None,
     ) -> Step:
         if kind in ("if", "while", "earlier") and expr is ex.TRUE:
             return parent
@@ -100,7 +113,8 @@ def condition_since(way: Step, start: Step) -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One access of a work-item: `nbytes` bytes at `offset` of argument `arg` (None: of any), if the way is taken."""
+    """One access of a work-item: `nbytes` bytes at `offset` of argument `arg` (None: of any), if the way is
+    taken."""
 
     arg: int | None
     mode: str
@@ -126,7 +140,7 @@ class LoopRewriter:
         heads: Mapping[Expr, Expr],
         stays: list[tuple[Expr, bool]],
     ) -> None:
-        """`entry`: the loop's step. `stays`: (condition, whether it is the same function in every iteration)."""
+        """`entry`: the loop's step. `stays`: (condition, whether all iterations have the same)."""
         self.ways = ways
         self.entry = entry
         self.heads = heads
@@ -136,12 +150,14 @@ class LoopRewriter:
         counter = entry.counter
         assert counter is not None
         before = {counter: ex.add(counter, ex.const(-1))}
-        self.earlier: dict[Expr, Expr | None] = {
-            stay: ex.substitute(self.expr(stay), before) if regular else None for stay, regular in stays
+        #: what an irregular condition was in earlier iterations nobody knows; the first has none before it
+        self.earlier: dict[Expr, Expr] = {
+            stay: substitute(self.expr(stay), before) if regular else ex.unknown(0, 1)
+            for stay, regular in stays
         }
 
     def expr(self, expr: Expr) -> Expr:
-        return ex.substitute(expr, self.heads, self.memo)
+        return substitute(expr, self.heads, self.memo)
 
     def way(self, way: Step) -> Step:
         found = self.way_memo.get(way)
@@ -158,10 +174,7 @@ class LoopRewriter:
         for stay, before in self.earlier.items():
             if stay in passed:
                 continue
-            if before is None:
-                result = self.ways.step(result, "maybe", ex.TRUE, text="a loop that may be left early")
-            else:
-                result = self.ways.step(result, "earlier", before, counter)
+            result = self.ways.step(result, "earlier", before, counter)
         for step in steps:
             if step.kind == "if" and step.expr in self.earlier:
                 result = self.ways.step(result, "while", self.expr(step.expr), counter)
@@ -177,7 +190,8 @@ class LoopRewriter:
 
 
 def merge_branches(records: Iterable[Record], ways: Ways) -> list[Record]:
-    """The records without repetition; one access on both branches of an unknown condition is one access without it."""
+    """The records without repetition; one access on both branches of an unknown condition is one access
+    without it."""
     groups: dict[tuple[object, ...], dict[Step, Record]] = {}
     for record in records:
         key = (record.arg, record.mode, record.offset, record.nbytes, record.op, record.dtype)

@@ -1,4 +1,4 @@
-"""Symbolic values as sympy expressions, for reports, canonical forms and tests. Never on the launch path."""
+"""Symbolic values for people and sympy: reports, canonical forms, tests. Never on the launch path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,52 @@ from typing import Any
 
 import sympy
 
-from .expression import LEAVES, Expr, leaf_name
+from .expression import LEAVES, Expr
+
+_SIGNS = {"ge0": ">=", "eq0": "==", "ne0": "!="}
+_INFIX = {
+    "div": "/",
+    "mod": "%",
+    "shl": "<<",
+    "shr": ">>",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "land": "&&",
+    "lor": "||",
+}
+
+
+def leaf_name(expr: Expr, names: Mapping[int, str] | None = None) -> str:
+    """A readable name: `gid0`, the argument's own name, `k12` for a loop's counter."""
+    if expr.op == "arg":
+        index, byte = expr.args[0], expr.args[1]
+        name = (names or {}).get(index, f"arg{index}")
+        return f"{name}_{byte}" if byte else name
+    prefix = {"loop": "k", "exit": "trips", "unknown": "u", "head": "h"}.get(expr.op, expr.op)
+    return prefix + "".join(str(part) for part in expr.args)
+
+
+def show(expr: Expr, names: Mapping[int, str] | None = None) -> str:
+    """The expression as C would have it."""
+    op, args = expr.op, expr.args
+    if op == "const":
+        return str(args[0])
+    if op in LEAVES:
+        return leaf_name(expr, names)
+    if op == "sum":
+        parts = [f"{show(t, names)}" if c == 1 else f"{c}*{show(t, names)}" for t, c in args[1]]
+        return "(" + " + ".join(parts + ([str(args[0])] if args[0] else [])) + ")"
+    if op == "mul":
+        return "*".join(show(factor, names) for factor in args)
+    if op == "cast":
+        kind = ("int" if args[1] else "uint") + str(args[0])
+        return f"{kind}({show(args[2], names)})"
+    if op in _INFIX:
+        return f"({show(args[0], names)} {_INFIX[op]} {show(args[1], names)})"
+    if op in ("ge0", "eq0", "ne0"):
+        return f"({show(args[0], names)} {_SIGNS[op]} 0)"
+    return f"{op}({', '.join(show(arg, names) for arg in args)})"
 
 
 def to_sympy(expr: Expr, names: Mapping[int, str] | None = None) -> Any:

@@ -1,7 +1,8 @@
 """The parts of clang's syntax tree that the access analysis needs, read once into plain Python objects.
 
-Decides what each libclang cursor is (libclang shows implicit conversions, swizzles and reinterpretations alike as "unexposed"
-expressions); never interprets anything. Trees are made per function, when first asked for.
+Decides what each libclang cursor is (libclang shows implicit conversions, swizzles and reinterpretations
+alike as "unexposed" expressions); never interprets anything. Trees are made per function, when first asked
+for.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .source import ParsedProgram
 
 
-class Unsupported(Exception):  # noqa: N818 - not an error of the program
+class Unsupported(Exception):
     """A construct that the analysis does not follow."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
@@ -40,7 +41,9 @@ class CType:
         self.element: CType | None = None  #: of a pointer its pointee
         self.count = 0
         self.fields: dict[str, tuple[int, CType]] = {}  #: name -> (byte, type)
-        self.space = 0  #: clang's address space of an object of this type: 1 global, 2 local, 3 constant, 4 private
+        self.space = (
+            0  #: clang's address space of an object of this type: 1 global, 2 local, 3 constant, 4 private
+        )
         self.volatile = False
 
 
@@ -103,11 +106,22 @@ _INTEGERS = {
 _FLOATS = {TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE}
 
 _BINARY = {
-    3: "*", 4: "/", 5: "%", 6: "+", 7: "-", 8: "<<", 9: ">>", 11: "<", 12: ">", 13: "<=", 14: ">=", 15: "==", 16: "!=",
-    17: "&", 18: "^", 19: "|", 20: "&&", 21: "||", 22: "=", 23: "*", 24: "/", 25: "%", 26: "+", 27: "-", 28: "<<",
-    29: ">>", 30: "&", 31: "^", 32: "|", 33: ",",
+    3: "*", 4: "/", 5: "%", 6: "+", 7: "-", 8: "<<", 9: ">>", 11: "<", 12: ">", 13: "<=", 14: ">=", 15: "==",
+    16: "!=", 17: "&", 18: "^", 19: "|", 20: "&&", 21: "||", 22: "=", 23: "*", 24: "/", 25: "%", 26: "+",
+    27: "-", 28: "<<", 29: ">>", 30: "&", 31: "^", 32: "|", 33: ",",
 }  # fmt: skip
-_UNARY = {1: "post++", 2: "post--", 3: "++", 4: "--", 5: "address", 6: "deref", 7: "+", 8: "-", 9: "~", 10: "!"}
+_UNARY = {
+    1: "post++",
+    2: "post--",
+    3: "++",
+    4: "--",
+    5: "address",
+    6: "deref",
+    7: "+",
+    8: "-",
+    9: "~",
+    10: "!",
+}
 
 _lib: Any = clang._library()
 _lib.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
@@ -125,12 +139,18 @@ _lib.clang_EvalResult_getAsLongLong.restype = c_longlong
 _lib.clang_EvalResult_dispose.argtypes = [c_void_p]
 _lib.clang_EvalResult_dispose.restype = None
 _STATEMENTS = {
-    CursorKind.COMPOUND_STMT, CursorKind.DECL_STMT, CursorKind.IF_STMT, CursorKind.FOR_STMT, CursorKind.WHILE_STMT,
-    CursorKind.DO_STMT, CursorKind.SWITCH_STMT, CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT, CursorKind.BREAK_STMT,
-    CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT, CursorKind.NULL_STMT, CursorKind.GOTO_STMT, CursorKind.LABEL_STMT,
-    CursorKind.INDIRECT_GOTO_STMT, CursorKind.ASM_STMT, CursorKind.UNEXPOSED_STMT,
+    CursorKind.COMPOUND_STMT, CursorKind.DECL_STMT, CursorKind.IF_STMT, CursorKind.FOR_STMT,
+    CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.SWITCH_STMT, CursorKind.CASE_STMT,
+    CursorKind.DEFAULT_STMT, CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT,
+    CursorKind.NULL_STMT, CursorKind.GOTO_STMT, CursorKind.LABEL_STMT, CursorKind.INDIRECT_GOTO_STMT,
+    CursorKind.ASM_STMT, CursorKind.UNEXPOSED_STMT,
 }  # fmt: skip
-_NOT_EXPRESSIONS = {CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR}
+_NOT_EXPRESSIONS = {
+    CursorKind.TYPE_REF,
+    CursorKind.UNEXPOSED_ATTR,
+    CursorKind.ANNOTATE_ATTR,
+    CursorKind.ALIGNED_ATTR,
+}
 
 _COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
 
@@ -265,7 +285,10 @@ class SyntaxReader:
             parts = list(cursor.get_children())
             otherwise = self.statement(parts[2]) if len(parts) > 2 else None
             return Node(
-                "if", VOID, (self.expression(parts[0]), self.statement(parts[1]), otherwise), self.line(cursor)
+                "if",
+                VOID,
+                (self.expression(parts[0]), self.statement(parts[1]), otherwise),
+                self.line(cursor),
             )
         if kind in (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT):
             return self._loop(cursor)
@@ -282,7 +305,11 @@ class SyntaxReader:
         if kind is CursorKind.RETURN_STMT:
             values = tuple(self.expression(child) for child in cursor.get_children())
             return Node("return", VOID, values, self.line(cursor))
-        simple = {CursorKind.BREAK_STMT: "break", CursorKind.CONTINUE_STMT: "continue", CursorKind.NULL_STMT: "nothing"}
+        simple = {
+            CursorKind.BREAK_STMT: "break",
+            CursorKind.CONTINUE_STMT: "continue",
+            CursorKind.NULL_STMT: "nothing",
+        }
         if kind in simple:
             return Node(simple[kind], VOID, (), self.line(cursor))
         if kind is CursorKind.UNEXPOSED_STMT:
@@ -308,8 +335,10 @@ class SyntaxReader:
         """A loop as (init, condition before, body, step, condition after), each None where it is absent."""
         kind = cursor.kind
         parts = list(cursor.get_children())
+        args: tuple[Node | None, ...]
         if kind is CursorKind.WHILE_STMT:
-            args = (None, self.expression(parts[0]), self.statement(parts[1]), None, None)
+            before, body = parts
+            args = (None, self.expression(before), self.statement(body), None, None)
         elif kind is CursorKind.DO_STMT:
             args = (None, None, self.statement(parts[0]), None, self.expression(parts[1]))
         else:
@@ -336,7 +365,8 @@ class SyntaxReader:
 
     def _semicolons(self, start: int) -> tuple[int, int]:
         text = self.text
-        depth, found, position = 0, [], text.index(b"(", start)
+        found: list[int] = []
+        depth, position = 0, text.index(b"(", start)
         while len(found) < 2:
             character = text[position : position + 1]
             if character in b"([{" and character:
@@ -358,7 +388,8 @@ class SyntaxReader:
             return self.statement(cursor)
         reader = _READERS.get(kind)
         if reader is not None:
-            return reader(self, cursor, self.ctype(cursor.type))
+            node: Node = reader(self, cursor, self.ctype(cursor.type))
+            return node
         return self._other(cursor, self.ctype(cursor.type))
 
     def operands(self, cursor: Cursor) -> list[Node]:
@@ -472,10 +503,11 @@ class SyntaxReader:
         return Node("call", ctype, (cursor.spelling, tuple(found[1:])), self.line(cursor))
 
     def _cast(self, cursor: Cursor, ctype: CType) -> Node:
-        found = self.operands(cursor)
-        if len(found) != 1:
-            return Node("opaque", ctype, tuple(found), self.line(cursor))
-        return Node("cast", ctype, (found[0],))
+        # In front of the operand there may be parts of the type, such as the size of an array.
+        found = [c for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
+        if not found:
+            return Node("opaque", ctype, (), self.line(cursor))
+        return Node("cast", ctype, (self.expression(found[-1]),))
 
     def _compound_literal(self, cursor: Cursor, ctype: CType) -> Node:
         found = self.operands(cursor)
@@ -495,7 +527,7 @@ class SyntaxReader:
         if vector is None or vector.kind != "vector":
             return Node("cast", ctype, (inner,))
         start, end = clang.extent_of(cursor)
-        inner_start, inner_end = clang.extent_of(found[0])
+        _, inner_end = clang.extent_of(found[0])
         if re.match(rb"__builtin_astype|as_\w+\s*\(", self.text[start:end]):
             return Node("astype", ctype, (inner,))
         match = re.fullmatch(rb"\s*\)*\s*(\.|->)\s*(\w+)\s*", self.text[inner_end:end])

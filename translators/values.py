@@ -1,11 +1,12 @@
 """What the abstract interpreter computes with: symbolic integers, pointers into arguments, private objects.
 
-Decides how values are converted, joined and kept in private memory. Never records accesses: `interpreter` does.
+Decides how values are converted, joined and kept in private memory. Never records accesses: `interpreter`
+does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +96,8 @@ OPAQUE = Opaque()
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One thing a pointer may point to: `offset` bytes into `place`, when `condition` holds (None: for certain)."""
+    """One thing a pointer may point to: `offset` bytes into `place`, when `condition` holds (None: for
+    certain)."""
 
     place: Place
     offset: Expr
@@ -126,7 +128,8 @@ class Vector(Value):
 
 
 class Aggregate(Value):
-    """A struct or array: what is known of some of its bytes, and the places that pointers in it may point into."""
+    """A struct or array: what is known of some of its bytes, and the places that pointers in it may point
+    into."""
 
     __slots__ = ("cells", "places")
 
@@ -257,7 +260,9 @@ def same_value(a: Value, b: Value) -> bool:
             for s, t in zip(a.targets, b.targets, strict=True)
         )
     if isinstance(a, Vector) and isinstance(b, Vector):
-        return len(a.items) == len(b.items) and all(same_value(x, y) for x, y in zip(a.items, b.items, strict=True))
+        return len(a.items) == len(b.items) and all(
+            same_value(x, y) for x, y in zip(a.items, b.items, strict=True)
+        )
     if isinstance(a, Aggregate) and isinstance(b, Aggregate):
         return (
             a.places == b.places
@@ -328,7 +333,9 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
             return reinterpret(cell, ctype)
         if ctype.kind in ("record", "array"):
             stop = byte + ctype.size
-            cells = {(at - byte, n): v for (at, n), v in content.cells.items() if byte <= at and at + n <= stop}
+            cells = {
+                (at - byte, n): v for (at, n), v in content.cells.items() if byte <= at and at + n <= stop
+            }
             return Aggregate(cells, places_of(content))
     return _load_somewhere(content, ctype)
 
@@ -342,7 +349,9 @@ def _load_somewhere(content: Value, ctype: CType) -> Value:
     return unknown_value(ctype)
 
 
-def store_private(content: Value, whole: CType, offset: Expr, ctype: CType, value: Value, certain: bool) -> Value:
+def store_private(
+    content: Value, whole: CType, offset: Expr, ctype: CType, value: Value, certain: bool
+) -> Value:
     """What an object of type `whole` holds after `value` was stored at `offset`."""
     if offset.op == "const" and certain:
         byte = offset.args[0]
@@ -351,7 +360,11 @@ def store_private(content: Value, whole: CType, offset: Expr, ctype: CType, valu
         if isinstance(content, Vector) and whole.element is not None and ctype.size == whole.element.size:
             index, rest = divmod(byte, ctype.size)
             if rest == 0 and 0 <= index < len(content.items):
-                items = (*content.items[:index], reinterpret(value, whole.element), *content.items[index + 1 :])
+                items = (
+                    *content.items[:index],
+                    reinterpret(value, whole.element),
+                    *content.items[index + 1 :],
+                )
                 return Vector(items)
         if isinstance(content, Aggregate):
             return _store_cells(content, byte, ctype, value)
@@ -390,7 +403,7 @@ def arithmetic(operator: str, a: Expr, b: Expr, kind: IntType) -> Expr:
 
 _OBSERVING = {"/": ex.div, "%": ex.mod, "&": ex.bit_and, "|": ex.bit_or, "^": ex.bit_xor}
 
-_COMPARISONS = {
+_COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "<": ex.less,
     "<=": ex.less_equal,
     ">": lambda a, b: ex.less(b, a),

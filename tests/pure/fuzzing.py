@@ -25,7 +25,9 @@ def random_ndrange(rng: Any) -> NDRange:
     limit = {1: 8, 2: 4, 3: 2}[dims]
     local = tuple(rng.randrange(1, limit + 1) for _ in range(dims))
     groups = tuple(rng.randrange(1, 5 if dims < 3 else 3) for _ in range(dims))
-    size = tuple(n * g - (rng.randrange(n) if rng.random() < 0.2 else 0) for n, g in zip(local, groups, strict=True))
+    size = tuple(
+        n * g - (rng.randrange(n) if rng.random() < 0.2 else 0) for n, g in zip(local, groups, strict=True)
+    )
     offset = tuple(rng.randrange(1, 9) if rng.random() < 0.2 else 0 for _ in range(dims))
     return NDRange(size, local, offset)
 
@@ -41,7 +43,9 @@ def random_chunk(rng: Any, ndrange: NDRange) -> Chunk:
     return Chunk(tuple(start), tuple(stop))
 
 
-def compare(kernel: GeneratedKernel, found: tuple[AccessRange, ...], trace: Trace, where: Callable[[], str]) -> Counter[str]:
+def compare(
+    kernel: GeneratedKernel, found: tuple[AccessRange, ...], trace: Trace, where: Callable[[], str]
+) -> Counter[str]:
     """Raise Mismatch unless every touched byte is in its range, and no other byte in exact ones."""
     keys = [(r.arg, r.mode, r.op, r.dtype) for r in found]
     if len(keys) != len(set(keys)):
@@ -69,7 +73,9 @@ def one_round(rng: Any) -> Counter[str]:
     """Generate a kernel and a few launches; compare. Raises Mismatch; returns what was seen."""
     ndrange = random_ndrange(rng)
     kernel = Generator(rng, ndrange.work_dim).write()
-    sizes = {b.index: rng.choice([40, 200, 600, 2000]) * b.scalar_nbytes + rng.randrange(3) for b in kernel.buffers}
+    sizes = {
+        b.index: rng.choice([40, 200, 600, 2000]) * b.scalar_nbytes + rng.randrange(3) for b in kernel.buffers
+    }
     seed = rng.randrange(1000)
     program = parse_program(kernel.c)
     summary = analyse_kernel(program, "k")

@@ -1,10 +1,11 @@
-"""Random kernels of the forms that access analysis must see, each as OpenCL C and as a Python function that runs one work-item.
+"""Random kernels of the forms that access analysis must see, as OpenCL C and as Python that runs one item.
 
-The generator is the definition of what a kernel does: it writes both texts from one choice, with C's conversions spelled out in
-the Python one, so that no parser and no interpreter of C stands between a kernel and the bytes it touches.
+The generator is the definition of what a kernel does: it writes both texts from one choice, with C's
+conversions spelled out in the Python one, so that no parser and no interpreter of C stands between a kernel
+and the bytes it touches.
 
-Memory has no contents that matter: a load returns a number that depends on place and kernel only, so that every run of a
-work-item is one of those the analysis must allow for.
+Memory has no contents that matter: a load returns a number that depends on place and kernel only, so that
+every run of a work-item is one of those the analysis must allow for.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def call(function: str, name: str, *args: E) -> E:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A pointer argument: element type, size of an element, whether its elements are integers of a known type."""
+    """A pointer argument; `integer`: the type of its elements where they are integers."""
 
     index: int
     name: str
@@ -100,7 +101,8 @@ class Buffer:
 
 
 _ELEMENTS = [
-    ("int", 4, "int", 4), ("int", 4, "int", 4), ("uint", 4, "uint", 4), ("float", 4, None, 4), ("uchar", 1, "uchar", 1),
+    ("int", 4, "int", 4), ("int", 4, "int", 4), ("uint", 4, "uint", 4), ("float", 4, None, 4),
+    ("uchar", 1, "uchar", 1),
     ("short", 2, "short", 2), ("float4", 16, None, 4), ("struct item", 24, None, 4), ("long", 8, "long", 8),
 ]  # fmt: skip
 
@@ -112,7 +114,7 @@ _FIELDS = [(".a", 0, 4), (".b[0]", 4, 4), (".b[2]", 12, 4), (".c", 16, 2), (".d"
 
 @dataclass
 class GeneratedKernel:
-    """`c`: the program; `run(item)` runs one work-item; `arguments`: C types of the scalar arguments by index."""
+    """`c`: the program; `run(item)` runs one work-item; `scalars`: scalar arguments by index."""
 
     c: str
     py: str
@@ -141,14 +143,14 @@ class Generator:
         self.forms: set[str] = set()
         self.loop_kinds: list[str] = []
         nbuffers = rng.randrange(1, 4)
-        self.buffers = [
-            Buffer(i, "abc"[i], *rng.choice(_ELEMENTS)) for i in range(nbuffers)
-        ]
+        self.buffers = [Buffer(i, "abc"[i], *rng.choice(_ELEMENTS)) for i in range(nbuffers)]
         self.scalar_types: dict[str, str] = {}
         self.scalars: dict[str, int] = {}
         for name in ("n", "w")[: rng.randrange(3)]:
             self.scalar_types[name] = rng.choice(["int", "int", "uint", "long"])
-            self.scalars[name] = rng.choice([1, 2, 3, 5, 7, 8, 13, 16, 20, 33]) if rng.random() < 0.9 else rng.randrange(-3, 1)
+            self.scalars[name] = (
+                rng.choice([1, 2, 3, 5, 7, 8, 13, 16, 20, 33]) if rng.random() < 0.9 else rng.randrange(-3, 1)
+            )
             if self.scalar_types[name] == "uint":
                 self.scalars[name] = abs(self.scalars[name])
             self.ints.append((name, self.scalar_types[name]))
@@ -182,7 +184,8 @@ class Generator:
             return E(f"get_global_id({d})", f"item.gid[{d}]", "ulong")
         function, field_name = self.rng.choice(
             [
-                ("get_local_id", "lid"), ("get_group_id", "group"), ("get_local_size", "lsize"), ("get_global_size", "gsize"),
+                ("get_local_id", "lid"), ("get_group_id", "group"), ("get_local_size", "lsize"),
+                ("get_global_size", "gsize"),
                 ("get_num_groups", "ngroups"), ("get_global_offset", "offset"),
             ]
         )  # fmt: skip
@@ -195,10 +198,14 @@ class Generator:
         if choice < 10:
             return binary(self.rng.choice("++++-"), self.expr(depth - 1), self.expr(depth - 1))
         if choice < 14:
-            return binary("*", self.expr(depth - 1), self.rng.choice([const(2), const(3), const(4), self.leaf()]))
+            return binary(
+                "*", self.expr(depth - 1), self.rng.choice([const(2), const(3), const(4), self.leaf()])
+            )
         if choice < 15:
             self.forms.add("quotient")
-            return binary(self.rng.choice("/%"), self.expr(depth - 1), const(self.rng.choice([2, 3, 4, 5, 8, 16])))
+            return binary(
+                self.rng.choice("/%"), self.expr(depth - 1), const(self.rng.choice([2, 3, 4, 5, 8, 16]))
+            )
         if choice < 16 and self.scalars:
             self.forms.add("quotient")
             name = self.rng.choice(list(self.scalars))
@@ -208,7 +215,9 @@ class Generator:
             operator = self.rng.choice(["<<", ">>", "&", "&", "|", "^"])
             if operator in ("<<", ">>"):
                 return shift(operator, self.expr(depth - 1), self.rng.randrange(4))
-            return binary(operator, self.expr(depth - 1), const(self.rng.choice([1, 2, 3, 4, 7, 8, 12, 15, -4, -8])))
+            return binary(
+                operator, self.expr(depth - 1), const(self.rng.choice([1, 2, 3, 4, 7, 8, 12, 15, -4, -8]))
+            )
         if choice < 20:
             self.forms.add("min/max")
             return self._function(depth)
@@ -216,7 +225,10 @@ class Generator:
             self.forms.add("?:")
             return conditional(self.condition(depth - 1), self.expr(depth - 1), self.expr(depth - 1))
         if choice < 23:
-            return cast(self.expr(depth - 1), self.rng.choice(["int", "int", "uint", "long", "ulong", "uchar", "short"]))
+            return cast(
+                self.expr(depth - 1),
+                self.rng.choice(["int", "int", "uint", "long", "ulong", "uchar", "short"]),
+            )
         return self.data()
 
     def _function(self, depth: int) -> E:
@@ -224,7 +236,9 @@ class Generator:
         function = self.rng.choice(["min", "max", "min", "max", "clamp", "mad24", "mul24", "select"])
         if function == "clamp":
             low = self.rng.randrange(0, 4)
-            return call("clamp", name, self.expr(depth - 1), const(low), const(low + self.rng.randrange(1, 12)))
+            return call(
+                "clamp", name, self.expr(depth - 1), const(low), const(low + self.rng.randrange(1, 12))
+            )
         if function in ("mad24", "mul24"):
             operands = [self.expr(depth - 1), const(self.rng.randrange(1, 5)), self.leaf()]
             return call(function, "int", *operands[: 3 if function == "mad24" else 2])
@@ -284,7 +298,10 @@ class Generator:
             place = (f"{buffer.name}[{index.c}]{name}", f"{index.py} * 24 + {byte}", nbytes)
             self._touch(buffer, *place)
         elif buffer.type == "struct item":
-            self.line(f"struct item {(v := self.fresh('s'))} = {place[0]}; (void){v};", f"item.read({buffer.index}, {place[1]}, 24)")
+            self.line(
+                f"struct item {(v := self.fresh('s'))} = {place[0]}; (void){v};",
+                f"item.read({buffer.index}, {place[1]}, 24)",
+            )
             if self.chance(0.5):
                 self.line(f"{buffer.name}[{index.c}] = {v};", f"item.write({buffer.index}, {place[1]}, 24)")
         elif form == 0:
@@ -334,19 +351,29 @@ class Generator:
         self.forms.add("atomic")
         function, op = self.rng.choice(
             [
-                ("atomic_add(%s, 1)", "add"), ("atomic_inc(%s)", "add"), ("atomic_sub(%s, 2)", "add"), ("atomic_min(%s, 3)", "min"),
+                ("atomic_add(%s, 1)", "add"), ("atomic_inc(%s)", "add"), ("atomic_sub(%s, 2)", "add"),
+                ("atomic_min(%s, 3)", "min"),
                 ("atomic_or(%s, 1)", "or"), ("atomic_xchg(%s, 1)", None),
             ]
         )  # fmt: skip
         text = function % f"&{buffer.name}[{index.c}]"
         if self.chance(0.2):
             op, text = None, f"int {self.fresh('old')} = {text}"
-        self.line(f"{text};", f"item.atomic({buffer.index}, ({index.py}) * {buffer.nbytes}, {buffer.nbytes}, {op!r})")
+        self.line(
+            f"{text};",
+            f"item.atomic({buffer.index}, ({index.py}) * {buffer.nbytes}, {buffer.nbytes}, {op!r})",
+        )
 
     def _reinterpreted(self, buffer: Buffer, index: E) -> None:
         self.forms.add("pointer cast")
         ctype, nbytes = self.rng.choice([("uchar", 1), ("short", 2), ("int", 4), ("long", 8), ("int2", 8)])
-        self._touch_plain(buffer, f"((__global {ctype}*){buffer.name})[{index.c}]", f"({index.py}) * {nbytes}", nbytes, ctype)
+        self._touch_plain(
+            buffer,
+            f"((__global {ctype}*){buffer.name})[{index.c}]",
+            f"({index.py}) * {nbytes}",
+            nbytes,
+            ctype,
+        )
 
     def _touch_plain(self, buffer: Buffer, c: str, offset: str, nbytes: int, ctype: str) -> None:
         if self.chance(0.6):
@@ -369,7 +396,8 @@ class Generator:
             test = self.condition(1)
             self.line(
                 f"__global {buffer.type} *{name} = {test.c} ? {buffer.name} + {index.c} : {other.name};",
-                f"{name} = [{buffer.index}, ({index.py}) * {buffer.nbytes}] if {test.py} else [{other.index}, 0]",
+                f"{name} = [{buffer.index}, ({index.py}) * {buffer.nbytes}] "
+                f"if {test.py} else [{other.index}, 0]",
             )
         else:
             self.line(
@@ -384,17 +412,24 @@ class Generator:
         value = "(float4)(1.0f)" if buffer.type == "float4" else "1"
         form = self.rng.randrange(6)
         if form == 0:
-            self.line(f"*{name}++ = {value};", f"item.write({name}[0], {name}[1], {size}); {name}[1] += {size}")
+            self.line(
+                f"*{name}++ = {value};", f"item.write({name}[0], {name}[1], {size}); {name}[1] += {size}"
+            )
         elif form == 1:
             step = self.expr(1)
             self.line(f"{name} += {step.c};", f"{name}[1] += ({step.py}) * {size}")
         elif form == 2:
             self.line(f"*{name} += {value};", f"item.update({name}[0], {name}[1], {size})")
         elif form == 3:
-            self.line(f"{buffer.type} {self.fresh('r')} = *{name};", f"item.read({name}[0], {name}[1], {size})")
+            self.line(
+                f"{buffer.type} {self.fresh('r')} = *{name};", f"item.read({name}[0], {name}[1], {size})"
+            )
         else:
             index = self.expr(1)
-            self.line(f"{name}[{index.c}] = {value};", f"item.write({name}[0], {name}[1] + ({index.py}) * {size}, {size})")
+            self.line(
+                f"{name}[{index.c}] = {value};",
+                f"item.write({name}[0], {name}[1] + ({index.py}) * {size}, {size})",
+            )
 
     # statements -------------------------------------------------------------------------------------
 
@@ -418,7 +453,9 @@ class Generator:
         elif operator == "++":
             self.line(f"{name}++;", f"{name} = {to(binary('+', this, const(1)), ctype).py}")
         else:
-            self.line(f"{name} {operator} {value.c};", f"{name} = {to(binary(operator[0], this, value), ctype).py}")
+            self.line(
+                f"{name} {operator} {value.c};", f"{name} = {to(binary(operator[0], this, value), ctype).py}"
+            )
 
     def block(self, count: int) -> None:
         """A nested block: what it declares is gone behind it."""
@@ -462,7 +499,10 @@ class Generator:
         start, stop = self.expr(1), binary("+", self.expr(1), const(self.rng.randrange(5)))
         step = self.rng.choice([const(1), const(1), const(2), const(3), self.leaf()])
         if kind == "grid":
-            start, step = E("get_global_id(0)", "item.gid[0]", "ulong"), E("get_global_size(0)", "item.gsize[0]", "ulong")
+            start, step = (
+                E("get_global_id(0)", "item.gid[0]", "ulong"),
+                E("get_global_size(0)", "item.gsize[0]", "ulong"),
+            )
         test = compare(self.rng.choice(["<", "<", "<="]), this, stop)
         advance = to(binary("+", this, step), ctype)
         if kind == "down":
@@ -529,8 +569,13 @@ class Generator:
         self.forms.add("halving loop")
         name, start = self.fresh("s"), self.expr(1)
         change = self.rng.choice([(">>= 1", "{0} >> 1"), ("/= 2", "c_div({0}, 2)"), (">>= 2", "{0} >> 2")])
-        self.line(f"for (int {name} = {start.c}; {name} > 0; {name} {change[0]}) {{", f"{name} = {to(start, 'int').py}")
-        self.py.append("    " * self.depth + f"{name} = {name} * 2 + 1 if {change[0] != '>>= 2'} else {name} * 4 + 1")
+        self.line(
+            f"for (int {name} = {start.c}; {name} > 0; {name} {change[0]}) {{",
+            f"{name} = {to(start, 'int').py}",
+        )
+        self.py.append(
+            "    " * self.depth + f"{name} = {name} * 2 + 1 if {change[0] != '>>= 2'} else {name} * 4 + 1"
+        )
         self.line(None, "while item.tick():")
         self.depth += 1
         self.line(None, f"{name} = {change[1].format(name)}")
@@ -581,7 +626,10 @@ class Generator:
         base, rows, columns, gap = self.expr(1), self.rng.randrange(1, 4), self.expr(0), self.expr(0)
         size = buffer.nbytes
         inner = to(columns, usual("int", columns.type))
-        self.line(f"__global {buffer.type} *{name} = {buffer.name} + {base.c};", f"{name} = [{buffer.index}, ({base.py}) * {size}]")
+        self.line(
+            f"__global {buffer.type} *{name} = {buffer.name} + {base.c};",
+            f"{name} = [{buffer.index}, ({base.py}) * {size}]",
+        )
         self.line(f"for (int {i} = 0; {i} < {rows}; {i}++) {{", f"for {i} in range({rows}):")
         self.depth += 1
         self.line(f"for (int {j} = 0; {j} < {columns.c}; {j}++) {{", f"{j} = -1")
@@ -639,7 +687,10 @@ class Generator:
             c, method = f"async_work_group_copy(tile, {buffer.name} + {base.c}, {count}, 0)", "read"
         else:
             c, method = f"async_work_group_copy({buffer.name} + {base.c}, tile, {count}, 0)", "write"
-        self.line(f"event_t {self.fresh('e')} = {c};", f"item.{method}({buffer.index}, ({base.py}) * 4, {4 * count})")
+        self.line(
+            f"event_t {self.fresh('e')} = {c};",
+            f"item.{method}({buffer.index}, ({base.py}) * 4, {4 * count})",
+        )
 
     def table(self) -> None:
         self.forms.add("constant table")
@@ -696,7 +747,9 @@ class Generator:
         self.forms.add("local memory")
         name, value = self.fresh("l"), self.expr(1)
         self.line(f"tile[get_local_id(0) & 63] = {value.c};", f"_ = {value.py}")
-        self.line(f"int {name} = tile[(get_local_id(0) + 1) & 63];", f"{name} = item.noise({self.names}, 'int')")
+        self.line(
+            f"int {name} = tile[(get_local_id(0) + 1) & 63];", f"{name} = item.noise({self.names}, 'int')"
+        )
         self.ints.append((name, "int"))
 
     def private_array(self) -> None:
@@ -704,7 +757,10 @@ class Generator:
         name, result = self.fresh("q"), self.fresh("x")
         items = [self.expr(1) for _ in range(3)]
         index = binary("&", self.expr(1), const(1)) if self.chance(0.5) else const(self.rng.randrange(3))
-        self.line(f"int {name}[3] = {{{', '.join(e.c for e in items)}}};", f"{name} = [{', '.join(to(e, 'int').py for e in items)}]")
+        self.line(
+            f"int {name}[3] = {{{', '.join(e.c for e in items)}}};",
+            f"{name} = [{', '.join(to(e, 'int').py for e in items)}]",
+        )
         self.line(f"{name}[{index.c}] += 1;", f"{name}[{index.py}] = w_int({name}[{index.py}] + 1)")
         other = self.rng.randrange(3)
         self.line(f"int {result} = {name}[{other}];", f"{result} = {name}[{other}]")
@@ -714,7 +770,10 @@ class Generator:
         self.forms.add("vector arithmetic")
         name = self.fresh("pos")
         x, y = self.expr(1), self.expr(1)
-        self.line(f"int2 {name} = (int2)({x.c}, {y.c}) + (int2)(1, 2);", f"{name} = [w_int({to(x, 'int').py} + 1), w_int({to(y, 'int').py} + 2)]")
+        self.line(
+            f"int2 {name} = (int2)({x.c}, {y.c}) + (int2)(1, 2);",
+            f"{name} = [w_int({to(x, 'int').py} + 1), w_int({to(y, 'int').py} + 2)]",
+        )
         for component, index in (("x", 0), ("y", 1)):
             local = self.fresh("x")
             self.line(f"int {local} = {name}.{component};", f"{local} = {name}[{index}]")
@@ -736,13 +795,15 @@ class Generator:
                 f"int {function}(__global {buffer.type} *p, int i) {{\n"
                 f"  if (i >= {limit}) return -1;\n  p[i * {scale}] = 1;\n  return i + {scale};\n}}\n",
                 f"def {function}(item, p, i):\n    if i >= {limit}: return -1\n"
-                f"    item.write(p[0], p[1] + w_int(i * {scale}) * {buffer.nbytes}, {buffer.nbytes})\n    return w_int(i + {scale})\n",
+                f"    item.write(p[0], p[1] + w_int(i * {scale}) * {buffer.nbytes}, {buffer.nbytes})\n"
+                f"    return w_int(i + {scale})\n",
             )
         )
         base, index = self.expr(1), self.expr(1)
         self.line(
             f"int {result} = {function}({buffer.name} + {base.c}, {index.c});",
-            f"{result} = {function}(item, ({buffer.index}, ({base.py}) * {buffer.nbytes}), {to(index, 'int').py})",
+            f"{result} = {function}(item, ({buffer.index}, ({base.py}) * {buffer.nbytes}), "
+            f"{to(index, 'int').py})",
         )
         self.ints.append((result, "int"))
 
@@ -757,7 +818,18 @@ class Generator:
         elif choice < 8:
             self.access()
         elif choice < 14 and self.loops < 4 and len(self.loop_kinds) < 3:
-            self.rng.choice([self.loop, self.loop, self.loop, self.loop, self.halving_loop, self.endless_loop, self.pointer_loop, self.rows_loop])()
+            self.rng.choice(
+                [
+                    self.loop,
+                    self.loop,
+                    self.loop,
+                    self.loop,
+                    self.halving_loop,
+                    self.endless_loop,
+                    self.pointer_loop,
+                    self.rows_loop,
+                ]
+            )()
         elif choice < 16:
             self.branch()
         elif choice < 17:
@@ -772,7 +844,14 @@ class Generator:
             self.declare_pointer()
         else:
             self.rng.choice(
-                [self.switch, self.local_memory, self.private_array, self.vector_position, self.call_helper, self.call_helper]
+                [
+                    self.switch,
+                    self.local_memory,
+                    self.private_array,
+                    self.vector_position,
+                    self.call_helper,
+                    self.call_helper,
+                ]
             )()
 
     def write(self) -> GeneratedKernel:

@@ -1,4 +1,5 @@
-"""Compare analysed ranges with brute force on many random kernels: `python -m tests.pure.long_run [kernels] [first seed]`."""
+"""Compare analysed ranges with brute force on many random kernels: `python -m tests.pure.long_run [kernels]
+[first seed]`."""
 
 from __future__ import annotations
 

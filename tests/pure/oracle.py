@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
 from .kernels import TYPES, GeneratedKernel
 
 
-class Undefined(Exception):  # noqa: N818 - the kernel is not one to test with
+class Undefined(Exception):
     """The kernel does what C leaves undefined, or never ends."""
 
 
@@ -141,7 +140,9 @@ class Trace:
         return Region.from_runs(edges.reshape(-1, 2))
 
 
-def touched(kernel: GeneratedKernel, ndrange: NDRange, chunk: Chunk, sizes: dict[int, int], seed: int) -> Trace:
+def touched(
+    kernel: GeneratedKernel, ndrange: NDRange, chunk: Chunk, sizes: dict[int, int], seed: int
+) -> Trace:
     """What the work-items of `chunk` touch. Raises Undefined where the kernel has no meaning."""
     trace = Trace(sizes, seed)
     arguments = list(kernel.scalars.values())

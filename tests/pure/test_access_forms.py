@@ -1,0 +1,435 @@
+"""The rows of the design's table "What analysis must see": kernel, launch, chunk and the bytes expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import sympy
+from vdev.translators.access import AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.region import Region
+from vdev.translators.source import parse_program
+
+LINE = NDRange((64,), (8,), (0,))
+SECOND_QUARTER = Chunk((2,), (4,))
+PLANE = NDRange((16, 8), (4, 2), (0, 0))
+LEFT_HALF = Chunk((0, 0), (2, 4))
+LOWER_HALF = Chunk((0, 2), (4, 4))
+
+
+def summary(text: str, name: str | None = None) -> KernelSummary:
+    program = parse_program(text)
+    return analyse_kernel(program, name or next(iter(program.kernels)))
+
+
+def ranges(
+    body: str,
+    parameters: str = "__global float *a, __global float *b",
+    *,
+    ndrange: NDRange = LINE,
+    chunk: Chunk = SECOND_QUARTER,
+    values: Mapping[int, int | float | bytes] | None = None,
+    sizes: int = 4096,
+    before: str = "",
+) -> dict[tuple[int, str], AccessRange]:
+    """Ranges by (argument, mode) of a kernel with `body`."""
+    found = summary(f"{before}\n__kernel void k({parameters}) {{ {body} }}", "k")
+    assert not found.one_worker
+    assert found.scalars <= set(values or {})
+    result = found.evaluate(ndrange, chunk, values or {}, dict.fromkeys(range(8), sizes))
+    return {(r.arg, r.mode): r for r in result}
+
+
+def check(found: AccessRange, *runs: tuple[int, int], exact: bool = True) -> None:
+    assert found.region == Region.from_runs(runs)
+    assert found.exact is exact
+    assert exact or found.reason
+
+
+def test_subscript_of_global_id() -> None:
+    found = ranges("int i = get_global_id(0); a[i] = b[i + 1];")
+    check(found[0, "write"], (64, 128))
+    check(found[1, "read"], (68, 132))
+
+
+def test_global_offset_and_partial_group() -> None:
+    found = ranges("a[get_global_id(0)] = 1;", ndrange=NDRange((30,), (8,), (5,)), chunk=Chunk((2,), (4,)))
+    check(found[0, "write"], ((16 + 5) * 4, (30 + 5) * 4))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (i < n) a[i] = 1;",
+        "if (i >= n) return; a[i] = 1;",
+        "if (!(i < n && i >= 0)) return; a[i] = 1;",
+        "if (0 <= i) { if (n > i) a[i] = 1; }",
+        "a += i; if (i < n) *a = 1;",
+        "__global float *p = &a[i]; if (i < n) p[0] = 1;",
+        "switch (i < n) { case 1: a[i] = 1; break; default: break; }",
+        "if (i < n) { if (b[i] > 0) a[i] = 1; else a[i] = 2; }",
+        "if (i >= n) return; if (b[i] > 0) { a[i] = 1; return; } a[i] = 2;",
+        "put(a, i, n);",
+    ],
+)
+def test_guards_clip(body: str) -> None:
+    before = "void put(__global float *p, int i, int n) { if (i >= n) return; p[i] = 1; }"
+    found = ranges(
+        f"int i = get_global_id(0); {body}",
+        "__global float *a, __global float *b, int n",
+        values={2: 25},
+        before=before,
+    )
+    check(found[0, "write"], (64, 100))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (int i = get_global_id(0); i < n; i += get_global_size(0)) a[i] = 1;",
+        "for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) a[i] = 1;",
+        "int i = get_global_id(0); while (i < n) { a[i] = 1; i += get_global_size(0); }",
+        "int i = get_global_id(0); while (1) { if (i >= n) break; a[i] = 1; i += get_global_size(0); }",
+        "int i = get_global_id(0); do { a[i] = 1; i += get_global_size(0); } while (i < n);",
+        "__global float *p = a + get_global_id(0); for (; p < a + n; p += get_global_size(0)) *p = 1;",
+    ],
+)
+def test_grid_stride_loops_are_block_cyclic(loop: str) -> None:
+    found = ranges(loop, "__global float *a, int n", values={1: 150})
+    if "p < a" in loop:  # comparisons of pointers are not followed: a superset, and said to be one
+        assert not found[0, "write"].exact
+        return
+    check(found[0, "write"], (64, 128), (320, 384), (576, 600))
+
+
+def test_elementwise_kernel_with_continue() -> None:
+    found = ranges(
+        """int lid = get_local_id(0); int gsize = get_global_size(0);
+        int work_group_start = get_local_size(0)*get_group_id(0); long i;
+        for (i = work_group_start + lid; i < n; i += gsize) { if (i == 70) continue; a[i] = b[i]; }""",
+        "__global float *a, __global float *b, long n",
+        values={2: 100},
+    )
+    check(found[0, "write"], (64, 128), (320, 384))
+    assert ranges(
+        "for (long i = get_global_id(0); i < n; i += 64) { if (i == 80) continue; a[i] = 1; }",
+        "__global float *a, long n",
+        values={1: 100},
+    )[0, "write"].region == Region.from_runs([(64, 128), (320, 320), (324, 384)])
+
+
+def test_one_result_per_group() -> None:
+    check(ranges("if (get_local_id(0) == 0) a[get_group_id(0)] = 1;")[0, "write"], (8, 16))
+
+
+def test_matrix_product() -> None:
+    text = """int x = get_global_id(0), y = get_global_id(1); float s = 0;
+    for (int k = 0; k < w; k++) s += a[y * w + k] * b[k * v + x]; c[y * v + x] = s;"""
+    parameters = "__global float *a, __global float *b, __global float *c, int w, int v"
+    values = {3: 6, 4: 16}
+    rows = ranges(text, parameters, ndrange=PLANE, chunk=LOWER_HALF, values=values)
+    check(rows[0, "read"], (4 * 6 * 4, 8 * 6 * 4))
+    check(rows[1, "read"], (0, 6 * 16 * 4))
+    check(rows[2, "write"], (4 * 16 * 4, 8 * 16 * 4))
+    columns = ranges(text, parameters, ndrange=PLANE, chunk=LEFT_HALF, values=values)
+    check(columns[1, "read"], *((k * 64, k * 64 + 32) for k in range(6)))
+    check(columns[2, "write"], *((y * 64, y * 64 + 32) for y in range(8)))
+
+
+def test_transpose_writes_a_block_of_columns() -> None:
+    found = ranges(
+        "int x = get_global_id(0), y = get_global_id(1); if (x < w && y < h) a[x * h + y] = b[y * w + x];",
+        "__global float *a, __global float *b, int w, int h",
+        ndrange=PLANE,
+        chunk=LOWER_HALF,
+        values={2: 15, 3: 7},
+    )
+    check(found[0, "write"], *((x * 28 + 16, x * 28 + 28) for x in range(15)))
+    check(found[1, "read"], (4 * 15 * 4, 7 * 15 * 4))
+
+
+def test_stencil_with_clamped_neighbours() -> None:
+    found = ranges(
+        "int i = get_global_id(0); a[i] = b[max(i - 1, 0)] + b[min(i + 1, n - 1)] + b[clamp(i, 0, n - 1)];",
+        "__global float *a, __global float *b, int n",
+        values={2: 20},
+    )
+    check(found[1, "read"], (60, 124))
+    check(found[0, "write"], (64, 128))
+
+
+def test_triangle() -> None:
+    found = ranges(
+        "int i = get_global_id(0); for (int j = 0; j <= i; j++) a[i * 8 + j] = 1;",
+        ndrange=NDRange((8,), (2,), (0,)),
+        chunk=Chunk((1,), (3,)),
+    )
+    check(found[0, "write"], *((i * 32, i * 32 + 4 * i + 4) for i in range(2, 6)))
+
+
+def test_quotient_and_remainder() -> None:
+    found = ranges(
+        "int i = get_global_id(0); int x = i % w, y = i / w; a[y * w + x] = b[x * 4 + y];",
+        "__global float *a, __global float *b, int w",
+        values={2: 8},
+    )
+    check(found[0, "write"], (64, 128))
+    check(found[1, "read"], *((x * 16 + 8, x * 16 + 16) for x in range(8)))
+
+
+def test_unsigned_wrap_around_is_undone() -> None:
+    check(ranges("size_t i = get_global_id(0) - 20; a[i + 20] = 1;")[0, "write"], (64, 128))
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "nbytes"),
+    [
+        ("v[i] = (float4)(0);", "__global float4 *v", 16),
+        ("vstore4((float4)(0), i, v);", "__global float *v", 16),
+        ("vstore3((float3)(0), i, v);", "__global float *v", 12),
+        ("vstore_half4((float4)(0), i, v);", "__global half *v", 8),
+        ("v[i].s[1] = 1; v[i].s[0] = 1; v[i].t = (uchar8)(0);", "__global struct pair *v", 16),
+        ("struct pair p; p.s[0] = i; v[i] = p;", "__global struct pair *v", 16),
+        ("*(__global double*)(v + 2 * i) = 1;", "__global float *v", 8),
+        (
+            "__global int (*rows)[3] = (__global int (*)[3])v; for (int j = 0; j < 3; j++) rows[i][j] = 1;",
+            "__global int *v",
+            12,
+        ),
+        ("v[i].lo = (float2)(0); v[i].zw = (float2)(0);", "__global float4 *v", 16),
+    ],
+)
+def test_element_types(text: str, parameters: str, nbytes: int) -> None:
+    before = "struct pair { int s[2]; uchar8 t; };"
+    found = ranges(f"int i = get_global_id(0); {text}", parameters, before=before)
+    check(found[0, "write"], (16 * nbytes, 32 * nbytes))
+
+
+def test_padding_of_three_component_vectors_may_be_written() -> None:
+    check(
+        ranges("a[get_global_id(0)] = (float3)(0);", "__global float3 *a")[0, "write"],
+        (256, 512),
+        exact=False,
+    )
+
+
+def test_pointer_walks_through_rows() -> None:
+    found = ranges(
+        """__global float *p = a + get_global_id(0) * 12;
+        for (int y = 0; y < 2; y++) { for (int x = 0; x < n; x++) *p++ = 1; p += 6 - n; }""",
+        "__global float *a, int n",
+        ndrange=NDRange((4,), (1,), (0,)),
+        chunk=Chunk((1,), (2,)),
+        values={1: 4},
+    )
+    check(found[0, "write"], (48, 64), (72, 88))
+
+
+def test_choice_between_pointers() -> None:
+    text = "__global float *p = (turn & 1) ? a : b; p[get_global_id(0)] = 1;"
+    parameters = "__global float *a, __global float *b, int turn"
+    assert set(ranges(text, parameters, values={2: 3})) == {(0, "write")}
+    assert set(ranges(text, parameters, values={2: 4})) == {(1, "write")}
+    unknown = "__global float *p = a[0] > 0 ? a : b; p[get_global_id(0)] = 1;"
+    found = ranges(unknown)
+    check(found[0, "write"], (64, 128), exact=False)
+    check(found[1, "write"], (64, 128), exact=False)
+
+
+def test_pointers_in_private_arrays() -> None:
+    text = "__global float *ps[2] = {a, b}; ps[c[0]][get_global_id(0)] = 1;"
+    found = ranges(text, "__global float *a, __global float *b, __global int *c")
+    assert {(0, "write"), (1, "write")} <= set(found)
+    assert (2, "write") not in found
+
+
+def test_pointers_swapped_in_a_loop() -> None:
+    found = ranges(
+        """__global float *from = a, *to = b;
+        for (int s = 0; s < n; s++) { to[s] = from[s]; __global float *t = from; from = to; to = t; }""",
+        "__global float *a, __global float *b, int n",
+        values={2: 5},
+    )
+    for arg in (0, 1):
+        for mode in ("read", "write"):
+            assert found[arg, mode].region.contains(Region.span(0, 20))
+            assert not found[arg, mode].exact
+
+
+def test_index_loaded_from_memory() -> None:
+    found = ranges(
+        "int i = get_global_id(0); a[c[i]] = b[c[i]];",
+        "__global float *a, __global float *b, __global int *c",
+        sizes=1000,
+    )
+    check(found[0, "write"], (0, 1000), exact=False)
+    assert found[1, "read"].region == Region.span(0, 1000)
+    check(found[2, "read"], (64, 128))
+    assert found[0, "write"].line == 2
+
+
+@pytest.mark.parametrize(
+    ("index", "parameters", "stop"),
+    [
+        ("c[i] & 15", "__global float *a, __global int *c", 16),
+        ("c[i]", "__global float *a, __global uchar *c", 256),
+        ("c[i] % 10", "__global float *a, __global uint *c", 10),
+        ("min(c[i], 20u)", "__global float *a, __global uint *c", 21),
+    ],
+)
+def test_partly_known_index(index: str, parameters: str, stop: int) -> None:
+    found = ranges(
+        f"int i = get_global_id(0); a[i * 256 + ({index})] = 1;",
+        parameters,
+        chunk=Chunk((0,), (1,)),
+        sizes=1 << 20,
+    )
+    region = found[0, "write"].region
+    assert not found[0, "write"].exact
+    assert region == Region.boxes(0, stop * 4, ((1024, 8),))
+
+
+def test_sparse_rows_have_loaded_bounds() -> None:
+    found = ranges(
+        "int i = get_global_id(0); float s = 0; for (int j = c[i]; j < c[i + 1]; j++) s += b[j]; a[i] = s;",
+        "__global float *a, __global float *b, __global int *c",
+    )
+    check(found[0, "write"], (64, 128))
+    assert found[1, "read"].region == Region.span(0, 4096)
+    check(found[2, "read"], (64, 132))
+
+
+def test_histogram_commutes() -> None:
+    found = ranges("atomic_inc(&a[c[get_global_id(0)]]);", "__global uint *a, __global uchar *c")
+    access = found[0, "atomic"]
+    assert (access.op, access.dtype, access.region) == ("add", "uint32", Region.span(0, 1024))
+
+
+@pytest.mark.parametrize(
+    ("statement", "op"),
+    [
+        ("atomic_sub(&a[0], 2)", "add"),
+        ("atomic_max(&a[0], 2)", "max"),
+        ("atomic_xor(&a[0], 2)", "xor"),
+        ("atomic_xchg(&a[0], 2)", None),
+        ("int old = atomic_add(&a[0], 2)", None),
+        ("a[1] = atomic_inc(&a[0])", None),
+        ("while (atomic_cmpxchg(&a[0], 0, 1) != 0) ;", None),
+    ],
+)
+def test_atomics(statement: str, op: str | None) -> None:
+    access = ranges(f"{statement};", "__global int *a")[0, "atomic"]
+    assert access.op == op
+    assert (access.reason is None) == (op is not None)
+    assert access.region == Region.span(0, 4)
+
+
+def test_volatile_accesses_are_not_mergeable() -> None:
+    access = ranges("a[get_global_id(0)] = 1;", "volatile __global int *a")[0, "atomic"]
+    assert access.op is None
+    assert access.reason == "a volatile access"
+
+
+def test_reduction_kernel_of_pyopencl() -> None:
+    found = ranges(
+        """uint lid = get_local_id(0); const long base = get_group_id(0) * 8 * seq + lid;
+        long i = start + base * step;
+        float acc = 0;
+        for (unsigned s = 0; s < seq; ++s) { if (i >= stop) break; acc += b[i]; i += 8 * step; }
+        __local float l[8]; l[lid] = acc; barrier(CLK_LOCAL_MEM_FENCE);
+        if (lid < 4) l[lid] += l[lid + 4]; if (lid == 0) a[get_group_id(0)] = l[0];""",
+        "__global float *a, __global float *b, long start, long step, long stop, uint seq",
+        values={2: 0, 3: 1, 4: 52, 5: 2},
+    )
+    check(found[0, "write"], (8, 16))
+    check(found[1, "read"], (2 * 16 * 4, 52 * 4))
+
+
+def test_scan_intervals_are_disjoint() -> None:
+    text = """const int begin = size * get_group_id(0); const int end = min(begin + size, n); int at = begin;
+    for (; at + 16 <= end; at += 16) for (int k = 0; k < 2; k++) a[at + k * 8 + get_local_id(0)] = 1;
+    if (at < end) for (int k = 0; k < 2; k++) {
+        int o = k * 8 + get_local_id(0); if (at + o < end) a[at + o] = 2; }
+    if (get_local_id(0) == 0) b[get_group_id(0)] = a[end - 1];"""
+    parameters = "__global float *a, __global float *b, int n, int size"
+    first = ranges(text, parameters, chunk=Chunk((0,), (4,)), values={2: 300, 3: 40})
+    second = ranges(text, parameters, chunk=Chunk((4,), (8,)), values={2: 300, 3: 40})
+    check(first[0, "write"], (0, 640))
+    check(second[0, "write"], (640, 1200))
+    check(second[1, "write"], (16, 32))
+
+
+def test_unknown_conditions_are_may_writes() -> None:
+    for body in (
+        "if (b[i] > 0) a[i] = 1;",
+        "if (b[i] > 0) return; a[i] = 1;",
+        "for (int j = 0; j < 4; j++) { if (b[j] > 0) break; a[i] = 1; }",
+        "while (b[i] > 0) a[i] = 1;",
+    ):
+        check(ranges(f"int i = get_global_id(0); {body}")[0, "write"], (64, 128), exact=False)
+
+
+def test_async_copy_by_the_group() -> None:
+    found = ranges(
+        """__local float l[8]; event_t e = async_work_group_copy(l, b + get_group_id(0) * 8, 8, 0);
+        e = async_work_group_strided_copy(a + get_group_id(0) * 16, l, 8, 2, e); wait_group_events(1, &e);"""
+    )
+    check(found[1, "read"], (64, 128))
+    check(found[0, "write"], *((128 + 8 * k, 132 + 8 * k) for k in range(16)))
+
+
+def test_struct_and_vector_arguments_are_read_from_their_bytes() -> None:
+    found = ranges(
+        "a[get_global_id(0) * size.y + m.first] = 1;",
+        "__global float *a, int2 size, struct m m",
+        before="struct m { char c; int first; };",
+        values={1: bytes([9, 0, 0, 0, 2, 0, 0, 0]), 2: bytes([7, 0, 0, 0, 1, 0, 0, 0])},
+    )
+    check(found[0, "write"], *((4 + 8 * i, 8 + 8 * i) for i in range(16, 32)))
+
+
+def test_what_is_not_followed_runs_on_one_worker() -> None:
+    found = summary(
+        "__kernel void k(__global int *a) { int i = 0; again: a[i] = 1; if (++i < 4) goto again; }"
+    )
+    assert [reason.line for reason in found.one_worker] == [1]
+    result = found.evaluate(LINE, SECOND_QUARTER, {}, {0: 100})
+    assert {(r.mode, r.exact, r.region.nbytes) for r in result} == {
+        ("read", False, 100),
+        ("write", False, 100),
+    }
+
+
+def test_program_scope_constants_bound_an_index() -> None:
+    found = ranges(
+        "int i = get_global_id(0); a[i] = b[i + table[i & 3]];",
+        before="__constant int table[4] = {-2, 3, 1, 0};",
+        chunk=Chunk((1,), (2,)),
+    )
+    assert found[1, "read"].region == Region.span(6 * 4, 19 * 4)
+
+
+def test_expression_is_sympy_with_arguments_as_symbols() -> None:
+    (access,) = summary(
+        "__kernel void k(__global float *a, long w) { a[get_global_id(1) * w + get_global_id(0)] = 1; }"
+    ).accesses
+    w, x, y = (
+        sympy.Symbol(n, integer=True, nonnegative=p) for n, p in (("w", None), ("gid0", True), ("gid1", True))
+    )
+    assert sympy.expand(access.expression - 4 * (y * w + x)) == 0
+    assert str(access).startswith("write 4 bytes of a at ")
+    assert access.line == 1
+
+
+def test_images_are_listed_and_left_alone() -> None:
+    found = summary("__kernel void k(__global int *a, read_only image2d_t m) { a[0] = get_image_width(m); }")
+    assert found.images == (1,)
+    assert {a.arg for a in found.accesses} == {0}
+
+
+def test_lines_are_the_users() -> None:
+    found = summary(
+        "#define PUT(i) a[i] = 1\n\n__kernel void k(__global int *a, __global int *b)\n{\n  PUT(b[0]);\n}\n"
+    )
+    assert {access.line for access in found.accesses} == {5}

@@ -1,0 +1,243 @@
+"""The interpreter's state and what memory accesses do to it.
+
+Decides what a load gives and a store changes: private variables are followed, accesses behind pointer
+arguments are recorded, everything else is unknown. Never looks at syntax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+from . import expression as ex
+from .expression import Expr
+from .recording import Record, Step, Ways
+from .syntax import CType, Unsupported
+from .values import (
+    Anywhere,
+    Argument,
+    Number,
+    Place,
+    Pointer,
+    Private,
+    Shared,
+    Target,
+    Value,
+    Vector,
+    join_values,
+    load_private,
+    same_value,
+    store_private,
+    unknown_value,
+)
+
+
+class TooLong(Unsupported):
+    """The time for analysis is over."""
+
+
+class State:
+    """What holds at one point of the program: the private variables and the way that led here."""
+
+    __slots__ = ("env", "way")
+
+    def __init__(self, env: dict[Private, Value], way: Step) -> None:
+        self.env = env
+        self.way = way
+
+    def copy(self) -> State:
+        return State(dict(self.env), self.way)
+
+
+@dataclass(frozen=True)
+class Location:
+    """An lvalue: where it is, its type, and for a swizzle the components of the vector there."""
+
+    pointer: Pointer
+    type: CType
+    components: tuple[int, ...] | None = None
+
+
+Frame = dict[int, Place]
+
+
+def unknown_truth() -> Expr:
+    return ex.unknown(0, 1)
+
+
+class Memory:
+    """Private variables, the way so far, and the records of all accesses."""
+
+    def __init__(self, deadline: float) -> None:
+        self.ways = Ways()
+        self.state = State({}, self.ways.root)
+        self.records: list[Record] = []
+        self.frame: Frame = {}
+        self.written: set[Private] = set()  #: private objects stored to, for loops to look at
+        self.deadline = deadline
+        self.nsteps = 0
+
+    def tick(self) -> None:
+        """Count work, so that analysis ends in time."""
+        self.nsteps += 1
+        if self.nsteps % 64 == 0 and perf_counter() > self.deadline:
+            raise TooLong("analysis took too long")
+
+    # memory -----------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        place: Place,
+        mode: str,
+        offset: Expr | None,
+        nbytes: int,
+        line: int | None,
+        *,
+        condition: Expr | None = None,
+        op: str | None = None,
+        dtype: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Note an access, unless the place is no buffer."""
+        if isinstance(place, Argument):
+            arg: int | None = place.index
+        elif isinstance(place, Anywhere):
+            arg, offset = None, None
+            reason = reason or "a pointer that is not followed"
+        else:
+            return
+        way = self.state.way
+        if condition is not None:
+            way = self.ways.condition(way, condition)
+        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason))
+
+    def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:
+        """The value of type `ctype` that `pointer` points to."""
+        found: Value | None = None
+        for target in pointer.targets:
+            value = self._load_target(target, ctype, line)
+            if found is None:
+                found = value
+            else:
+                found = join_values(ex.negate(target.condition or unknown_truth()), found, value)
+        return unknown_value(ctype) if found is None else found
+
+    def _load_target(self, target: Target, ctype: CType, line: int | None) -> Value:
+        place = target.place
+        if isinstance(place, Private):
+            content = self.state.env.get(place)
+            if content is None:
+                return unknown_value(ctype)
+            return load_private(content, place.type, target.offset, ctype)
+        if isinstance(place, Shared):
+            if place.bounds is not None and ctype.integer is not None:
+                return Number(ex.unknown(*place.bounds), ctype.integer)
+            return unknown_value(ctype)
+        if ctype.space in (2, 4) and isinstance(place, Anywhere):
+            return unknown_value(ctype)  # the type says that it is no buffer
+        if ctype.volatile:
+            self._volatile(target, ctype, line)
+        else:
+            self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)
+        return unknown_value(ctype)
+
+    def _volatile(self, target: Target, ctype: CType, line: int | None) -> None:
+        self.record(
+            target.place,
+            "atomic",
+            target.offset,
+            ctype.size,
+            line,
+            condition=target.condition,
+            reason="a volatile access",
+        )
+
+    def store(self, pointer: Pointer, ctype: CType, value: Value, line: int | None) -> None:
+        certain = len(pointer.targets) == 1 and pointer.targets[0].condition is None
+        for target in pointer.targets:
+            place = target.place
+            if isinstance(place, Private):
+                self._store_private(place, target, ctype, value, certain)
+            elif ctype.space in (2, 4) and isinstance(place, Anywhere):
+                continue
+            elif ctype.volatile:
+                self._volatile(target, ctype, line)
+            else:
+                self.record_write(target, ctype, line)
+
+    def _store_private(
+        self, place: Private, target: Target, ctype: CType, value: Value, certain: bool
+    ) -> None:
+        self.written.add(place)
+        content = self.state.env.get(place)
+        if content is None:
+            content = unknown_value(place.type)
+        self.state.env[place] = store_private(content, place.type, target.offset, ctype, value, certain)
+
+    def record_write(self, target: Target, ctype: CType, line: int | None) -> None:
+        place, offset = target.place, target.offset
+        if ctype.kind == "vector" and ctype.count == 3 and ctype.element is not None:
+            # Twelve bytes are the value; engines are free to write the padding too (OpenCL C 6.1.5).
+            self.record(place, "write", offset, 3 * ctype.element.size, line, condition=target.condition)
+            condition = ex.both(target.condition or ex.TRUE, unknown_truth())
+            self.record(
+                place,
+                "write",
+                offset,
+                ctype.size,
+                line,
+                condition=condition,
+                reason="padding of a 3-component vector",
+            )
+            return
+        self.record(place, "write", offset, ctype.size, line, condition=target.condition)
+
+    def load_place(self, place: Location, line: int | None) -> Value:
+        if place.components is None:
+            return self.load(place.pointer, place.type, line)
+        element = place.type.element
+        assert element is not None
+        element = element_like(element, place.type)
+        return Vector(
+            tuple(
+                self.load(place.pointer.moved(ex.const(c * element.size)), element, line)
+                for c in place.components
+            )
+        )
+
+    def store_place(self, place: Location, value: Value, line: int | None) -> None:
+        if place.components is None:
+            self.store(place.pointer, place.type, value, line)
+            return
+        element = place.type.element
+        assert element is not None
+        element = element_like(element, place.type)
+        items = value.items if isinstance(value, Vector) else (value,) * len(place.components)
+        for component, item in zip(place.components, items, strict=False):
+            self.store(place.pointer.moved(ex.const(component * element.size)), element, item, line)
+
+
+def element_like(element: CType, vector: CType) -> CType:
+    """The element type of a vector object, with the object's volatility and address space."""
+    if element.volatile == vector.volatile and element.space == vector.space:
+        return element
+    twin = CType(element.kind, element.size)
+    twin.integer = element.integer
+    twin.volatile, twin.space = vector.volatile, vector.space
+    return twin
+
+
+def join_envs(condition: Expr, a: dict[Private, Value], b: dict[Private, Value]) -> dict[Private, Value]:
+    """The variables where `condition` decides between two states; those that only one of them has are out of
+    scope."""
+    if a is b:
+        return a
+    joined: dict[Private, Value] = {}
+    for place, value in a.items():
+        other = b.get(place)
+        if other is None:
+            continue
+        joined[place] = (
+            value if other is value or same_value(value, other) else join_values(condition, value, other)
+        )
+    return joined
