@@ -10,6 +10,7 @@ A kernel is interpreted once into symbolic accesses (`analyse_kernel`); a launch
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
 #: Seconds after which the analysis of a kernel gives up.
 TIME_LIMIT = 1.8
 
-#: libclang's trees are read by one thread at a time; what was read of a program is kept as long as the program.
+#: Parts of ranges evaluated for one chunk, before whole buffers must do.
+_MAX_PARTS = 4000
+#: Deeply nested expressions need deep recursion.
+_RECURSION_LIMIT = 6000
+
+#: libclang's trees are read by one thread at a time; what was read of a program is kept as long as it is.
 _lock = Lock()
 _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
 
@@ -157,6 +163,8 @@ class KernelSummary:
         bytes). `sizes`: bytes from the pointer to the end of its memory, by argument index; an argument left
         out (a NULL) has none.
         """
+        if chunk.ngroups == 0:
+            return ()
         ways = _Ways(Launch(ndrange, chunk, values, self._merged).scope())
         parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
         for access in self.accesses:
@@ -181,6 +189,7 @@ class _Ways:
         self._known: dict[Step, list[Scope]] = {}
         self._images: dict[tuple[Step, Expr, int, int], list[tuple[Region, bool, str | None]]] = {}
         self._root = root
+        self._nparts = 0
 
     def images(
         self, way: Step, offset: Expr, nbytes: int, size: int
@@ -188,6 +197,8 @@ class _Ways:
         """What an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
         key = (way, offset, nbytes, size)
         found = self._images.get(key)
+        if found is None and self._nparts > _MAX_PARTS:
+            return [(Region.span(0, size), False, "a kernel with too many cases")]
         if found is None:
             parts = (
                 image(scope.domain, form, nbytes, size)
@@ -195,6 +206,7 @@ class _Ways:
                 for scope, form in explore(start, lambda s: _byte_offset(s, offset))
             )
             found = self._images[key] = [part for part in parts if part[0]]
+            self._nparts += len(found)
         return found
 
     def scopes(self, way: Step) -> list[Scope]:
@@ -302,7 +314,12 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
     What cannot be followed is in the summary: as accesses anywhere, or as reasons for one worker.
     """
     with _lock:
-        return _analyse(program, name)
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+        try:
+            return _analyse(program, name)
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 def _analyse(program: ParsedProgram, name: str) -> KernelSummary:

@@ -83,6 +83,9 @@ _COMMUTING = {"sub": "add", "inc": "add", "dec": "add"}
 def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
     """The value of a call to a function without a body; its accesses are recorded."""
     name, args = node.args
+    if "#" in name:
+        name = name.partition("#")[0]
+        node = Node("call", node.type, (name, args), node.line)
     if name in _IDS:
         return _work_item(calculator, node, _IDS[name], args)
     handler = _HANDLERS.get(name)

@@ -67,10 +67,14 @@ class Calculator(Memory):
         if kind == "index":
             return self._indexed(node)
         if kind == "member":
-            base, byte, arrow, whole = node.args
+            base, byte, arrow, unit = node.args
             pointer = self.pointer(base) if arrow else self.place(base).pointer
-            ctype = CType("other", 4) if whole else node.type
-            return Location(pointer.moved(ex.const(byte)), ctype)
+            pointer = pointer.moved(ex.const(byte))
+            if unit:
+                ctype = CType("other", unit)
+                self.load(pointer, ctype, node.line)
+                return Location(pointer, ctype)
+            return Location(pointer, node.type)
         if kind == "deref":
             return Location(self.pointer(node.args[0]), node.type)
         if kind == "swizzle":

@@ -106,6 +106,8 @@ class Memory:
             reason = reason or "a pointer that is not followed"
         else:
             return
+        if nbytes <= 0:  # a type without a size: how far it reaches is not known
+            offset, reason = None, reason or "an access of unknown size"
         way = self.state.way
         if condition is not None:
             way = self.ways.condition(way, condition)

@@ -103,6 +103,12 @@ _INTEGERS = {
     TypeKind.LONGLONG: IntType(64, True),
     TypeKind.ENUM: IntType(32, True),
 }
+_ATOMICS = {
+    "int": IntType(32, True),
+    "unsigned int": IntType(32, False),
+    "long": IntType(64, True),
+    "unsigned long": IntType(64, False),
+}
 _FLOATS = {TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE}
 
 _BINARY = {
@@ -181,17 +187,19 @@ class SyntaxReader:
         self.exact = program.exact  #: the text is free of macros, so that it may be looked at
         self._types: dict[int, CType] = {}
         self._functions: dict[str, Function | None] = {}
-        self._definitions: dict[str, Cursor] = {}
+        self._definitions: dict[str, list[Cursor]] = {}
         for cursor in unit.cursor.get_children():
             if cursor.kind is CursorKind.FUNCTION_DECL and cursor.is_definition():
-                self._definitions[cursor.spelling] = cursor
+                self._definitions.setdefault(cursor.spelling, []).append(cursor)
 
     # functions and types ----------------------------------------------------------------------------
 
     def function(self, name: str) -> Function | None:
-        """The function with that name; None where the program only declares it."""
+        """The function that a call names (see `_call`); None where it has no body in the program."""
         if name not in self._functions:
-            cursor = self._definitions.get(name)
+            spelling, _, key = name.partition("#")
+            found = self._definitions.get(spelling, ())
+            cursor = next((c for c in found if not key or c.hash == int(key)), None)
             self._functions[name] = None if cursor is None else self._read_function(cursor)
         return self._functions[name]
 
@@ -225,6 +233,10 @@ class SyntaxReader:
             result.integer = _INTEGERS[kind]
         elif kind in _FLOATS:
             result = CType("float", size)
+        elif canonical.spelling.startswith("_Atomic("):
+            integer = _ATOMICS.get(canonical.spelling[8:-1])
+            result = CType("int" if integer is not None else "float", size)
+            result.integer = integer
         elif kind is TypeKind.POINTER:
             result = CType("pointer", size)
             pointee = canonical.get_pointee()
@@ -258,7 +270,7 @@ class SyntaxReader:
         byte = field.get_field_offsetof() // 8
         ctype = self.ctype(field.type)
         if field.is_bitfield():
-            ctype = CType("other", max(ctype.size, 1))
+            ctype = CType("bits", max(ctype.size, 1))
         if field.spelling:
             record.fields[field.spelling] = (byte, ctype)
         for name, (inner, inner_type) in ctype.fields.items():
@@ -461,8 +473,10 @@ class SyntaxReader:
         field = record.fields.get(name)
         if field is None:
             return Node("opaque", ctype, (base,), self.line(cursor))
-        # A bit-field is touched through its storage unit.
-        return Node("member", ctype, (base, field[0], arrow, field[1].kind == "other"), self.line(cursor))
+        byte, member = field
+        # A bit-field is read and written through its storage unit.
+        unit = member.size if member.kind == "bits" else 0
+        return Node("member", ctype, (base, byte - byte % (unit or 1), arrow, unit), self.line(cursor))
 
     def _binary(self, cursor: Cursor, ctype: CType) -> Node:
         operator = _BINARY.get(_lib.clang_getCursorBinaryOperatorKind(cursor))
@@ -500,7 +514,13 @@ class SyntaxReader:
 
     def _call(self, cursor: Cursor, ctype: CType) -> Node:
         found = self.operands(cursor)
-        return Node("call", ctype, (cursor.spelling, tuple(found[1:])), self.line(cursor))
+        name = cursor.spelling
+        if name in self._definitions:
+            # Functions may be overloaded, also with a builtin one (__attribute__((overloadable))).
+            callee = cursor.referenced
+            definition = callee.get_definition() if callee is not None else None
+            name = f"{name}#{0 if definition is None else definition.hash}"
+        return Node("call", ctype, (name, tuple(found[1:])), self.line(cursor))
 
     def _cast(self, cursor: Cursor, ctype: CType) -> Node:
         # In front of the operand there may be parts of the type, such as the size of an array.

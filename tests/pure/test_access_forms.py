@@ -422,6 +422,36 @@ def test_expression_is_sympy_with_arguments_as_symbols() -> None:
     assert access.line == 1
 
 
+def test_overloaded_functions_are_told_apart() -> None:
+    before = """void __attribute__((overloadable)) put(__global float *p, int i) { p[i] = 1; }
+    void __attribute__((overloadable)) put(__global float *p, float i) { p[0] = i; }"""
+    found = ranges("put(a, (int)get_global_id(0)); put(b, 1.0f);", before=before)
+    check(found[0, "write"], (64, 128))
+    check(found[1, "write"], (0, 4))
+
+
+def test_functions_that_are_not_known_may_do_anything_behind_pointers() -> None:
+    found = ranges("float s, c; s = sincos(b[0], a + get_global_id(0)); s = fract(s, &c); a[0] = c;")
+    check(found[0, "write"], (0, 4), (64, 128))
+    assert (0, "read") not in found
+
+
+def test_deep_expressions_and_many_statements() -> None:
+    terms = " + ".join(f"b[i + {k}]" for k in range(500))
+    found = ranges(f"int i = get_global_id(0); a[i] = {terms};")
+    check(found[1, "read"], (64, 128 + 499 * 4))
+    lines = "".join(f"if (i > {k % 40}) a[i + {k}] += b[i * {k}];" for k in range(400))
+    assert (0, "write") in ranges(f"int i = get_global_id(0); {lines}")
+
+
+def test_loops_nested_deeply_end_in_time() -> None:
+    body = "a[" + " + ".join(f"i{k}" for k in range(12)) + "] = 1;"
+    for k in reversed(range(12)):
+        body = f"for (int i{k} = 0; i{k} < {'n' if k == 0 else f'i{k - 1} + 2'}; i{k}++) {{ {body} }}"
+    found = ranges(body, "__global float *a, int n", values={1: 3})
+    assert found[0, "write"].region.contains(Region.span(0, 4))
+
+
 def test_images_are_listed_and_left_alone() -> None:
     found = summary("__kernel void k(__global int *a, read_only image2d_t m) { a[0] = get_image_width(m); }")
     assert found.images == (1,)
