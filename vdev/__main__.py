@@ -15,7 +15,7 @@ from types import ModuleType
 USAGE = """\
 usage: python -m vdev [-m module | -c code | script.py] [argument ...]
 
-Runs a program as `python` would, with PyOpenCL on vdev's virtual device; the same as VDEV=1 in the environment.
+Runs a program as `python` would, with PyOpenCL on vdev's virtual device: the same as with VDEV=1 set.
 """
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # all of these at run time would cost more than the rest of t
 
 NATIVE_MODULE = "pyopencl._cl"
 STAND_IN = "vdev.facade.stand_in"
-SWITCHES = "vdev.switches"
 
 
 class StandInFinder:
@@ -41,11 +40,11 @@ class StandInFinder:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Give `module` the names of PyOpenCL's native module. Raises SwitchError for a wrong value of
-        VDEV."""
+        """Give `module` the names of PyOpenCL's native module. Raises SwitchError for a wrong switch."""
         import importlib  # not before it is needed
 
-        importlib.import_module(SWITCHES).enabled()
+        importlib.import_module("vdev.switches").enabled()
+        importlib.import_module("vdev.log").start()
         importlib.import_module(STAND_IN).populate(module)
 
 

@@ -16,6 +16,7 @@ import platform
 import site
 import sys
 import sysconfig
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -310,7 +311,7 @@ def _text_of_switches(report: Report) -> list[str]:
     lines = ["switches (* set in the environment):"]
     for row in report.switches:
         lines.append(f"  {'*' if row['set'] else ' '} {row['name']}={row['text']}   default {row['default']}")
-        lines.append(f"      {row['meaning']}")
+        lines += textwrap.wrap(row["meaning"], 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return lines
 
 

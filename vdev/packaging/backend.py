@@ -14,6 +14,7 @@ import hashlib
 import os
 import tempfile
 import zipfile
+from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
@@ -37,9 +38,8 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-HOOK_NAME = "vdev.pth"
-#: `site` executes a line that begins with `import`. One look-up is all that it costs where VDEV is unset.
-HOOK = b'import os; os.environ.get("VDEV", "0") in ("", "0") or __import__("vdev.boot").boot.start()\n'
+#: The hook lies beside this module in the tree, and beside the package `vdev` where it is installed.
+HOOK = Path(__file__).with_name("vdev.pth")
 
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
@@ -63,7 +63,7 @@ def _with_hook(directory: str, name: str) -> str:
         for member in wheel.infolist():
             content = wheel.read(member)
             if member.filename.endswith(".dist-info/RECORD"):
-                written.writestr(HOOK_NAME, HOOK)
+                written.writestr(HOOK.name, HOOK.read_bytes())
                 content += _record_line().encode()
             written.writestr(member, content)
     os.chmod(scratch.name, 0o644)
@@ -72,5 +72,6 @@ def _with_hook(directory: str, name: str) -> str:
 
 
 def _record_line() -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(HOOK).digest()).rstrip(b"=").decode()
-    return f"{HOOK_NAME},sha256={digest},{len(HOOK)}\n"
+    content = HOOK.read_bytes()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{HOOK.name},sha256={digest},{len(content)}\n"

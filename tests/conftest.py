@@ -1,0 +1,16 @@
+"""What every test needs: hypothesis profiles, and an environment without the developer's own switches."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+
+# Runs on shared machines have no steady clock; how many examples are tried is the tests' own business.
+hypothesis.settings.register_profile("vdev", deadline=None)
+hypothesis.settings.load_profile("vdev")
+
+#: A developer may choose the workers that tests run on; anything else that is set would change results.
+_KEPT = {"VDEV", "VDEV_WORKERS"}
+for _name in [name for name in os.environ if name.startswith("VDEV_") and name not in _KEPT]:
+    del os.environ[_name]

@@ -1,0 +1,81 @@
+"""What the built distributions contain, and that installing and uninstalling them leaves what it should."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = "import sys, backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the tree: building leaves things behind."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("vdev", "translators"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def _built(tree: Path, kind: str, target: Path) -> Path:
+    """Build as pip does, but with the setuptools at hand."""
+    code = f"import sys; sys.path.insert(0, {str(tree / 'vdev/packaging')!r}); {BUILD}"
+    done = subprocess.run([sys.executable, "-c", code, kind, str(target)], cwd=tree, text=True, capture_output=True, check=False)  # fmt: skip  # noqa: E501
+    assert done.returncode == 0, done.stderr
+    return target / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module", params=["build_wheel", "build_editable"])
+def wheel(request, tree, tmp_path_factory) -> Path:
+    return _built(tree, request.param, tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_whole_tree_is_in_the_wheel(tree, tmp_path):
+    with zipfile.ZipFile(_built(tree, "build_wheel", tmp_path)) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    folders = ((tree / "vdev", "vdev"), (tree / "translators", "vdev/translators"))
+    sources = {
+        f"{prefix}/{path.relative_to(folder).as_posix()}"
+        for folder, prefix in folders
+        for path in folder.rglob("*")
+        if path.suffix in (".py", ".h", ".pth", ".typed")
+    }
+    assert names == sources | {"vdev.pth"}
+
+
+def test_installed_and_uninstalled(wheel, tmp_path):
+    """The hook comes with either wheel, works, and goes with it."""
+    venv.create(tmp_path, with_pip=False)
+    python = tmp_path / "bin/python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True)
+    hook = next(tmp_path.glob("lib/python*/site-packages/vdev.pth"))
+    seen = "import sys; print('vdev.boot' in sys.modules)"
+    for value, expected in (("1", "True"), ("0", "False")):
+        done = subprocess.run(
+            [python, "-c", seen], env={"VDEV": value}, capture_output=True, text=True, check=True
+        )
+        assert (done.stdout.strip(), done.stderr) == (expected, "")
+    whole = "import vdev.boot, vdev.translators, sys; print(vdev.boot.StandInFinder in sys.meta_path)"
+    done = subprocess.run([python, "-c", whole], env={"VDEV": "1"}, cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip  # noqa: E501
+    assert done.stdout.strip() == "True"
+    subprocess.run([*pip, "uninstall", "--yes", "vdev"], check=True)
+    assert not hook.exists()
+    assert not list(hook.parent.glob("*vdev*"))
+
+
+def test_a_source_distribution_can_be_built_from(tree, tmp_path):
+    archive = _built(tree, "build_sdist", tmp_path)
+    shutil.unpack_archive(archive, tmp_path)
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    with zipfile.ZipFile(_built(unpacked, "build_wheel", tmp_path)) as wheel:
+        assert {"vdev.pth", "vdev/boot.py", "vdev/translators/region.py"} <= set(wheel.namelist())
