@@ -1,0 +1,73 @@
+"""`python -m tests.conformance`: PyOpenCL's own tests, natively and on the virtual device.
+
+Fetches PyOpenCL's source package for the installed version, runs its tests on the CPU engine natively and
+then under VDEV=1 with each number of workers, and lists every test that passes natively and does not pass
+virtually. `--examples` does the same with PyOpenCL's examples: those that end by themselves without a
+screen and with status 0 natively have to virtually. The exit status is 0 where nothing is listed but what
+is excepted (see `tests.conformance.outcomes`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from tests.conformance.outcomes import Comparison, Outcome, compare, run_examples, run_tests
+from tests.conformance.source import fetch
+
+Runner = Callable[[int | None], Mapping[str, Outcome]]
+
+
+def check(title: str, run: Runner, counts: list[int]) -> bool:
+    """Run natively and with each number of workers, and say what came of it; whether nothing is missing."""
+    native = _timed(f"{title}, natively", run, None)
+    complete = True
+    for workers in counts:
+        virtual = _timed(f"{title}, {workers} worker{'s' * (workers > 1)}", run, workers)
+        comparison = compare(native, virtual)
+        _print(comparison, virtual)
+        complete = complete and not comparison.missing
+    return complete
+
+
+def _timed(title: str, run: Runner, workers: int | None) -> Mapping[str, Outcome]:
+    started = time.monotonic()
+    outcomes = run(workers)
+    counts = Counter(outcome.result for outcome in outcomes.values())
+    summary = ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
+    print(f"{title}: {summary} ({time.monotonic() - started:.0f} s)", flush=True)
+    return outcomes
+
+
+def _print(comparison: Comparison, virtual: Mapping[str, Outcome]) -> None:
+    counts = f"{len(comparison.excepted)} are excepted, {len(comparison.missing)} are missing"
+    print(f"  of those that pass natively {len(comparison.passing)} pass, {counts}")
+    for mark, names in (("excepted", comparison.excepted), ("MISSING", comparison.missing)):
+        for name in names:
+            outcome = virtual.get(name, Outcome("missing"))
+            print(
+                f"  {mark}: {name}: {outcome.result}: {outcome.reason.strip().splitlines()[:1]}", flush=True
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("--workers", default="1,2,3,8", help="numbers of workers (default: %(default)s)")
+    parser.add_argument("--select", action="store_true", help="without the slowest tests, as CI has it")
+    parser.add_argument("--examples", action="store_true", help="PyOpenCL's examples instead of its tests")
+    options = parser.parse_args()
+    counts = [int(count) for count in options.workers.split(",")]
+    folder = fetch()
+    if not options.examples:
+        done = check("tests", lambda n: run_tests(folder / "test", n, select=options.select), counts)
+        return 0 if done else 1
+    running = [name for name, outcome in run_examples(folder / "examples", None).items() if outcome.passed]
+    done = check("examples", lambda n: run_examples(folder / "examples", n, running), counts)
+    return 0 if done else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
