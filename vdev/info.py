@@ -35,7 +35,6 @@ REQUIRED = {
     "numpy": "numpy",
     "sympy": "sympy",
     "libclang": "clang.cindex",
-    "pcpp": "pcpp",
 }
 HOOK_NAME = "vdev.pth"
 _NITEMS = 4096
