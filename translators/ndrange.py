@@ -1,7 +1,7 @@
 """Index spaces: the NDRange of a launch and the part of it that one chunk covers.
 
-Pure values (OpenCL specification 3.2.1 and 5.8). Partial work-groups at the upper edge exist where a program was built for
-non-uniform work-groups; they belong to the last work-group of their dimension.
+Pure values (OpenCL specification 3.2.1 and 5.8). Partial work-groups at the upper edge exist where a
+program was built for non-uniform work-groups; they belong to the last work-group of their dimension.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class NDRange:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Work-groups `start` <= g < `stop`, contiguous in each dimension (PPoPP'11 section 3.2, constraint 1)."""
+    """Work-groups `start` <= g < `stop`, contiguous in each dimension (PPoPP'11 section 3.2, constraint 1).
+    """
 
     start: tuple[int, ...]
     stop: tuple[int, ...]

@@ -1,7 +1,8 @@
 """Sets of byte offsets.
 
-A `Region` decides nothing: it is the arithmetic on which access ranges, the directory and plans rest. It never knows whose bytes
-they are. Runs are kept sorted, disjoint and non-adjacent, so that equal sets have equal arrays and compare and hash equal.
+A `Region` decides nothing: it is the arithmetic on which access ranges, the directory and plans rest. It
+never knows whose bytes they are. Runs are kept sorted, disjoint and non-adjacent, so that equal sets have
+equal arrays and compare and hash equal.
 """
 
 from __future__ import annotations
@@ -145,7 +146,9 @@ class Region:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Region):
             return NotImplemented
-        return self is other or (len(self.runs) == len(other.runs) and bool(np.array_equal(self.runs, other.runs)))
+        return self is other or (
+            len(self.runs) == len(other.runs) and bool(np.array_equal(self.runs, other.runs))
+        )
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -224,7 +227,10 @@ class Region:
     # for copies ---------------------------------------------------------------------------------
 
     def blocks(self) -> list[Block]:
-        """The runs as few strided blocks: neighbours of equal length and spacing become one rectangular copy."""
+        """The runs as few strided blocks.
+
+        Neighbours of equal length and spacing become one rectangular copy.
+        """
         runs = self.runs
         if len(runs) <= 1:
             return [Block(int(a), int(b - a), int(b - a), 1) for a, b in runs]
@@ -259,7 +265,10 @@ def _wrap(runs: Any) -> Region:
 
 
 def _combine(first: Region, second: Region, *, keep_outside_second: bool) -> Region:
-    """The bytes of `first` that are inside (or outside) `second`: membership of every elementary interval at once."""
+    """The bytes of `first` that are inside (or outside) `second`.
+
+    Membership of every elementary interval at once.
+    """
     flat_first, flat_second = first.runs.ravel(), second.runs.ravel()
     points = np.union1d(flat_first, flat_second)
     inside_first = np.searchsorted(flat_first, points[:-1], side="right") & 1

@@ -1,6 +1,7 @@
 """Virtual buffers: identity and size, a home in host memory made on first use, and the directory's state.
 
-A buffer decides nothing. Its replicas on workers belong to its `Holdings`, which frees them when the buffer is gone.
+A buffer decides nothing. Its replicas on workers belong to its `Holdings`, which frees them when the buffer
+is gone.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from vdev.executor.executor import Executor
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.translators.region import Region
 
-#: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits), and of a page for mappings.
+#: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),
+#: and of a page for mappings.
 _HOME_ALIGNMENT = 4096
 _making = threading.Lock()
 
 
 class _Home:
-    """Host memory of a buffer. Apart from the buffer, so that its holdings refer to no buffer and are freed with it."""
+    """Host memory of a buffer.
+
+    Apart from the buffer, so that its holdings refer to no buffer and are freed with it.
+    """
 
     __slots__ = ("_memory", "_nbytes")
 
@@ -34,7 +39,8 @@ class _Home:
         if memory is None:
             with _making:
                 if self._memory is None:
-                    # Untouched pages of fresh memory cost nothing: a home holds what came to the host, not the whole buffer.
+                    # Untouched pages of fresh memory cost nothing: a home holds what came to the host, not
+                    # the whole buffer.
                     raw = np.empty(self._nbytes + _HOME_ALIGNMENT, np.uint8)
                     start = -raw.ctypes.data % _HOME_ALIGNMENT
                     self._memory = raw[start : start + self._nbytes]
@@ -54,7 +60,9 @@ class VirtualBuffer:
     state: BufferState
 
     def __init__(self, executor: Executor, nbytes: int, host_memory: Bytes | None = None) -> None:
-        """`host_memory` (1-D uint8, `nbytes` long) becomes the home, with its content (CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR)."""
+        """`host_memory` (1-D uint8, `nbytes` long) becomes the home, with its content (CL_MEM_USE_HOST_PTR,
+        CL_MEM_COPY_HOST_PTR).
+        """
         self.nbytes = nbytes
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home)

@@ -1,7 +1,8 @@
 """Commands: what a host program may ask of the virtual device, free of PyOpenCL and of devices.
 
-A command says what is to be done, never how: which worker holds or computes what is the planner's decision. Commands are made by
-the façade after every check of the OpenCL specification has passed; nothing below it validates again.
+A command says what is to be done, never how: which worker holds or computes what is the planner's decision.
+Commands are made by the façade after every check of the OpenCL specification has passed; nothing below it
+validates again.
 """
 
 from __future__ import annotations
@@ -98,7 +99,10 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferArg:
-    """A buffer or sub-buffer as kernel argument: the pointer is `offset` bytes into `buffer`, `nbytes` from there are its own."""
+    """A buffer or sub-buffer as kernel argument.
+
+    The pointer is `offset` bytes into `buffer`, `nbytes` from there are its own.
+    """
 
     buffer: VirtualBuffer
     offset: int

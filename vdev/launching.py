@@ -1,8 +1,8 @@
 """From a captured launch to a plan: what of a launch matters to its plan, and the cache of plans.
 
-Decides the key under which a plan is found again: kernel, index space, the placement of each pointer argument, the values that analysis
-depends on, and the interned state of every buffer. Whatever is in no key cannot change which bytes are touched. The plan itself is the
-planner's.
+Decides the key under which a plan is found again: kernel, index space, the placement of each pointer
+argument, the values that analysis depends on, and the interned state of every buffer. Whatever is in no key
+cannot change which bytes are touched. The plan itself is the planner's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from vdev.translators.access import AccessRange, Reason
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
-#: plans kept per kernel; a program that needs more of them changes something with every launch, and gains nothing from a cache
+#: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
+#: nothing from a cache
 _MOST_PLANS = 1024
 
 
@@ -51,8 +52,13 @@ class LaunchCache:
         self._scalars = tuple(sorted(kernel.scalars))
         self._plans: dict[Any, CachedPlan] = {}
 
-    def find(self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]) -> tuple[CachedPlan, list[VirtualBuffer]]:
-        """The plan for `launch` as the directory stands, and its buffers by slot; made by `plan` where there is none yet."""
+    def find(
+        self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]
+    ) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        """The plan for `launch` as the directory stands, and its buffers by slot.
+
+        Made by `plan` where there is none yet.
+        """
         args = launch.args
         buffers: list[VirtualBuffer] = []
         parts: list[Any] = [launch.ndrange]
@@ -79,7 +85,9 @@ class LaunchCache:
         return found, buffers
 
 
-def make_plan(launch: Launch, buffers: Sequence[VirtualBuffer], options: LaunchOptions, executor: Executor) -> CachedPlan:
+def make_plan(
+    launch: Launch, buffers: Sequence[VirtualBuffer], options: LaunchOptions, executor: Executor
+) -> CachedPlan:
     """The plan of a launch on buffers as they are, ready to run."""
     kernel = launch.kernel
     pointers = pointer_args(launch, buffers)
@@ -92,7 +100,9 @@ def make_plan(launch: Launch, buffers: Sequence[VirtualBuffer], options: LaunchO
         whole_replicas=kernel.subgrid is None,
     )
     plan = plan_launch([buffer.state for buffer in buffers], request, options)
-    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange))
+    recipe = LaunchRecipe(
+        kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange)
+    )
     return CachedPlan(plan, executor.prepare(plan, recipe), plan.states)
 
 
@@ -106,7 +116,9 @@ def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Poin
     return tuple(found)
 
 
-def evaluator(kernel: SessionKernel, launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+def evaluator(
+    kernel: SessionKernel, launch: Launch, sizes: dict[int, int]
+) -> Callable[[Chunk], Sequence[AccessRange]]:
     """The access ranges of a chunk of `launch`."""
     summary = kernel.summary
     if summary is None:
@@ -129,7 +141,9 @@ def scalar_value(kernel: SessionKernel, index: int, content: Any) -> int | float
     return value
 
 
-def hidden_packer(kernel: SessionKernel, ndrange: NDRange) -> Callable[[Chunk, tuple[tuple[int, int], ...]], bytes] | None:
+def hidden_packer(
+    kernel: SessionKernel, ndrange: NDRange
+) -> Callable[[Chunk, tuple[tuple[int, int], ...]], bytes] | None:
     """What fills the hidden argument of a chunk; None for a kernel that has none."""
     subgrid = kernel.subgrid
     if subgrid is None:
@@ -145,7 +159,8 @@ def hidden_packer(kernel: SessionKernel, ndrange: NDRange) -> Callable[[Chunk, t
 def native_arguments(launch: Launch) -> list[KernelArgument]:
     """The arguments as back ends take them; None where the plan gives a buffer."""
     return [
-        arg if isinstance(arg, bytes) else LocalBytes(arg.nbytes) if isinstance(arg, LocalArg) else None for arg in launch.args
+        arg if isinstance(arg, bytes) else LocalBytes(arg.nbytes) if isinstance(arg, LocalArg) else None
+        for arg in launch.args
     ]
 
 

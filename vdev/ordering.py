@@ -1,17 +1,18 @@
 """Order between commands: queues, wait lists and user events.
 
-Decides when a command may be planned: not before every user event that it waits for, directly or through others, has been set (the
-directory must not change for a command that may never run). Everything later than that is ordered by the bytes that commands touch
-(`vdev.planner`, `vdev.executor`), and by explicit waits. Never looks at a command itself.
+Decides when a command may be planned: not before every user event that it waits for, directly or through
+others, has been set (the directory must not change for a command that may never run). Everything later than
+that is ordered by the bytes that commands touch (`vdev.planner`, `vdev.executor`), and by explicit waits.
+Never looks at a command itself.
 
-Two kinds of order are kept apart. *Awaited* completions are the program's wait list: the command must not start before they are complete
-and fails when one of them fails (specification 5.11). A *predecessor* is the command before in an in-order queue: it must only be submitted
-first, and have ended before this one is reported to have ended; its failure is not passed on.
+Two kinds of order are kept apart. *Awaited* completions are the program's wait list: the command must not
+start before they are complete and fails when one of them fails (specification 5.11). A *predecessor* is the
+command before in an in-order queue: it must only be submitted first, and have ended before this one is
+reported to have ended; its failure is not passed on.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from vdev.executor.completion import COMPLETE, Completion
@@ -19,35 +20,33 @@ from vdev.executor.completion import COMPLETE, Completion
 #: CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
 DEPENDENCY_FAILED = -14
 
-#: A queue forgets completions that have ended whenever it remembers this many.
+#: A queue forgets completions that have ended when it remembers this many, and then whenever those left
+#: have doubled.
 _MOST_REMEMBERED = 256
 
 
 class QueueOrder:
     """What one command queue remembers of its commands."""
 
-    __slots__ = ("barrier", "in_order", "last", "outstanding", "profiled")
+    __slots__ = ("_sweep_at", "barrier", "in_order", "last", "outstanding", "profiled")
 
     def __init__(self, *, in_order: bool, profiled: bool) -> None:
         self.in_order = in_order
         self.profiled = profiled
         #: commands that may not have ended, oldest first
-        self.outstanding: deque[Completion] = deque()
+        self.outstanding: list[Completion] = []
+        self._sweep_at = _MOST_REMEMBERED
         #: out-of-order queues: what every later command waits for
         self.barrier: Completion | None = None
         #: in-order queues: the command submitted last
         self.last: Completion | None = None
 
     def remember(self, completion: Completion) -> None:
-        outstanding = self.outstanding
-        outstanding.append(completion)
+        self.outstanding.append(completion)
         self.last = completion
-        if len(outstanding) >= _MOST_REMEMBERED:
-            while outstanding and outstanding[0].settled:
-                outstanding.popleft()
-            if len(outstanding) >= 2 * _MOST_REMEMBERED:
-                # The oldest is slow: look behind it as well, but not at every call.
-                self.outstanding = deque(item for item in outstanding if not item.settled)
+        if len(self.outstanding) >= self._sweep_at:
+            self.outstanding = self.unsettled()
+            self._sweep_at = max(_MOST_REMEMBERED, 2 * len(self.outstanding))
 
     def unsettled(self) -> list[Completion]:
         return [item for item in self.outstanding if not item.settled]
@@ -118,7 +117,10 @@ class Deferrals:
             self._waiting.setdefault(blocker, []).append(deferred)
 
     def release(self, completion: Completion) -> list[Deferred]:
-        """`completion` was submitted, set or has failed: the commands that nothing holds back any longer, in order."""
+        """`completion` was submitted, set or has failed.
+
+        The commands that nothing holds back any longer, in order.
+        """
         self._held.discard(completion)
         free = []
         for deferred in self._waiting.pop(completion, ()):

@@ -1,7 +1,9 @@
-"""Programs and kernels of the virtual device: one source, parsed once, translated once, built once per device.
+"""Programs and kernels of the virtual device: one source, parsed once, translated once, built once per
+device.
 
-Decides what runs when a tool fails on a source: a program that clang's parser or the sub-grid translator cannot take, but a worker's own
-compiler can, is built as it is and its kernels run whole on one worker, with the reason kept. It never decides how a launch is cut.
+Decides what runs when a tool fails on a source: a program that clang's parser or the sub-grid translator
+cannot take, but a worker's own compiler can, is built as it is and its kernels run whole on one worker,
+with the reason kept. It never decides how a launch is cut.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import BackendProgram, BuildFailure, BuildResult, KernelResources, NativeArg, WorkerInfo
+from vdev.backends.base import (
+    BackendProgram,
+    BuildFailure,
+    BuildResult,
+    KernelResources,
+    NativeArg,
+    WorkerInfo,
+)
 from vdev.translators.access import KernelSummary, Reason, analyse_kernel
 from vdev.translators.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, Target, parse_program
 from vdev.translators.subgrid import SubgridKernel, Untranslatable, translate_subgrid
@@ -149,8 +158,11 @@ class SessionProgram:
                 self.results = build_on_workers(original)
             except BuildFailure as second:
                 raise BuildError(second.log, second.status) from second
-            # The user's text compiles and ours does not: the fault is the translator's, and the program still runs.
-            logger.warning("a translated program does not compile; its kernels run on one worker\n%s", failure.log)
+            # The user's text compiles and ours does not: the fault is the translator's, and the program
+            # still runs.
+            logger.warning(
+                "a translated program does not compile; its kernels run on one worker\n%s", failure.log
+            )
             self.reasons = (Reason("the translated program does not compile"),)
             return original
         self.log += "".join(dict.fromkeys(result.log for result in self.results if result.log.strip()))
@@ -161,7 +173,10 @@ BINARY_TAG = b"vdev program 1\n"
 
 
 def load_binary(binary: bytes) -> tuple[str, tuple[str, ...]]:
-    """Source and options of a program from its binary; ValueError where it is none of ours (CL_INVALID_BINARY)."""
+    """Source and options of a program from its binary.
+
+    ValueError where it is none of ours (CL_INVALID_BINARY).
+    """
     if not binary.startswith(BINARY_TAG):
         raise ValueError("not a program binary of this virtual device: build the program from its source")
     content = json.loads(binary[len(BINARY_TAG) :])
@@ -213,7 +228,9 @@ def version_number(version: str) -> int:
 
 
 def opaque_kernels(result: BuildResult) -> dict[str, KernelInfo]:
-    """Kernels that only the worker's compiler understands, from what it says of their arguments (clGetKernelArgInfo)."""
+    """Kernels that only the worker's compiler understands, from what it says of their arguments
+    (clGetKernelArgInfo).
+    """
     found = {}
     for name, resources in result.kernels.items():
         sizes = resources.compile_work_group_size

@@ -1,8 +1,9 @@
 """The session: one process's virtual device, from submitted commands to completed ones.
 
-Takes commands in the order the host program enqueues them, holds back those that wait for user events, has each planned against the
-directory and hands the plan to the executor. Decides the order of planning, nothing else: which worker does what is the planner's, how
-it is done the executor's. All of the directory changes under the session's one lock.
+Takes commands in the order the host program enqueues them, holds back those that wait for user events, has
+each planned against the directory and hands the plan to the executor. Decides the order of planning,
+nothing else: which worker does what is the planner's, how it is done the executor's. All of the directory
+changes under the session's one lock.
 """
 
 from __future__ import annotations
@@ -41,7 +42,15 @@ from vdev.programs import BuildError, SessionKernel, SessionProgram
 from vdev.translators.region import Region
 from vdev.workers import open_workers
 
-__all__ = ["BuildError", "Completion", "Session", "SessionKernel", "UserCompletion", "VirtualBuffer", "get_session"]
+__all__ = [
+    "BuildError",
+    "Completion",
+    "Session",
+    "SessionKernel",
+    "UserCompletion",
+    "VirtualBuffer",
+    "get_session",
+]
 
 logger = logging.getLogger("vdev.session")
 
@@ -55,7 +64,10 @@ class Session:
     """All workers of a process as one device. Any thread may call any method."""
 
     def __init__(self, openers: Sequence[Callable[[], Backend]], *, min_items: int = 0) -> None:
-        """`openers` make the back ends, each on its worker's thread. Raises what the first that fails raises."""
+        """`openers` make the back ends, each on its worker's thread.
+
+        Raises what the first that fails raises.
+        """
         self.executor = Executor(openers)
         self.workers: tuple[WorkerInfo, ...] = self.executor.workers
         self.links = LinkCosts.uniform(len(self.workers), host=_HOST_COST, peer=_PEER_COST)
@@ -65,7 +77,9 @@ class Session:
         # Reentrant: a collection inside may drop a mapping or an event, whose finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
-        self._planners: dict[type, Callable[[Any, Completion, Sequence[Completion], Completion | None], None]] = {
+        self._planners: dict[
+            type, Callable[[Any, Completion, Sequence[Completion], Completion | None], None]
+        ] = {
             Launch: self._launch,
             Write: self._write,
             Read: self._read,
@@ -102,7 +116,10 @@ class Session:
     # submission -----------------------------------------------------------------------------------
 
     def submit(self, command: Command, after: Sequence[Completion] = (), *, queue: QueueOrder) -> Completion:
-        """Enqueue `command`; it starts when those in `after` are complete and what its queue demands is met. Waits for no device."""
+        """Enqueue `command`.
+
+        It starts when those in `after` are complete and what its queue demands is met. Waits for no device.
+        """
         completion = Completion(queue.profiled)
         with self._lock:
             order: Completion | None = None
@@ -130,12 +147,17 @@ class Session:
     def _marker_waits(
         command: Marker, after: Sequence[Completion], queue: QueueOrder, completion: Completion
     ) -> Sequence[Completion]:
-        """In an out-of-order queue a marker without a wait list waits for all commands before it; a barrier also holds up all after it."""
+        """In an out-of-order queue a marker without a wait list waits for all commands before it.
+
+        A barrier also holds up all after it.
+        """
         if command.barrier:
             queue.barrier = completion
         return after if after else queue.unsettled()
 
-    def _start(self, command: Command, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _start(
+        self, command: Command, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         """Plan `command` and hand it to the executor. Under the lock."""
         if after:
             if first_failure(after) is not None:
@@ -177,7 +199,9 @@ class Session:
         for observer in self.observers:
             observer(command, plan)
 
-    def _launch(self, command: Launch, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _launch(
+        self, command: Launch, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         kernel = command.kernel
         cache = kernel.plans
         if cache is None:
@@ -199,7 +223,12 @@ class Session:
     def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
         cached = make_plan(command, buffers, self.launch_options, self.executor)
         if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("%s over %s: %s", command.kernel.name, command.ndrange, "; ".join(cached.plan.reasons) or "split")
+            logger.debug(
+                "%s over %s: %s",
+                command.kernel.name,
+                command.ndrange,
+                "; ".join(cached.plan.reasons) or "split",
+            )
         return cached
 
     def _submit_plan(
@@ -232,47 +261,90 @@ class Session:
             order=order,
         )
 
-    def _write(self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _write(
+        self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         plan = transfers.plan_write(command.buffer.state, command.layout.buffer_region(), self.links)
-        self._submit_plan(command, plan, (command.buffer,), completion, after, order, host=command.host, layout=command.layout)
+        self._submit_plan(
+            command,
+            plan,
+            (command.buffer,),
+            completion,
+            after,
+            order,
+            host=command.host,
+            layout=command.layout,
+        )
 
-    def _read(self, command: Read, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _read(
+        self, command: Read, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         layout = command.layout
         plan = transfers.plan_read(
             command.buffer.state, layout.buffer_region(), self.links, contiguous=layout.is_contiguous
         )
         self._submit_plan(
-            command, plan, (command.buffer,), completion, after, order, host=command.host, layout=layout, host_writes=True
+            command,
+            plan,
+            (command.buffer,),
+            completion,
+            after,
+            order,
+            host=command.host,
+            layout=layout,
+            host_writes=True,
         )
 
-    def _copy(self, command: CopyBuffer, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _copy(
+        self,
+        command: CopyBuffer,
+        completion: Completion,
+        after: Sequence[Completion],
+        order: Completion | None,
+    ) -> None:
         buffers = [command.source] if command.source is command.target else [command.source, command.target]
         source = transfers.Box(command.shape, command.source_start, command.source_pitches)
         target = transfers.Box(command.shape, command.target_start, command.target_pitches)
         plan = transfers.plan_copy([buffer.state for buffer in buffers], source, target, self.links)
         self._submit_plan(command, plan, buffers, completion, after, order)
 
-    def _fill(self, command: Fill, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
-        plan = transfers.plan_fill(command.buffer.state, command.offset, command.nbytes, command.pattern, self.links)
+    def _fill(
+        self, command: Fill, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
+        plan = transfers.plan_fill(
+            command.buffer.state, command.offset, command.nbytes, command.pattern, self.links
+        )
         self._submit_plan(command, plan, (command.buffer,), completion, after, order)
 
-    def _map(self, command: Map, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _map(
+        self, command: Map, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         region = Region.span(command.offset, command.offset + command.nbytes)
-        plan = transfers.plan_map(command.buffer.state, region, self.links, read=command.read, write=command.write)
+        plan = transfers.plan_map(
+            command.buffer.state, region, self.links, read=command.read, write=command.write
+        )
         self._submit_plan(command, plan, (command.buffer,), completion, after, order, homes=(0,))
 
-    def _unmap(self, command: Unmap, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _unmap(
+        self, command: Unmap, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         mapping = command.map
         region = Region.span(mapping.offset, mapping.offset + mapping.nbytes)
         plan = transfers.plan_unmap(mapping.buffer.state, region, self.links, write=mapping.write)
         self._submit_plan(command, plan, (mapping.buffer,), completion, after, order, homes=(0,))
 
-    def _migrate(self, command: Migrate, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _migrate(
+        self, command: Migrate, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         buffers = list(dict.fromkeys(command.buffers))
-        plan = transfers.plan_migrate([buffer.state for buffer in buffers], self.links, to_host=command.to_host)
+        plan = transfers.plan_migrate(
+            [buffer.state for buffer in buffers], self.links, to_host=command.to_host
+        )
         self._submit_plan(command, plan, buffers, completion, after, order)
 
-    def _marker(self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None) -> None:
+    def _marker(
+        self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None
+    ) -> None:
         self.executor.submit_empty(completion, after, order)
 
     # failures ---------------------------------------------------------------------------------------
@@ -315,7 +387,10 @@ _opening = threading.Lock()
 
 
 def get_session() -> Session:
-    """The process's session, opened on first use with the workers that VDEV_WORKERS names. Raises what is wrong with them."""
+    """The process's session, opened on first use with the workers that VDEV_WORKERS names.
+
+    Raises what is wrong with them.
+    """
     global _session
     with _opening:
         if _session is None:

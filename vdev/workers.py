@@ -1,6 +1,7 @@
 """Which workers stand behind the virtual device: from the switch VDEV_WORKERS to openers of back ends.
 
-Decides which native device a `cpu:N`, `opencl:P.D` or `auto` means. Opens nothing itself: an opener is called on its worker's thread.
+Decides which native device a `cpu:N`, `opencl:P.D` or `auto` means. Opens nothing itself: an opener is
+called on its worker's thread.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from vdev.backends.devices import NativeDevice, native_devices
 from vdev.backends.opencl import opener
 from vdev.switches import WorkerSpec
 
-#: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut does.
+#: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut
+#: does.
 _DEFAULT_CPU_WORKERS = 2
 
 
@@ -42,15 +44,20 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
     devices = native_devices()
     if platform >= len(devices) or number >= len(devices[platform]):
         known = ", ".join(
-            f"opencl:{p}.{d} ({device.name})" for p, group in enumerate(devices) for d, device in enumerate(group)
+            f"opencl:{p}.{d} ({device.name})"
+            for p, group in enumerate(devices)
+            for d, device in enumerate(group)
         )
-        raise NoWorkers(f"VDEV_WORKERS names {spec}, which this machine does not have; it has: {known or engines.NO_ENGINE}")
+        raise NoWorkers(
+            f"VDEV_WORKERS names {spec}, which is not there; there are: {known or engines.NO_ENGINE}"
+        )
     return _on_native(devices[platform][number], spec.count)
 
 
 def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
     raise NoWorkers(
-        f"VDEV_WORKERS names {spec}: this version has no CUDA workers. A GPU's own OpenCL driver serves as opencl:P.D (see vdev-info)."
+        f"VDEV_WORKERS names {spec}: this version has no CUDA workers. A GPU's own OpenCL driver "
+        "serves as opencl:P.D (see vdev-info)."
     )
 
 

@@ -1,7 +1,8 @@
-"""Ordinary PyOpenCL programs whose traffic `test_bytes_moved` states; run as `python -m tests.cpu.bytes_moved_scenarios NAME`.
+"""Ordinary PyOpenCL programs whose traffic `test_bytes_moved` states; run as `python -m
+tests.cpu.bytes_moved_scenarios NAME`.
 
-Prints one JSON object: for every launch the bytes moved by its plan by route and how many workers took part, in order, and what the
-back ends counted over the whole run.
+Prints one JSON object: for every launch the bytes moved by its plan by route and how many workers took
+part, in order, and what the back ends counted over the whole run.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ __kernel void step(__global float *out, __global const float *in, int w, int h) 
     if (x >= w || y >= h) return;
     float c = in[y * w + x];
     if (x > 0 && x < w - 1 && y > 0 && y < h - 1)
-        c += 0.2f * (in[(y - 1) * w + x] + in[(y + 1) * w + x] + in[y * w + x - 1] + in[y * w + x + 1] - 4 * c);
+        c += 0.2f * (in[(y - 1) * w + x] + in[(y + 1) * w + x] + in[y * w + x - 1] + in[y * w + x + 1] - 4 *
+        c);
     out[y * w + x] = c;
 }
 """

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vdev.engines import register_engines
 from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.region import Region
 
 from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, LocalBytes
 from vdev.backends.native import load_native
 from vdev.backends.opencl import OpenCLBackend, opener
+from vdev.engines import register_engines
 from vdev.executor import Completion, Executor, LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
 

@@ -1,6 +1,8 @@
-"""How many bytes move, stated for each of six programs and 2, 3 and 4 workers, at the first launch and at the second.
+"""How many bytes move, stated for each of six programs and 2, 3 and 4 workers, at the first launch and at
+the second.
 
-The figures are derived here from what each chunk must have, not taken from a run. What the back ends counted must agree with the plans.
+The figures are derived here from what each chunk must have, not taken from a run. What the back ends
+counted must agree with the plans.
 """
 
 from __future__ import annotations
@@ -44,15 +46,17 @@ def launches(name: str, count: int) -> list[int]:
 
 @workers
 def test_matrix_multiplication(count: int) -> None:
-    # By rows, each worker gets its part of A and all of B; four workers do better in a 2 x 2 grid: half of each.
+    # By rows, each worker gets its part of A and all of B; four workers do better in a 2 x 2 grid: half of
+    # each.
     first = MATRIX + count * MATRIX if count < 4 else 4 * (MATRIX // 2 + MATRIX // 2)
     assert launches("matrix_multiplication", count) == [first, 0]
 
 
 @workers
 def test_stencil(count: int) -> None:
-    # By rows: one halo row on either side of each cut, less its two ends, which only copy themselves. Four workers do better in a
-    # 2 x 2 grid: each has two halo sides of half a row, less an end. Afterwards only the halo changes hands.
+    # By rows: one halo row on either side of each cut, less its two ends, which only copy themselves. Four
+    # workers do better in a 2 x 2 grid: each has two halo sides of half a row, less an end. Afterwards only the
+    # halo changes hands.
     halo = 2 * (count - 1) * (ROW - 2 * 4) if count < 4 else 4 * 2 * (ROW // 2 - 4)
     assert launches("stencil", count) == [MATRIX + halo, halo, halo]
 
@@ -76,7 +80,8 @@ def test_histogram(count: int) -> None:
 
 @workers
 def test_scatter(count: int) -> None:
-    # Where a value lands is known to nobody before: everybody holds all of it, and the results are compared with the twin at home.
+    # Where a value lands is known to nobody before: everybody holds all of it, and the results are compared
+    # with the twin at home.
     merged = 2 * count * VECTOR
     assert launches("scatter", count) == [2 * VECTOR + merged, merged]
 

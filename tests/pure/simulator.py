@@ -147,7 +147,7 @@ Kernel = Callable[[Chunk, View], None]
 class Run:
     """One plan being carried out on the buffers of its slots."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         plan: Plan,
         buffers: Sequence[SimulatedBuffer],
@@ -234,7 +234,7 @@ class Run:
                 )
                 assert told_region.contains(touch.region), f"{item} does not tell of {touch}"
 
-    def touches(self, item: Instruction) -> list[Touch]:  # noqa: PLR0911
+    def touches(self, item: Instruction) -> list[Touch]:
         """What an instruction touches, from its meaning alone.
 
         A stage is slot -1 with its number as the holder.

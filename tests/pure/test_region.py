@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
-
 from vdev.translators.region import Region
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=8)
@@ -21,7 +22,7 @@ def members(region: Region) -> set[int]:
 
 def is_normal(region: Region) -> bool:
     flat = region.runs.ravel().tolist()
-    return all(a < b for a, b in zip(flat, flat[1:], strict=False))
+    return all(a < b for a, b in pairwise(flat))
 
 
 @given(spans, spans)
@@ -65,7 +66,9 @@ def test_boxes(nbytes: int, box: list[tuple[int, int]]) -> None:
 @given(spans)
 def test_blocks_cover_the_runs_in_order(parts: list[tuple[int, int]]) -> None:
     region, expected = make(parts)
-    listed = [b.start + i * b.stride + k for b in region.blocks() for i in range(b.count) for k in range(b.nbytes)]
+    listed = [
+        b.start + i * b.stride + k for b in region.blocks() for i in range(b.count) for k in range(b.nbytes)
+    ]
     assert listed == sorted(expected)
 
 

@@ -40,7 +40,8 @@ def test_workers(monkeypatch, text, specs):
 @pytest.mark.parametrize(
     "text",
     ["cpu:0", "cpu:", "cpu:-1", "cpu:257", "cpu:2,2", "cpu:²", "0", "0.0", "opencl", "opencl:0",
-     "opencl:0.0*0", "opencl:0.x", "cuda,0", "cuda:3-1", "cuda:", "gpu:1", "auto:1", "auto,cpu:1", ",", "cpu:1,", "CPU:1"],
+     "opencl:0.0*0", "opencl:0.x", "cuda,0", "cuda:3-1", "cuda:", "gpu:1", "auto:1", "auto,cpu:1", ",",
+     "cpu:1,", "CPU:1"],
 )  # fmt: skip
 def test_wrong_workers(monkeypatch, text):
     monkeypatch.setenv("VDEV_WORKERS", text)

@@ -141,7 +141,7 @@ def _intersect(first: Chunk, second: Chunk) -> bool:
     )
 
 
-def choose_local_size(  # noqa: PLR0913
+def choose_local_size(
     global_size: Sequence[int],
     *,
     max_group_size: int,
