@@ -55,8 +55,8 @@ def test_matrix_multiplication(count: int) -> None:
 @workers
 def test_stencil(count: int) -> None:
     # By rows: one halo row on either side of each cut, less its two ends, which only copy themselves. Four
-    # workers do better in a 2 x 2 grid: each has two halo sides of half a row, less an end. Afterwards only the
-    # halo changes hands.
+    # workers do better in a 2 x 2 grid: each has two halo sides of half a row, less an end. Afterwards only
+    # the halo changes hands.
     halo = 2 * (count - 1) * (ROW - 2 * 4) if count < 4 else 4 * 2 * (ROW // 2 - 4)
     assert launches("stencil", count) == [MATRIX + halo, halo, halo]
 
