@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import importlib
 import json
 import os
 import platform
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 #: What vdev does not run without: distribution and what is imported of it.
 REQUIRED = {
-    "pyopencl": "pyopencl.version",
+    "pyopencl": "pyopencl",
     "numpy": "numpy",
     "sympy": "sympy",
     "libclang": "clang.cindex",
@@ -80,7 +81,8 @@ class Report:
 
 
 def gather() -> Report:
-    """Look at everything. Installs vdev's stand-in in this process."""
+    """Look at everything. Puts the stand-in in PyOpenCL's place in this process."""
+    boot.start()
     report = Report()
     _look_at_switches(report)
     _look_at_packages(report)
@@ -121,13 +123,13 @@ def _look_at_packages(report: Report) -> None:
     for name, module in REQUIRED.items():
         try:
             report.packages[name] = metadata.version(name)
-            if name != "pyopencl":  # its import loads the native module or the stand-in
-                __import__(module)
+            if name != "pyopencl":  # its native module has the workers' turn
+                importlib.import_module(module)
         except (metadata.PackageNotFoundError, ImportError) as error:
             report.packages.setdefault(name, None)
             reason = "" if isinstance(error, metadata.PackageNotFoundError) else f" ({error})"
             report.problems.append(Problem(f"{name} is missing{reason}", f"pip install {name}"))
-    if report.packages.get("libclang"):
+    if "clang.cindex" in sys.modules:
         _look_at_libclang(report)
 
 
@@ -154,7 +156,6 @@ def _look_at_engines(report: Report) -> None:
     from vdev import engines
     from vdev.backends.devices import native_devices
 
-    boot.install()
     report.engines = [dataclasses.asdict(engine) for engine in engines.register_engines()]
     named = os.environ.get(engines.VARIABLE)
     if named and not report.engines:

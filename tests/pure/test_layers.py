@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     {"translators"},
     {"switches", "packaging", "planner", "backends"},
-    {"engines", "log", "commands"},
+    {"engines", "log", "commands", "capabilities"},
     {"executor", "workers"},
     {"buffers", "ordering", "programs"},
     {"launching"},

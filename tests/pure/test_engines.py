@@ -1,0 +1,215 @@
+"""Which drivers the OpenCL loader is told of; folders are made up, and no driver is loaded."""
+
+from __future__ import annotations
+
+import os
+import stat
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from vdev import engines
+from vdev.engines import find_engines, register_engines
+
+
+class Machine:
+    """A machine with nothing on it, to begin with."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.vendors = root / "vendors"
+        self.distributions: dict[str, list[Path]] = {}
+        self._patch = monkeypatch
+        monkeypatch.setenv("OCL_ICD_VENDORS", "")  # so that it is put back whatever a test makes of it
+        del os.environ["OCL_ICD_VENDORS"]
+        monkeypatch.setenv("OPENCL_VENDOR_PATH", str(self.vendors))
+        monkeypatch.setenv("VDEV_CACHE_DIR", str(root / "cache"))
+        monkeypatch.setattr("sys.prefix", str(root / "prefix"))
+        monkeypatch.setattr(engines, "_LIBRARY_FOLDERS", (str(root / "usr"),))
+        monkeypatch.setattr(engines.PathFinder, "find_spec", lambda name: None)
+        monkeypatch.setattr(engines.metadata, "files", self._files)
+
+    def _files(self, name: str) -> list[object]:
+        if name not in self.distributions:
+            raise metadata.PackageNotFoundError(name)
+        return [_Installed(path) for path in self.distributions[name]]
+
+    def library(self, name: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        return path
+
+    def icd(self, name: str, content: object, folder: Path | None = None) -> Path:
+        path = (folder or self.vendors) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{content}\n")
+        return path
+
+    def setenv(self, value: object) -> None:
+        self._patch.setenv("OCL_ICD_VENDORS", str(value))
+
+
+class _Installed:
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self._path = path
+
+    def locate(self) -> Path:
+        return self._path
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+def libraries() -> list[str]:
+    return [engine.library for engine in find_engines()]
+
+
+def test_nothing_there(machine):
+    assert find_engines() == ()
+    assert register_engines() == ()
+    assert "OCL_ICD_VENDORS" not in os.environ
+
+
+def test_in_the_environments_lib(machine):
+    library = machine.library("prefix/lib/libintelocl.so")
+    assert libraries() == [str(library)]
+
+
+def test_where_the_package_was_installed(machine):
+    """`pip install --user` puts it elsewhere than in the environment."""
+    library = machine.library("home/.local/lib/libintelocl.so")
+    site = machine.root / "home/.local/lib/python3/site-packages"
+    machine.distributions["intel-opencl-rt"] = [site / "../../libother.so", site / "../../libintelocl.so"]
+    assert libraries() == [str(library)]
+
+
+def test_what_the_machine_has_registered(machine):
+    pocl = machine.library("usr/lib/libpocl.so.2")
+    machine.icd("pocl.icd", pocl)
+    machine.icd("nvidia.icd", "libnvidia-opencl.so.1")  # a name for the dynamic linker
+    machine.icd("gone.icd", machine.root / "gone.so")
+    machine.icd("empty.icd", "")
+    (machine.vendors / "readme.txt").write_text(str(pocl))
+    assert libraries() == ["libnvidia-opencl.so.1", str(pocl)]
+
+
+def test_beside_pyopencl(machine, monkeypatch):
+    package = machine.root / "site/pyopencl"
+    pocl = machine.library("site/pyopencl/.libs/libpocl.so.2.9")
+    machine.icd("pocl.icd", pocl, package / ".libs")
+    spec = type("Spec", (), {"submodule_search_locations": [str(package)]})
+    monkeypatch.setattr(engines.PathFinder, "find_spec", lambda name: spec)
+    assert libraries() == [str(pocl)]
+
+
+def test_installed_but_not_registered(machine):
+    nvidia = machine.library("usr/libnvidia-opencl.so.1")
+    assert libraries() == [str(nvidia)]
+    machine.icd("nvidia.icd", "libnvidia-opencl.so.1")
+    assert libraries() == ["libnvidia-opencl.so.1"]
+
+
+def test_one_copy_of_a_driver(machine):
+    """The environment's own comes first; a second one in the same process would clash with it."""
+    mine = machine.library("prefix/lib/libintelocl.so")
+    machine.icd("intel.icd", machine.library("opt/libintelocl.so.2025.1"))
+    assert libraries() == [str(mine)]
+
+
+@pytest.mark.parametrize("form", ["folder", "file", "library", "name"])
+def test_the_users_word_decides_alone(machine, form):
+    machine.library("prefix/lib/libintelocl.so")
+    pocl = machine.library("pocl/libpocl.so")
+    icd = machine.icd("pocl.icd", pocl, machine.vendors if form == "name" else machine.root / "mine")
+    value = {"folder": icd.parent, "file": icd, "library": pocl, "name": icd.name}[form]
+    machine.setenv(value)
+    assert [engine.library for engine in register_engines()] == [str(pocl)]
+    assert os.environ["OCL_ICD_VENDORS"] == str(value)
+
+
+@pytest.mark.parametrize("value", ["", "nowhere", "gone.icd", "empty"])
+def test_a_word_that_names_nothing_does_not_count(machine, value):
+    """Natively nothing would run at all then."""
+    mine = machine.library("prefix/lib/libintelocl.so")
+    (machine.root / "empty").mkdir()
+    machine.setenv(machine.root / value if value else value)
+    assert [engine.library for engine in register_engines()] == [str(mine)]
+    assert registered() == {str(mine)}
+
+
+def registered() -> set[str]:
+    """What the folder named by OCL_ICD_VENDORS says."""
+    return {path.read_text().strip() for path in Path(os.environ["OCL_ICD_VENDORS"]).iterdir()}
+
+
+def test_the_loader_gets_a_folder_with_all_of_them(machine):
+    mine = machine.library("prefix/lib/libintelocl.so")
+    machine.icd("pocl.icd", machine.library("usr/lib/libpocl.so.2"))
+    found = register_engines()
+    assert (
+        registered()
+        == {engine.library for engine in found}
+        == {str(mine), str(machine.root / "usr/lib/libpocl.so.2")}
+    )
+    assert all(path.suffix == ".icd" for path in Path(os.environ["OCL_ICD_VENDORS"]).iterdir())
+
+
+def test_registering_again_changes_nothing(machine):
+    machine.library("prefix/lib/libintelocl.so")
+    first = [engine.library for engine in register_engines()]
+    folder = os.environ["OCL_ICD_VENDORS"]
+    # as in a process that this one starts
+    assert [engine.library for engine in register_engines()] == first
+    assert os.environ["OCL_ICD_VENDORS"] == folder
+
+
+def test_other_engines_get_another_folder(machine, monkeypatch):
+    machine.library("prefix/lib/libintelocl.so")
+    register_engines()
+    first = os.environ["OCL_ICD_VENDORS"]
+    monkeypatch.delenv("OCL_ICD_VENDORS")
+    machine.icd("pocl.icd", machine.library("usr/lib/libpocl.so.2"))
+    register_engines()
+    assert os.environ["OCL_ICD_VENDORS"] != first
+
+
+def test_a_damaged_folder_is_mended(machine, monkeypatch):
+    mine = machine.library("prefix/lib/libintelocl.so")
+    register_engines()
+    next(Path(os.environ["OCL_ICD_VENDORS"]).iterdir()).write_text("/half")
+    monkeypatch.delenv("OCL_ICD_VENDORS")
+    register_engines()
+    assert registered() == {str(mine)}
+
+
+def test_where_nothing_can_be_kept(machine, monkeypatch, tmp_path):
+    """A home that cannot be written to: the temporary folder serves."""
+    mine = machine.library("prefix/lib/libintelocl.so")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(mine))  # a file
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    register_engines()
+    folder = Path(os.environ["OCL_ICD_VENDORS"])
+    assert folder.parent.parent == tmp_path
+    assert registered() == {str(mine)}
+
+
+def test_a_folder_of_somebody_else_is_not_trusted(machine, monkeypatch, tmp_path):
+    """What its files name would be loaded as code."""
+    machine.library("prefix/lib/libintelocl.so")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
+    with pytest.raises(PermissionError, match="not this user's alone"):
+        register_engines()
+
+
+def test_others_cannot_write_what_is_loaded(machine):
+    machine.library("prefix/lib/libintelocl.so")
+    register_engines()
+    folder = Path(os.environ["OCL_ICD_VENDORS"])
+    for path in (folder, *folder.iterdir()):
+        assert not path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)

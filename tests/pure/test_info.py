@@ -1,0 +1,140 @@
+"""`vdev-info` as a program: what it says, and its exit status, on machines where things are wrong.
+
+Where the tests have a CPU engine it has to find it usable; everything else is made up through the
+environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vdev import engines, info, switches
+
+HAS_ENGINE = bool(engines.find_engines())
+
+
+def run(*arguments: str, **environ: str) -> tuple[int, str]:
+    """Exit status and output of vdev-info, with nothing of vdev's set but `environ`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
+    done = subprocess.run(
+        [sys.executable, "-m", "vdev.info", *arguments],
+        env=clean | environ,
+        text=True,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout
+
+
+def run_json(**environ: str) -> tuple[int, dict[str, Any]]:
+    status, output = run("--json", **environ)
+    return status, json.loads(output)
+
+
+def texts(report: dict[str, Any]) -> str:
+    return "\n".join(f"{problem['text']} {problem['remedy']}" for problem in report["problems"])
+
+
+@pytest.mark.skipif(not HAS_ENGINE, reason="no OpenCL driver here")
+def test_a_machine_where_all_is_well():
+    status, report = run_json(VDEV_WORKERS="cpu:3")
+    assert status == 0, texts(report)
+    assert report["usable"]
+    assert [worker["kernel_ran"] for worker in report["workers"]] == [True, True, True]
+    assert [link["workers"] for link in report["links"]] == [[0, 1], [0, 2], [1, 2]]
+    assert report["device"]["memory_nbytes"] == sum(worker["memory_nbytes"] for worker in report["workers"])
+    assert report["device"]["compute_units"] == sum(worker["compute_units"] for worker in report["workers"])
+    assert report["device"]["name"].startswith("vdev: 3 x ")
+    assert report["engines"]
+    assert "opencl:0.0" in [device["spec"] for device in report["native_devices"]]
+    row = next(row for row in report["switches"] if row["name"] == "VDEV_WORKERS")
+    assert (row["text"], row["set"], row["default"]) == ("cpu:3", True, "auto")
+
+
+@pytest.mark.skipif(not HAS_ENGINE, reason="no OpenCL driver here")
+def test_the_text_says_the_same():
+    status, text = run(VDEV_WORKERS="cpu:2", VDEV_WORKES="1")
+    assert status == 0
+    assert text.count("kernel ran") == 2
+    assert all(switch.name in text for switch in switches.SWITCHES)
+    assert "VDEV_WORKES is set and is no switch" in text
+    assert "is VDEV_WORKERS meant?" in text
+    assert "programs can run" in text
+
+
+def test_a_bad_switch():
+    status, report = run_json(VDEV_WORKERS="gpu")
+    assert status == 1
+    assert not report["usable"]
+    assert "VDEV_WORKERS='gpu' is not valid" in texts(report)
+    assert "valid: auto, cpu:N" in texts(report)
+
+
+def test_a_device_that_is_not_there():
+    status, report = run_json(VDEV_WORKERS="opencl:7.0")
+    assert status == 1
+    assert "opencl:7.0" in texts(report)
+
+
+@pytest.fixture
+def without(tmp_path):
+    """PYTHONPATH of a folder in which the named module does not import."""
+
+    def path(name: str, error: str) -> str:
+        module = tmp_path / name.replace(".", "/")
+        module.parent.mkdir(parents=True, exist_ok=True)
+        if "." in name:
+            (module.parent / "__init__.py").touch()
+        module.with_suffix(".py").write_text(error)
+        return str(tmp_path)
+
+    return path
+
+
+@pytest.mark.parametrize("name", ["sympy", "clang.cindex"])
+def test_a_missing_package(without, name):
+    status, report = run_json(PYTHONPATH=without(name, f"raise ModuleNotFoundError('no {name}')"))
+    assert status == 1
+    distribution = {"clang.cindex": "libclang"}.get(name, name)
+    assert f"{distribution} is missing (no {name}) pip install {distribution}" in texts(report)
+
+
+def test_libclang_that_does_not_load(without):
+    fake = (
+        "class LibclangError(Exception): pass\n"
+        "class Index:\n    @staticmethod\n    def create(): raise LibclangError('no libclang.so')\n"
+    )
+    status, report = run_json(PYTHONPATH=without("clang.cindex", fake))
+    assert status == 1
+    assert "libclang does not load: no libclang.so" in texts(report)
+
+
+def test_no_driver(tmp_path):
+    """A driver that is no library is no driver; the text says what to install."""
+    library = tmp_path / "libnothing.so"
+    library.touch()
+    status, report = run_json(OCL_ICD_VENDORS=str(library))
+    assert status == 1
+    assert "pip install 'vdev[cpu]'" in texts(report)
+
+
+def test_a_kernel_that_gives_wrong_results_is_noticed(monkeypatch):
+    report = info.Report(workers=[{"kernel_ran": True}, {"kernel_ran": False}])
+    assert not report.usable
+    assert info.Report(workers=[{"kernel_ran": True}]).usable
+    assert not info.Report(workers=[]).usable
+    assert not info.Report(workers=[{"kernel_ran": True}], problems=[info.Problem("x")]).usable
+    assert info.Report(workers=[{"kernel_ran": True}], problems=[info.Problem("x", fatal=False)]).usable
+
+
+def test_the_hooks_name_is_the_packaged_ones():
+    assert (Path(info.__file__).parent / "packaging" / info.HOOK_NAME).is_file()
