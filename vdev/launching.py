@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from vdev.backends.base import KernelArgument, LocalBytes
 from vdev.buffers import VirtualBuffer
-from vdev.commands import BufferArg, Launch, LocalArg
+from vdev.commands import BufferArg, Launch
 from vdev.executor.executor import Executor
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
@@ -23,7 +22,7 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.programs import SessionKernel
-from vdev.translators.access import AccessRange, Reason
+from vdev.translators.access import AccessRange
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
@@ -64,16 +63,16 @@ class LaunchCache:
         parts: list[Any] = [launch.ndrange]
         for index in self._pointers:
             arg = args[index]
-            if arg is None:
+            if type(arg) is not BufferArg:
                 parts.append(None)
                 continue
-            buffer = arg.buffer  # type: ignore[union-attr]
+            buffer = arg.buffer
             if buffer in buffers:
                 parts.append(buffers.index(buffer))
             else:
                 buffers.append(buffer)
                 parts.append(buffer.state)
-            parts.append((arg.offset, arg.nbytes))  # type: ignore[union-attr]
+            parts.append((arg.offset, arg.nbytes))
         for index in self._scalars:
             parts.append(args[index])
         key = tuple(parts)
@@ -92,6 +91,9 @@ def make_plan(
     kernel = launch.kernel
     pointers = pointer_args(launch, buffers)
     sizes = {pointer.arg: pointer.nbytes for pointer in pointers}
+    if kernel.subgrid is None:
+        # What the translator refused may keep something in its own memory from launch to launch.
+        options = replace(options, workers=options.workers[:1])
     request = LaunchRequest(
         args=pointers,
         ndrange=launch.ndrange,
@@ -100,6 +102,8 @@ def make_plan(
         whole_replicas=kernel.subgrid is None,
     )
     plan = plan_launch([buffer.state for buffer in buffers], request, options)
+    if kernel.one_worker and not plan.reasons:
+        plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     recipe = LaunchRecipe(
         kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange)
     )
@@ -132,13 +136,10 @@ def evaluator(
     return lambda chunk: summary.evaluate(launch.ndrange, chunk, values, sizes)
 
 
-def scalar_value(kernel: SessionKernel, index: int, content: Any) -> int | float:
-    """The number in the bytes of a value argument."""
+def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
+    """The number in the bytes of a value argument; the bytes themselves of a vector or a structure."""
     code = kernel.info.args[index].scalar
-    if code is None or not isinstance(content, bytes):
-        raise TypeError(f"argument {index} of {kernel.name} is no number")
-    value: int | float = struct.unpack("=" + code, content)[0]
-    return value
+    return content if code is None else struct.unpack("=" + code, content)[0]
 
 
 def hidden_packer(
@@ -154,15 +155,3 @@ def hidden_packer(
         return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
 
     return pack
-
-
-def native_arguments(launch: Launch) -> list[KernelArgument]:
-    """The arguments as back ends take them; None where the plan gives a buffer."""
-    return [
-        arg if isinstance(arg, bytes) else LocalBytes(arg.nbytes) if isinstance(arg, LocalArg) else None
-        for arg in launch.args
-    ]
-
-
-def reasons_text(reasons: Sequence[Reason]) -> tuple[str, ...]:
-    return tuple(str(reason) for reason in reasons)

@@ -98,6 +98,10 @@ class Deferrals:
         self._waiting: dict[Completion, list[Deferred]] = {}
         self._held: set[Completion] = set()
 
+    def __bool__(self) -> bool:
+        """Whether any command is held back."""
+        return bool(self._held)
+
     def is_open(self, completion: Completion) -> bool:
         """Whether `completion` is held back itself, or a user event that is not set."""
         if completion in self._held:

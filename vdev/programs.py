@@ -8,6 +8,7 @@ with the reason kept. It never decides how a launch is cut.
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import logging
@@ -23,6 +24,7 @@ from vdev.backends.base import (
     NativeArg,
     WorkerInfo,
 )
+from vdev.capabilities import common_extensions, language_features
 from vdev.translators.access import KernelSummary, Reason, analyse_kernel
 from vdev.translators.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, Target, parse_program
 from vdev.translators.subgrid import SubgridKernel, Untranslatable, translate_subgrid
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vdev.programs")
 
 _serials = itertools.count(1)
+
+#: Kinds of arguments that may be given a buffer.
+_POINTERS = ("global", "constant", "unknown")
 
 #: Options that the preprocessor has already honoured; the translated text must not meet them again.
 _PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
@@ -59,7 +64,7 @@ class SessionKernel:
         #: the plans of launches so far; made by the session at the first
         self.plans: LaunchCache | None = None
         #: argument numbers of pointers to buffers
-        self.pointers = tuple(i for i, arg in enumerate(info.args) if arg.kind in ("global", "constant"))
+        self.pointers = tuple(i for i, arg in enumerate(info.args) if arg.kind in _POINTERS)
 
     def __repr__(self) -> str:
         return f"<SessionKernel {self.name} of program {self.program.serial}>"
@@ -96,9 +101,12 @@ class SessionKernel:
 
 
 class SessionProgram:
-    """A built program. `reasons` is not empty where its kernels must run whole on one worker."""
+    """A built program. `source` is OpenCL C, or an intermediate language where it is bytes.
 
-    def __init__(self, source: str, options: Sequence[str], workers: Sequence[WorkerInfo]) -> None:
+    `reasons` is not empty where its kernels must run whole on one worker.
+    """
+
+    def __init__(self, source: str | bytes, options: Sequence[str], workers: Sequence[WorkerInfo]) -> None:
         self.source = source
         self.options = tuple(options)
         self.serial = next(_serials)
@@ -113,32 +121,43 @@ class SessionProgram:
     @property
     def binary(self) -> bytes:
         """The program in a form that `load_binary` takes back: everything needed to build it again."""
-        return BINARY_TAG + json.dumps({"source": self.source, "options": self.options}).encode()
+        content = {"options": self.options}
+        if isinstance(self.source, bytes):
+            return _pack_binary(content | {"il": base64.b64encode(self.source).decode()})
+        return _pack_binary(content | {"source": self.source})
 
     def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
         """Parse, translate and compile. BuildError with clang's messages where the source is wrong."""
-        target = common_target(self._workers)
-        refusal: CompileError | None = None
         subgrid: dict[str, SubgridKernel] = {}
-        native = BackendProgram(self.source, self.options)
+        if isinstance(self.source, bytes):
+            self.reasons = (Reason("the program is in an intermediate language, which is not analysed"),)
+            self.native = BackendProgram(self.source, self.options)
+            self._compile(self.native, build_on_workers, None)
+        else:
+            subgrid = self._build_source(self.source, build_on_workers)
+        infos = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
+        self.kernels = {name: SessionKernel(self, info, subgrid.get(name)) for name, info in infos.items()}
+
+    def _build_source(
+        self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
+    ) -> dict[str, SubgridKernel]:
+        """Build OpenCL C; the kernels that can run on a part of an NDRange, none where the source runs as it is."""
+        subgrid: dict[str, SubgridKernel] = {}
+        refusal: CompileError | None = None
+        native = BackendProgram(source, self.options)
         try:
-            self.parsed = parse_program(self.source, self.options, target=target)
+            self.parsed = parse_program(source, self.options, target=common_target(self._workers))
             self.log = self.parsed.log
             translated = translate_subgrid(self.parsed)
             subgrid = dict(translated.kernels)
-            native = BackendProgram(translated.source, tuple(without_preprocessor_options(self.options)))
+            native = BackendProgram(translated.source, self.parsed.engine_options)
         except CompileError as error:
             refusal = error
-            native = BackendProgram(self.source, (*self.options, "-cl-kernel-arg-info"))
             self.reasons = (Reason("the worker's compiler takes this program, clang's parser does not"),)
         except Untranslatable as error:
             self.reasons = (Reason(error.reason, error.line),)
-        native = self._compile(native, build_on_workers, refusal)
-        if native.source == self.source and self.reasons:
-            subgrid = {}
-        self.native = native
-        infos = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
-        self.kernels = {name: SessionKernel(self, info, subgrid.get(name)) for name, info in infos.items()}
+        self.native = self._compile(native, build_on_workers, refusal)
+        return {} if self.reasons else subgrid
 
     def _compile(
         self,
@@ -169,18 +188,23 @@ class SessionProgram:
         return native
 
 
-BINARY_TAG = b"vdev program 1\n"
+BINARY_TAG = b"vdev program 2\n"
 
 
-def load_binary(binary: bytes) -> tuple[str, tuple[str, ...]]:
-    """Source and options of a program from its binary.
+def _pack_binary(content: dict[str, object]) -> bytes:
+    return BINARY_TAG + json.dumps(content).encode()
+
+
+def load_binary(binary: bytes) -> tuple[str | bytes, tuple[str, ...]]:
+    """Source (bytes: an intermediate language) and options of a program from its binary.
 
     ValueError where it is none of ours (CL_INVALID_BINARY).
     """
     if not binary.startswith(BINARY_TAG):
         raise ValueError("not a program binary of this virtual device: build the program from its source")
     content = json.loads(binary[len(BINARY_TAG) :])
-    return content["source"], tuple(content["options"])
+    source = base64.b64decode(content["il"]) if "il" in content else content["source"]
+    return source, tuple(content["options"])
 
 
 def without_preprocessor_options(options: Iterable[str]) -> list[str]:
@@ -201,18 +225,14 @@ def without_preprocessor_options(options: Iterable[str]) -> list[str]:
     return kept
 
 
-def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
-    """The extensions that every worker has, in the first worker's order."""
-    shared = set.intersection(*(set(worker.extensions) for worker in workers))
-    return tuple(name for name in workers[0].extensions if name in shared)
-
-
 def common_target(workers: Sequence[WorkerInfo]) -> Target:
     """What a program may count on: the part that all workers have in common."""
     return Target(
         extensions=common_extensions(workers),
-        opencl_version=min(version_number(worker.version) for worker in workers),
+        opencl_version=min(300, *(version_number(worker.version) for worker in workers)),
         c_version=120,
+        features=language_features(workers),
+        image_support=False,
         address_bits=min(worker.address_bits for worker in workers),
     )
 
@@ -254,7 +274,9 @@ _QUALIFIERS = {1: "const", 2: "restrict", 4: "volatile", 8: "pipe"}
 
 def _opaque_argument(arg: NativeArg) -> ArgInfo:
     address = _ADDRESSES.get(arg.address_qualifier, "private")
-    if arg.type_name.startswith("image"):
+    if not arg.address_qualifier:  # no record: the argument is what the program sets it to
+        kind = "unknown"
+    elif arg.type_name.startswith("image"):
         kind = "image"
     elif arg.type_name == "sampler_t":
         kind = "sampler"

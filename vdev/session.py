@@ -31,7 +31,7 @@ from vdev.commands import (
 )
 from vdev.executor.completion import Completion
 from vdev.executor.executor import Executor
-from vdev.launching import CachedPlan, LaunchCache, make_plan, native_arguments
+from vdev.launching import CachedPlan, LaunchCache, make_plan
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
 from vdev.planner.directory import buffer_state
@@ -104,8 +104,11 @@ class Session:
         """What clCreateUserEvent makes; its `set_status` lets go what waited for it."""
         return UserCompletion(self._released)
 
-    def build(self, source: str, options: Sequence[str] = ()) -> SessionProgram:
-        """Build for all workers. BuildError with the compiler's log where the source is wrong."""
+    def build(self, source: str | bytes, options: Sequence[str] = ()) -> SessionProgram:
+        """Build for all workers; `source` is an intermediate language where it is bytes.
+
+        BuildError with the compiler's log where the source is wrong.
+        """
         program = SessionProgram(source, options, self.workers)
         program.build(self._build_on_workers)
         return program
@@ -133,8 +136,9 @@ class Session:
                 if isinstance(command, Marker):
                     after = self._marker_waits(command, after, queue, completion)
             queue.remember(completion)
-            awaited = after if order is None else (*after, order)
-            missing = self._deferrals.blockers(awaited) if awaited else None
+            missing: set[Completion] | None = None
+            if after or self._deferrals:
+                missing = self._deferrals.blockers(after if order is None else (*after, order))
             if missing:
                 start = _Start(self, command, completion, after, order)
                 self._deferrals.hold(Deferred(completion, after, missing, start))
@@ -215,7 +219,7 @@ class Session:
             cached.prepared,
             [buffer.holdings for buffer in buffers],
             completion,
-            args=native_arguments(command),
+            args=command.args,
             after=after,
             order=order,
         )

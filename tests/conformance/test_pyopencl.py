@@ -10,8 +10,6 @@ import pytest
 from tests.conformance.outcomes import Outcome, compare, read_report, run_examples, run_tests
 from tests.conformance.source import fetch
 
-#: Owed and not there yet, with the reason. A gap that closes fails the test, so that it is taken out of here.
-GAPS = {"test_wrapper::test_spirv[device]": "programs from SPIR-V are not analysed"}
 WORKERS = 3  #: an odd number of workers divides nothing evenly
 EXAMPLES = ("demo.py", "demo-struct-reduce.py", "demo_array.py", "n-body.py", "svm.py")
 
@@ -25,8 +23,7 @@ def test_what_passes_natively_passes_virtually(pyopencl_source):
     native = run_tests(pyopencl_source / "test", None, select=True)
     virtual = run_tests(pyopencl_source / "test", WORKERS, select=True)
     comparison = compare(native, virtual)
-    assert {name: virtual.get(name) for name in comparison.missing if name not in GAPS} == {}
-    assert set(GAPS) <= set(comparison.missing)
+    assert {name: virtual.get(name) for name in comparison.missing} == {}
     assert len(comparison.passing) > 200
     assert len(comparison.excepted) <= 12
 

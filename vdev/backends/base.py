@@ -165,15 +165,21 @@ KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | None
 
 @dataclass(frozen=True, eq=False)
 class BackendProgram:
-    """Source to be built by a worker's compiler. Equality is identity: a worker builds one object once."""
+    """Source to be built by a worker's compiler: OpenCL C, or an intermediate language where it is bytes.
 
-    source: str
+    Equality is identity: a worker builds one object once.
+    """
+
+    source: str | bytes
     options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NativeArg:
-    """What the worker's compiler says of an argument (clGetKernelArgInfo), in OpenCL's numbers."""
+    """What the worker's compiler says of an argument (clGetKernelArgInfo), in OpenCL's numbers.
+
+    All empty and 0 where it keeps no such record.
+    """
 
     name: str
     type_name: str
@@ -191,7 +197,7 @@ class KernelResources:
     local_memory_nbytes: int
     private_memory_nbytes: int
     preferred_multiple: int
-    args: tuple[NativeArg, ...] = ()  #: empty where the compiler keeps no such record
+    args: tuple[NativeArg, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,11 +107,13 @@ class SharedDevice:
 
     def _compile(self, program: BackendProgram, built: _Built) -> None:
         cl = self.cl
-        native = cl._Program(self.context, program.source)
+        native = self._native_program(program.source)
         options = " ".join((*program.options, "-cl-kernel-arg-info")).encode()
         try:
             native._build(options=options, devices=None)
-            names = native.get_info(cl.program_info.KERNEL_NAMES).split(";")
+            # A program without kernels has no names to ask for.
+            count = native.get_info(cl.program_info.NUM_KERNELS)
+            names = native.get_info(cl.program_info.KERNEL_NAMES).split(";") if count else []
             kernels = {
                 name: kernel_resources(cl, cl.Kernel(native, name), self.native) for name in names if name
             }
@@ -121,6 +123,11 @@ class SharedDevice:
         binaries = native.get_info(cl.program_info.BINARIES)
         built.result = BuildResult(self._log(native), kernels, bytes(binaries[0]) if binaries else b"")
         built.native = native
+
+    def _native_program(self, source: str | bytes) -> Any:
+        if isinstance(source, bytes):
+            return self.cl._create_program_with_il(self.context, source)
+        return self.cl._Program(self.context, source)
 
     def _log(self, native: Any) -> str:
         try:

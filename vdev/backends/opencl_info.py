@@ -75,6 +75,7 @@ def kernel_resources(cl: Any, kernel: Any, device: Any) -> KernelResources:
 
 def _native_args(cl: Any, kernel: Any) -> tuple[NativeArg, ...]:
     info = cl.kernel_arg_info
+    count = int(kernel.get_info(cl.kernel_info.NUM_ARGS))
     try:
         return tuple(
             NativeArg(
@@ -84,7 +85,7 @@ def _native_args(cl: Any, kernel: Any) -> tuple[NativeArg, ...]:
                 int(kernel.get_arg_info(index, info.ACCESS_QUALIFIER)),
                 int(kernel.get_arg_info(index, info.TYPE_QUALIFIER)),
             )
-            for index in range(int(kernel.get_info(cl.kernel_info.NUM_ARGS)))
+            for index in range(count)
         )
     except cl.Error:
-        return ()  # CL_KERNEL_ARG_INFO_NOT_AVAILABLE
+        return (NativeArg("", "", 0, 0, 0),) * count  # CL_KERNEL_ARG_INFO_NOT_AVAILABLE

@@ -38,6 +38,8 @@ def converter_of(info: ArgInfo, context: Context) -> Converter:
         return _pointer_converter(context)
     if info.kind == "local":
         return _convert_local
+    if info.kind == "unknown":
+        return _unknown_converter(context)
     if info.kind == "value":
         return _value_converter(info.nbytes)
     return _refuse_opaque
@@ -79,6 +81,20 @@ def _pointer_converter(context: Context) -> Converter:
     return convert
 
 
+def _unknown_converter(context: Context) -> Converter:
+    """For kernels that keep no record of their arguments: what the program sets says what it is."""
+    pointer = _pointer_converter(context)
+
+    def convert(value: Any) -> Kept:
+        if isinstance(value, _LocalMemory):
+            return LocalArg(value.size)
+        if value is None or isinstance(value, MemoryObjectHolder | CommandQueue):
+            return pointer(value)
+        return _data_of(value)
+
+    return convert
+
+
 def _value_converter(nbytes: int) -> Converter:
     def convert(value: Any) -> Kept:
         if isinstance(value, np.generic):
@@ -94,7 +110,7 @@ def _value_converter(nbytes: int) -> Converter:
             fail(_ROUTINE, status.INVALID_ARG_VALUE)
         else:
             data = _data_of(value)
-        if len(data) != nbytes:
+        if nbytes and len(data) != nbytes:  # 0: only the worker's compiler knows
             fail(_ROUTINE, status.INVALID_ARG_SIZE)
         return data
 

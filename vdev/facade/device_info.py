@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any
 
 from vdev import __version__
+from vdev.capabilities import common_extensions, intermediate_languages, language_features
 from vdev.facade.errors import native
 
 PLATFORM_NAME = "vdev"
@@ -21,20 +22,6 @@ VENDOR = "vdev"
 CL_VERSION = (3, 0)
 
 _TYPE_CPU, _TYPE_GPU = native.device_type.CPU, native.device_type.GPU
-
-#: optional features that the virtual device keeps from its workers: extensions that only add functions and
-#: types to OpenCL C
-_EXTENSIONS = (
-    "cl_khr_fp64",
-    "cl_khr_fp16",
-    "cl_khr_global_int32_base_atomics",
-    "cl_khr_global_int32_extended_atomics",
-    "cl_khr_local_int32_base_atomics",
-    "cl_khr_local_int32_extended_atomics",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_int64_extended_atomics",
-    "cl_khr_byte_addressable_store",
-)
 
 
 def version_number(major: int, minor: int, patch: int = 0) -> int:
@@ -146,7 +133,7 @@ _OWN: Mapping[str, Any] = {
     "IMAGE_MAX_BUFFER_SIZE": 0,
     "IMAGE_MAX_ARRAY_SIZE": 0,
     "MAX_SAMPLERS": 0,
-    # no shared virtual memory, no pipes, no device queues, no intermediate language
+    # no shared virtual memory, no pipes, no device queues
     "SVM_CAPABILITIES": 0,
     "PIPE_SUPPORT": 0,
     "MAX_PIPE_ARGS": 0,
@@ -158,8 +145,6 @@ _OWN: Mapping[str, Any] = {
     "QUEUE_ON_DEVICE_MAX_SIZE": 0,
     "MAX_ON_DEVICE_QUEUES": 0,
     "MAX_ON_DEVICE_EVENTS": 0,
-    "IL_VERSION": "",
-    "ILS_WITH_VERSION": [],
     # program-scope variables would be one per worker
     "GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE": 0,
     # sub-groups are the workers' own affair
@@ -177,11 +162,6 @@ def device_name(workers: Sequence[Any]) -> str:
     return f"{PLATFORM_NAME}: " + " + ".join(f"{count} x {name}" for name, count in counts.items())
 
 
-def common_extensions(workers: Sequence[Any]) -> list[str]:
-    """Extensions that every worker has and the virtual device supports."""
-    return [name for name in _EXTENSIONS if all(name in worker.extensions for worker in workers)]
-
-
 def device_values(workers: Sequence[Any]) -> dict[str, Any]:
     """Answers to every query that has one but PLATFORM, by the query's name in `pyopencl.device_info`."""
     values: dict[str, Any] = dict(_OWN)
@@ -189,6 +169,7 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         number = getattr(native.device_info, query)
         values[query] = rule([worker.native.get(number, default) for worker in workers])
     extensions = common_extensions(workers)
+    il_version, ils = intermediate_languages(workers)
     if "cl_khr_fp64" not in extensions:
         values["DOUBLE_FP_CONFIG"] = 0
     if "cl_khr_fp16" not in extensions:
@@ -212,7 +193,9 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         OPENCL_C_ALL_VERSIONS=[
             name_version("OpenCL C", version_number(*version)) for version in ((3, 0), (1, 2), (1, 1), (1, 0))
         ],
-        OPENCL_C_FEATURES=_features(values, extensions),
+        OPENCL_C_FEATURES=[name_version(name, version_number(3, 0)) for name in language_features(workers)],
+        IL_VERSION=il_version,
+        ILS_WITH_VERSION=ils,
     )
     return values
 
@@ -224,14 +207,3 @@ def _driver_version(workers: Sequence[Any]) -> str:
     binaries = BINARY_TAG.decode().split()[-1]
     drivers = sorted({worker.driver for worker in workers} - {""})
     return " / ".join([f"{__version__} (binaries {binaries})", *drivers])
-
-
-def _features(values: Mapping[str, Any], extensions: Sequence[str]) -> list[Any]:
-    names = ["__opencl_c_int64"]
-    if "cl_khr_fp64" in extensions:
-        names.append("__opencl_c_fp64")
-    if values["GENERIC_ADDRESS_SPACE_SUPPORT"]:
-        names.append("__opencl_c_generic_address_space")
-    if values["WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT"]:
-        names.append("__opencl_c_work_group_collective_functions")
-    return [name_version(name, version_number(3, 0)) for name in names]

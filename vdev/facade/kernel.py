@@ -262,6 +262,8 @@ class Kernel(Handle):
         if position >= len(self._args):
             fail("clGetKernelArgInfo", status.INVALID_ARG_INDEX)
         arg = self._kernel.info.args[position]
+        if arg.kind == "unknown":
+            fail("clGetKernelArgInfo", status.KERNEL_ARG_INFO_NOT_AVAILABLE)
         if param_name == info.ADDRESS_QUALIFIER:
             return _ADDRESS.get(arg.address_qualifier, native.kernel_arg_address_qualifier.PRIVATE)
         if param_name == info.ACCESS_QUALIFIER:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _NONE, _ERROR, _SUCCESS = -1, -2, 0
 _TYPE_NONE, _TYPE_OBJECT, _TYPE_LIBRARY, _TYPE_EXECUTABLE = 0, 1, 2, 4
 _UNKNOWN_SOURCE = ""
+#: the first word of SPIR-V in either byte order (SPIR-V specification 2.3)
+_SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 _OUTDATED = ("-cl-strict-aliasing",)
 
 
@@ -60,7 +62,8 @@ class _Program(Handle):
         self._kind = native.program_kind.UNKNOWN
         self._built: SessionProgram | None = None  #: the executable
         self._object: CompiledObject | None = None  #: what compile and link -create-library make
-        self._loaded: tuple[str, tuple[str, ...]] | None = None  #: source and options out of a binary
+        self._loaded: tuple[str | bytes, tuple[str, ...]] | None = None  #: source and options out of a binary
+        self._il: bytes | None = None  #: the program where it is in an intermediate language
         self._status, self._binary_type = _NONE, _TYPE_NONE
         self._options, self._log = "", ""
         self._kernels: WeakSet[Kernel] = WeakSet()
@@ -112,8 +115,11 @@ class _Program(Handle):
         check_devices(devices)
         if self._kernels:
             fail(routine, status.INVALID_OPERATION)
-        source, words = self._source, split_options(options, routine, status.INVALID_BUILD_OPTIONS)
-        if self._loaded is not None:
+        source: str | bytes = self._source
+        words = split_options(options, routine, status.INVALID_BUILD_OPTIONS)
+        if self._il is not None:
+            source = self._il
+        elif self._loaded is not None:
             source, words = self._loaded[0], list(self._loaded[1])
         elif self._kind != native.program_kind.SOURCE:
             fail(routine, status.INVALID_OPERATION)
@@ -283,14 +289,22 @@ _QUERIES: dict[int, Any] = {
     _info.BINARIES: lambda program: program._binaries(),
     _info.NUM_KERNELS: lambda program: len(program._kernel_names()),
     _info.KERNEL_NAMES: lambda program: ";".join(program._kernel_names()),
-    _info.IL: lambda program: "",
+    _info.IL: lambda program: program._il or "",
     _info.SCOPE_GLOBAL_CTORS_PRESENT: lambda program: 0,
     _info.SCOPE_GLOBAL_DTORS_PRESENT: lambda program: 0,
 }
 
 
 def _create_program_with_il(arg0: Context, arg1: bytes, /) -> _Program:
-    """The device takes no intermediate language (clCreateProgramWithIL, INVALID_OPERATION)."""
+    """A program in an intermediate language that every worker takes (clCreateProgramWithIL)."""
     check_type("_create_program_with_il", arg0, Context)
     check_type("_create_program_with_il", arg1, bytes)
-    fail("clCreateProgramWithIL", status.INVALID_OPERATION)
+    if not arg0._device._values["IL_VERSION"]:
+        fail("clCreateProgramWithIL", status.INVALID_OPERATION)
+    if arg1[:4] not in _SPIRV_MAGIC:
+        fail("clCreateProgramWithIL", status.INVALID_VALUE)
+    program: _Program = object.__new__(_Program)
+    _Program.__init__(program, arg0, _UNKNOWN_SOURCE)
+    program._kind = native.program_kind.IL
+    program._il = arg1
+    return program
