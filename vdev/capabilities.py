@@ -1,0 +1,54 @@
+"""What the virtual device can do that OpenCL leaves optional: the one answer for device queries and for compiling.
+
+A program that asks the device and a program that asks the preprocessor must hear the same. Decides which of the
+workers' optional features the virtual device passes on; never asks a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdev.backends.base import WorkerInfo
+
+#: Extensions that only add functions and types to OpenCL C: a kernel using them runs on part of an NDRange as on
+#: the whole.
+_EXTENSIONS = (
+    "cl_khr_fp64",
+    "cl_khr_fp16",
+    "cl_khr_global_int32_base_atomics",
+    "cl_khr_global_int32_extended_atomics",
+    "cl_khr_local_int32_base_atomics",
+    "cl_khr_local_int32_extended_atomics",
+    "cl_khr_int64_base_atomics",
+    "cl_khr_int64_extended_atomics",
+    "cl_khr_byte_addressable_store",
+)
+
+# CL_DEVICE_ constants (OpenCL 3.0, table "Device queries")
+_WORK_GROUP_COLLECTIVE_FUNCTIONS, _GENERIC_ADDRESS_SPACE, _IL_VERSION = 0x1068, 0x1069, 0x105B
+_ILS_WITH_VERSION = 0x1061
+
+
+def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
+    """Extensions that every worker has and the virtual device passes on (CL_DEVICE_EXTENSIONS)."""
+    return tuple(name for name in _EXTENSIONS if all(name in worker.extensions for worker in workers))
+
+
+def language_features(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
+    """The feature macros of OpenCL C 3.0 (CL_DEVICE_OPENCL_C_FEATURES)."""
+    names = ["__opencl_c_int64"]
+    if "cl_khr_fp64" in common_extensions(workers):
+        names.append("__opencl_c_fp64")
+    if all(worker.native.get(_GENERIC_ADDRESS_SPACE) for worker in workers):
+        names.append("__opencl_c_generic_address_space")
+    if all(worker.native.get(_WORK_GROUP_COLLECTIVE_FUNCTIONS) for worker in workers):
+        names.append("__opencl_c_work_group_collective_functions")
+    return tuple(names)
+
+
+def intermediate_languages(workers: Sequence[WorkerInfo]) -> tuple[str, list[object]]:
+    """CL_DEVICE_IL_VERSION and CL_DEVICE_ILS_WITH_VERSION: what every worker takes, as the first lists it."""
+    lists = [str(worker.native.get(_IL_VERSION, "")).split() for worker in workers]
+    names = [name for name in lists[0] if all(name in others for others in lists)]
+    versions = workers[0].native.get(_ILS_WITH_VERSION, [])
+    return " ".join(names), list(versions) if names == lists[0] and isinstance(versions, list) else []
