@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vdev.backends.base import LocalBytes
 from vdev.translators.ndrange import NDRange
 from vdev.translators.region import Region
 
@@ -109,12 +110,8 @@ class BufferArg:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class LocalArg:
-    """`__local` memory of `nbytes` bytes."""
-
-    nbytes: int
-
+#: `__local` memory of `nbytes` bytes, as back ends take it
+LocalArg = LocalBytes
 
 #: one captured kernel argument: a buffer, the bytes of a value, local memory, or a null pointer
 Argument = BufferArg | bytes | LocalArg | None

@@ -25,7 +25,6 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
-    KernelArgument,
     Marker,
     WorkerInfo,
 )
@@ -43,8 +42,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: batches queued at one worker above which `throttle` holds the caller back
-QUEUE_LIMIT = 2048
+#: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
+#: while another thread has the interpreter, few enough for what they hold to stay in the cache
+QUEUE_LIMIT = 128
 
 
 class Job:
@@ -82,7 +82,7 @@ class Job:
         self.prepared = prepared
         self.holdings = holdings
         self.completion = completion
-        self.args: Sequence[KernelArgument] = ()
+        self.args: Sequence[Any] = ()
         self.host: Bytes | None = None
         self.layout: Layout | None = None
         self.after: Sequence[Completion] = ()
@@ -206,7 +206,7 @@ class Executor:
         holdings: Sequence[Holdings],
         completion: Completion,
         *,
-        args: Sequence[KernelArgument] = (),
+        args: Sequence[Any] = (),
         host: Bytes | None = None,
         layout: Layout | None = None,
         host_writes: bool = False,
@@ -216,7 +216,7 @@ class Executor:
     ) -> None:
         """Hand a command's plan to the workers. Call in the order of planning.
 
-        `holdings` by slot. `args`: the kernel's arguments, None where the plan gives a buffer. `host`,
+        `holdings` by slot. `args`: the kernel's arguments, anything where the plan gives a buffer. `host`,
         `layout`: the command's host array (1-D uint8, not to be released before completion), which the
         command changes if `host_writes`. `homes`: slots whose home the program is going to touch by itself
         after completion (a mapping). `after`: completions that must be complete first and whose failure fails
@@ -502,7 +502,9 @@ def _join(clock: list[int], completion: Completion) -> None:
     """Let a command be complete no earlier than another one."""
     progress = completion.progress
     if isinstance(progress, Job):
-        clock[:] = map(max, clock, progress.clock)
+        for index, step in enumerate(progress.clock):
+            if step > clock[index]:
+                clock[index] = step
     elif not completion.settled:
         raise ValueError("a command waits for one that was not submitted")
 

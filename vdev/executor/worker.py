@@ -125,6 +125,7 @@ class Worker:
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
+        self.asleep = False  # as good as awake: nobody else has to wake it, though it may not run yet
         try:
             self._gate.release()
         except RuntimeError:
