@@ -12,6 +12,7 @@ import base64
 import itertools
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -73,7 +74,12 @@ class SessionKernel:
     def summary(self) -> KernelSummary | None:
         """What the kernel touches; None where only the worker's compiler understands the program."""
         parsed = self.program.parsed
-        return None if parsed is None or self.subgrid is None else analyse_kernel(parsed, self.name)
+        if parsed is None or self.subgrid is None:
+            return None
+        started = time.perf_counter()
+        summary = analyse_kernel(parsed, self.name)
+        logger.debug("analysis of kernel %s: %.3f ms", self.name, (time.perf_counter() - started) * 1e3)
+        return summary
 
     @cached_property
     def scalars(self) -> frozenset[int]:
@@ -141,7 +147,8 @@ class SessionProgram:
     def _build_source(
         self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
     ) -> dict[str, SubgridKernel]:
-        """Build OpenCL C; the kernels that can run on a part of an NDRange, none where the source runs as it is."""
+        """Build OpenCL C. The kernels that can run on a part of an NDRange, none where the source runs as it is.
+        """
         subgrid: dict[str, SubgridKernel] = {}
         refusal: CompileError | None = None
         native = BackendProgram(source, self.options)
