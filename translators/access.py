@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from . import expression as ex
 from .domain import Infeasible
-from .evaluation import Launch, Scope, explore
+from .evaluation import Launch, Scope, explore, uniform_pieces
 from .expression import Expr
 from .image import image
 from .interpreter import interpret
@@ -165,18 +165,19 @@ class KernelSummary:
         """
         if chunk.ngroups == 0:
             return ()
-        ways = _Ways(Launch(ndrange, chunk, values, self._merged).scope())
         parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
-        for access in self.accesses:
-            size = sizes.get(access.arg, 0)
-            if size <= 0:
-                continue
-            key = (access.arg, access.mode, access.op, access.dtype)
-            part = parts.get(key)
-            if part is None:
-                part = parts[key] = _Part(size)
-            if not part.full:
-                part.add(access, ways)
+        for piece in uniform_pieces(ndrange, chunk, self._merged):
+            ways = _Ways(Launch(ndrange, piece, values, self._merged).scope())
+            for access in self.accesses:
+                size = sizes.get(access.arg, 0)
+                if size <= 0:
+                    continue
+                key = (access.arg, access.mode, access.op, access.dtype)
+                part = parts.get(key)
+                if part is None:
+                    part = parts[key] = _Part(size)
+                if not part.full:
+                    part.add(access, ways)
         return tuple(
             part.range(*key) for key, part in parts.items() if part.exact_regions or part.other_regions
         )
@@ -440,7 +441,7 @@ def _scalars(accesses: Sequence[Access]) -> frozenset[int]:
 
 
 def _merged_dimensions(accesses: Sequence[Access]) -> frozenset[int]:
-    split = {leaf.args[0] for leaf in _leaves(accesses) if leaf.op in ("group", "lid")}
+    split = {leaf.args[0] for leaf in _leaves(accesses) if leaf.op in ("group", "lid", "lsize")}
     return frozenset(range(3)) - split
 
 

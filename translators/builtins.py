@@ -36,7 +36,7 @@ _IDS = {
     "get_group_id": "group",
     "get_global_size": "gsize",
     "get_local_size": "lsize",
-    "get_enqueued_local_size": "lsize",
+    "get_enqueued_local_size": "whole_lsize",
     "get_num_groups": "ngroups",
     "get_global_offset": "goffset",
 }

@@ -12,6 +12,7 @@ alternatives to be run later from the same starting point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from math import gcd
 from typing import TypeVar
 
@@ -27,8 +28,22 @@ _MAX_CASES = 24
 _MAX_SCRIPT = 8
 
 
+def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
+    """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of
+    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked.
+    """
+    cuts = []
+    for d in range(ndrange.work_dim):
+        start, stop, last = chunk.start[d], chunk.stop[d], ndrange.num_groups[d] - 1
+        partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
+        inside = partial and start < last < stop
+        cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
+    for spans in product(*cuts):
+        yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans))
+
+
 class Launch:
-    """The numbers of one launch and one chunk of it."""
+    """The numbers of one launch and of a chunk of it, one of `uniform_pieces`."""
 
     def __init__(
         self,
@@ -73,8 +88,11 @@ class Launch:
             return 0 if op == "goffset" else 1
         if op == "gsize":
             return ndrange.global_size[dimension]
-        if op == "lsize":
-            return ndrange.local_size[dimension]
+        local = ndrange.local_size[dimension]
+        if op == "lsize":  # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
+            return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)
+        if op == "whole_lsize":
+            return local
         if op == "ngroups":
             return ndrange.num_groups[dimension]
         return ndrange.offset[dimension]

@@ -70,8 +70,8 @@ class Expr:
     ge0 eq0 ne0 (a,): comparisons with zero
     land lor    (a, b)
     not         (a,): of an unknown truth value
-    leaves      gid group lid gsize lsize ngroups goffset (dimension,), workdim (), arg (index, byte, bits,
-    signed),
+    leaves      gid group lid gsize lsize whole_lsize ngroups goffset (dimension,), workdim (),
+                arg (index, byte, bits, signed),
                 loop (serial,), head (serial,), exit (serial,), unknown (serial,)
     ==========  ====================================================================================
     """
@@ -131,6 +131,7 @@ LEAVES = frozenset(
         "lid",
         "gsize",
         "lsize",
+        "whole_lsize",
         "ngroups",
         "goffset",
         "workdim",
@@ -181,6 +182,7 @@ _ID_BOUNDS = {
     "lid": (0, INT.hi),
     "gsize": (1, ULONG.hi),
     "lsize": (1, INT.hi),
+    "whole_lsize": (1, INT.hi),
     "ngroups": (1, LONG.hi),
     "goffset": (0, ULONG.hi),
 }

@@ -303,6 +303,7 @@ VALUES: dict[str, Callable[[Scope, Expr], Form]] = {
     "lid": _item_id,
     "gsize": _uniform,
     "lsize": _uniform,
+    "whole_lsize": _uniform,
     "ngroups": _uniform,
     "goffset": _uniform,
     "workdim": _work_dim,

@@ -77,7 +77,12 @@ class Item:
         dims = range(ndrange.work_dim)
         self.lid, self.group = lid, group
         self.gid = [group[d] * ndrange.local_size[d] + lid[d] + ndrange.offset[d] for d in dims]
-        self.lsize, self.gsize = ndrange.local_size, ndrange.global_size
+        # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
+        self.lsize = [
+            min(ndrange.local_size[d], ndrange.global_size[d] - group[d] * ndrange.local_size[d])
+            for d in dims
+        ]
+        self.gsize = ndrange.global_size
         self.ngroups, self.offset = ndrange.num_groups, ndrange.offset
         self.ticks = 0
 

@@ -58,6 +58,27 @@ def test_global_offset_and_partial_group() -> None:
     check(found[0, "write"], ((16 + 5) * 4, (30 + 5) * 4))
 
 
+def test_local_size_of_a_partial_group() -> None:
+    """It is how many work-items the group really has."""
+    body = "a[get_local_size(0) * 10] = 1;"
+    check(ranges(body, ndrange=NDRange((30,), (8,), (0,)), chunk=Chunk((2,), (4,)))[0, "write"], (240, 244), (320, 324))
+    corner = ranges(
+        "a[get_local_size(1) * 4 + get_local_size(0)] = 1;",
+        ndrange=NDRange((5, 3), (4, 2), (0, 0)),
+        chunk=Chunk((0, 0), (2, 2)),
+    )
+    check(corner[0, "write"], (20, 24), (32, 36), (36, 40), (48, 52))
+
+
+def test_enqueued_local_size_of_a_partial_group() -> None:
+    """It is how many work-items the group was to have."""
+    text = "__kernel void k(__global int *a) { a[get_enqueued_local_size(0) * 10 + get_local_id(0)] = 1; }"
+    found = analyse_kernel(parse_program(text, ("-cl-std=CL3.0",)), "k")
+    for chunk, stop in ((Chunk((2,), (4,)), 352), (Chunk((3,), (4,)), 344)):
+        (written,) = found.evaluate(NDRange((30,), (8,), (0,)), chunk, {}, {0: 4096})
+        check(written, (320, stop))
+
+
 @pytest.mark.parametrize(
     "body",
     [
