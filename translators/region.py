@@ -172,7 +172,8 @@ class Region:
     def overlaps(self, other: Region) -> bool:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return False
-        return bool(self & other)
+        first, second = sorted((self.runs, other.runs), key=len)
+        return bool(_partners(first, second)[1].any())
 
     # set arithmetic -----------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class Region:
             return other.clip(self.start, self.stop)
         if len(other.runs) == 1:
             return self.clip(other.start, other.stop)
-        return _combine(self, other, keep_outside_second=False)
+        return _normal(_intersection(self.runs, other.runs))
 
     def __sub__(self, other: Region) -> Region:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
@@ -200,7 +201,7 @@ class Region:
             if start <= self.start and self.stop <= stop:
                 return EMPTY
             return Region.union((self.clip(self.start, start), self.clip(stop, self.stop)))
-        return _combine(self, other, keep_outside_second=True)
+        return _normal(_intersection(self.runs, _gaps(other.runs, self.start, self.stop)))
 
     def shift(self, offset: int) -> Region:
         """The same set, `offset` bytes further on."""
@@ -259,22 +260,43 @@ class Region:
         return found
 
 
+def _normal(runs: Runs) -> Region:
+    return _wrap(runs) if len(runs) else EMPTY
+
+
 def _wrap(runs: Any) -> Region:
     runs.setflags(write=False)
     return Region(runs)
 
 
-def _combine(first: Region, second: Region, *, keep_outside_second: bool) -> Region:
-    """The bytes of `first` that are inside (or outside) `second`.
+def _intersection(first: Runs, second: Runs) -> Runs:
+    """The runs that both have in common, for normalised ones; the result is normalised.
 
-    Membership of every elementary interval at once.
+    Costs one search for each run of the side that has fewer.
     """
-    flat_first, flat_second = first.runs.ravel(), second.runs.ravel()
-    points = np.union1d(flat_first, flat_second)
-    inside_first = np.searchsorted(flat_first, points[:-1], side="right") & 1
-    inside_second = np.searchsorted(flat_second, points[:-1], side="right") & 1
-    wanted = (inside_first == 1) & (inside_second == (0 if keep_outside_second else 1))
-    return Region.from_runs(np.stack((points[:-1][wanted], points[1:][wanted]), axis=1))
+    if len(second) < len(first):
+        first, second = second, first
+    low, counts = _partners(first, second)
+    ends = np.cumsum(counts)
+    # Each run of `first` once for each partner; partners of one run are neighbours.
+    mine = np.repeat(np.arange(len(first)), counts)
+    others = np.arange(len(mine)) + np.repeat(low - ends + counts, counts)
+    starts = np.maximum(first[mine, 0], second[others, 0])
+    return np.stack((starts, np.minimum(first[mine, 1], second[others, 1])), axis=1)
+
+
+def _partners(first: Runs, second: Runs) -> tuple[Runs, Runs]:
+    """For each run of `first`: the number of the first run of `second` that meets it, and how many do."""
+    low = np.searchsorted(second[:, 1], first[:, 0], side="right")
+    return low, np.searchsorted(second[:, 0], first[:, 1], side="left") - low
+
+
+def _gaps(runs: Runs, start: int, stop: int) -> Runs:
+    """What normalised `runs` leave out of `start` <= b < `stop`, which they lie inside or reach beyond."""
+    edges = np.empty((len(runs) + 1, 2), np.int64)
+    edges[0, 0], edges[1:, 0] = min(start, int(runs[0, 0])), runs[:, 1]
+    edges[:-1, 1], edges[-1, 1] = runs[:, 0], max(stop, int(runs[-1, 1]))
+    return edges[int(edges[0, 0] == edges[0, 1]) : len(edges) - int(edges[-1, 0] == edges[-1, 1])]
 
 
 EMPTY = Region(_NO_RUNS)
