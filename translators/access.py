@@ -52,6 +52,7 @@ TIME_LIMIT = 1.8
 _MAX_PARTS = 4000
 #: Deeply nested expressions need deep recursion.
 _RECURSION_LIMIT = 6000
+_MAX_UNIT = 16
 
 #: libclang's trees are read by one thread at a time; what was read of a program is kept as long as it is.
 _lock = Lock()
@@ -85,6 +86,9 @@ class AccessRange:
     dtype: str | None = None  #: NumPy name of an atomic's element
     reason: str | None = None  #: why it is not exact, or not mergeable
     line: int | None = None
+    #: of writes: every store covers whole units of so many bytes, aligned as the argument is; a power of two
+    unit: int = 1
+    name: str = ""  #: the argument's, for messages
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +109,7 @@ class Access:
     names: Mapping[int, str] = field(repr=False)
     _offset: Expr | None = field(repr=False)
     _way: Step = field(repr=False)
+    unit: int = 1  #: of a write: see `AccessRange`
 
     @property
     def expression(self) -> Any:
@@ -148,6 +153,7 @@ class KernelSummary:
     one_worker: tuple[Reason, ...] = ()
     scalars: frozenset[int] = frozenset()
     images: tuple[int, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
     _merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
 
     def evaluate(
@@ -179,7 +185,9 @@ class KernelSummary:
                 if not part.full:
                     part.add(access, ways)
         return tuple(
-            part.range(*key) for key, part in parts.items() if part.exact_regions or part.other_regions
+            part.range(*key, self.names.get(key[0], ""))
+            for key, part in parts.items()
+            if part.exact_regions or part.other_regions
         )
 
 
@@ -259,6 +267,7 @@ class _Part:
         self.other_regions: list[Region] = []
         self.reason: str | None = None
         self.line: int | None = None
+        self.unit = _MAX_UNIT
         self.unmergeable: tuple[str, int | None] | None = None
         self.full = False
 
@@ -276,6 +285,8 @@ class _Part:
                     self.exact_regions.append(region)
                 else:
                     self._inexact(region, access, access.reason or reason)
+        if touched:
+            self.unit = min(self.unit, access.unit)
         if touched and access.mode == "atomic" and access.op is None and self.unmergeable is None:
             self.unmergeable = (access.reason or "an atomic that does not commute", access.line)
 
@@ -285,16 +296,15 @@ class _Part:
             self.reason, self.line = reason, access.line
         self.full = access.mode != "atomic" and region.start == 0 and region.nbytes >= self.size
 
-    def range(self, arg: int, mode: str, op: str | None, dtype: str | None) -> AccessRange:
+    def range(self, arg: int, mode: str, op: str | None, dtype: str | None, name: str) -> AccessRange:
         certain = Region.union(self.exact_regions)
         possible = Region.union(self.other_regions)
         exact = certain.contains(possible)
         reason, line = (None, None) if exact else (self.reason, self.line)
         if self.unmergeable is not None:
             reason, line = self.unmergeable
-        return AccessRange(
-            arg, mode, certain if exact else certain | possible, exact, op, dtype, reason, line
-        )
+        region = certain if exact else certain | possible
+        return AccessRange(arg, mode, region, exact, op, dtype, reason, line, self.unit, name)
 
 
 def _byte_offset(scope: Scope, offset: Expr) -> Any:
@@ -350,6 +360,7 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
         tuple(Reason(text, line) for text, line in walked.outside_program),
         _scalars(accesses),
         images,
+        names,
         _merged_dimensions(accesses),
     )
 
@@ -365,7 +376,7 @@ def _gave_up(
         for index in pointers
         for mode in ("read", "write")
     )
-    return KernelSummary(name, accesses, (Reason(text, line),), frozenset(), images)
+    return KernelSummary(name, accesses, (Reason(text, line),), frozenset(), images, names)
 
 
 def _argument(index: int, kind: str, ctype: CType) -> Value:
@@ -419,7 +430,18 @@ def _accesses(
                 names,
                 record.offset,
                 record.way,
+                _unit(record),
             )
+
+
+def _unit(record: Record) -> int:
+    """The bytes that a store changes together; not more than the sixteen that hardware stores at once.
+
+    The offset is asked too: members of packed structs and cast pointers lie anywhere.
+    """
+    if record.mode != "write" or record.offset is None:
+        return 1
+    return ex.divisor_of(record.offset, min(record.align, _MAX_UNIT))
 
 
 def _leaves(accesses: Sequence[Access]) -> set[Expr]:

@@ -105,7 +105,7 @@ def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
             _unknown_effect(
                 calculator, node, value, name in _WRITERS and position == len(values) - 1, args[position]
             )
-    return unknown_value(node.type)
+    return unknown_value(node.type, f"the result of {name}()")
 
 
 def _unknown_effect(
@@ -281,7 +281,7 @@ def _vector_store(calculator: Calculator, node: Node, args: tuple[Node, ...], us
             calculator.store(pointer.moved(ex.const(index * element.size)), element, item, node.line)
     else:
         packed = CType("other", ctype.count * element.size)
-        packed.volatile, packed.space = element.volatile, element.space
+        packed.volatile, packed.space, packed.align = element.volatile, element.space, element.align
         calculator.store(pointer, packed, OPAQUE, node.line)
     return OPAQUE
 
@@ -295,7 +295,7 @@ def _vector_place(calculator: Calculator, name: str, offset: Node, base: Node) -
     pointer = calculator.advance(calculator.pointer(base), position, stride * element.size)
     ctype = CType("vector", count * element.size)
     ctype.element, ctype.count = element, count
-    ctype.volatile, ctype.space = element.volatile, element.space
+    ctype.volatile, ctype.space, ctype.align = element.volatile, element.space, element.align
     return pointer, ctype
 
 
@@ -375,7 +375,7 @@ def _atomic(
         )  # fmt: skip
         if target.place in calculator.state.env:
             calculator.store(Pointer((target,)), element, unknown_value(element), node.line)
-    return unknown_value(node.type)
+    return unknown_value(node.type, "the result of an atomic function")
 
 
 def _printf(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:

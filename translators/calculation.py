@@ -15,6 +15,7 @@ from .syntax import CType, Node, Variable
 from .values import (
     ANYWHERE,
     EMPTY_AGGREGATE,
+    FLOATING,
     NULL,
     OPAQUE,
     POINTS_ANYWHERE,
@@ -72,6 +73,7 @@ class Calculator(Memory):
             pointer = pointer.moved(ex.const(byte))
             if unit:
                 ctype = CType("other", unit)
+                ctype.align = unit
                 self.load(pointer, ctype, node.line)
                 return Location(pointer, ctype)
             return Location(pointer, node.type)
@@ -156,7 +158,7 @@ class Calculator(Memory):
         value = self.value(node)
         if isinstance(value, Number):
             return ex.truth(value.observed())
-        return unknown_truth()
+        return unknown_truth(FLOATING if value is OPAQUE else "")
 
     def _short_circuit(self, node: Node) -> Expr:
         operator, a, b = node.args
@@ -260,7 +262,7 @@ class Calculator(Memory):
                     for x, y in zip(a.items, b.items, strict=True)
                 )
                 return Vector(tuple(items))
-        return unknown_value(ctype)
+        return unknown_value(ctype, FLOATING if a is OPAQUE or b is OPAQUE else "")
 
     def _operate_numbers(self, operator: str, a: Number, b: Number, ctype: CType) -> Value:
         if operator in ("<", ">", "<=", ">=", "==", "!="):

@@ -14,6 +14,8 @@ from .expression import INFINITE
 
 Terms = dict[int, int]
 
+SOME_VALUE = "a value that is not known"
+
 
 class Form:
     """An affine form: `constant` plus the sum of coefficient times variable. Never changed once made."""
@@ -67,13 +69,15 @@ def ceil_div(a: int, b: int) -> int:
 class Domain:
     """Integer points within `lo` <= x <= `hi` for which every constraint form is at least zero."""
 
-    __slots__ = ("constraints", "depends", "exact", "hi", "lo", "loose", "reasons", "shapes")
+    __slots__ = ("constraints", "depends", "exact", "hi", "lo", "loose", "origins", "reasons", "shapes")
 
     def __init__(self) -> None:
         self.lo: list[int] = []
         self.hi: list[int] = []
         #: variables that stand for values nobody knows: the domain is then a superset in them
         self.loose: set[int] = set()
+        #: where the values of some of those come from, for messages
+        self.origins: dict[int, str] = {}
         self.constraints: list[Form] = []
         #: bounds of linear parts that constraints gave, by `_shape`
         self.shapes: dict[frozenset[tuple[int, int]], tuple[int, int]] = {}
@@ -88,6 +92,7 @@ class Domain:
         twin.lo = self.lo[:]
         twin.hi = self.hi[:]
         twin.loose = self.loose
+        twin.origins = self.origins
         twin.constraints = self.constraints[:]
         twin.shapes = self.shapes.copy() if self.shapes else {}
         twin.depends = self.depends.copy() if self.depends else {}
@@ -96,9 +101,15 @@ class Domain:
         return twin
 
     def variable(
-        self, lo: int, hi: int, *, loose: bool = False, depends: frozenset[int] = frozenset()
+        self,
+        lo: int,
+        hi: int,
+        *,
+        loose: bool = False,
+        depends: frozenset[int] = frozenset(),
+        origin: str = "",
     ) -> int:
-        """A new variable between `lo` and `hi`."""
+        """A new variable between `lo` and `hi`; `origin`: where a loose one comes from."""
         if lo > hi:
             raise Infeasible
         self.lo.append(lo)
@@ -106,6 +117,8 @@ class Domain:
         index = len(self.lo) - 1
         if loose:
             self.loose = self.loose | {index}
+            if origin:
+                self.origins = {**self.origins, index: origin}
         if depends:
             self.depends[index] = depends
         return index
@@ -122,6 +135,13 @@ class Domain:
         for variable in form.terms:
             found |= self.depends.get(variable, frozenset())
         return frozenset(found)
+
+    def origin(self, form: Form) -> str:
+        """Where what is not known of a form comes from, as messages have it."""
+        for variable in (*form.terms, *sorted(self.ancestors(form))):
+            if variable in self.origins:
+                return self.origins[variable]
+        return SOME_VALUE
 
     # bounds -----------------------------------------------------------------------------------------
 
@@ -187,7 +207,7 @@ class Domain:
         if high < 0:
             raise Infeasible
         if self.is_loose(form):
-            self.blur("a condition on a value that is not known")
+            self.blur(f"a condition on {self.origin(form)}")
         terms = form.terms
         common = gcd(*terms.values())
         if common > 1:

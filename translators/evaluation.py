@@ -16,7 +16,7 @@ from itertools import product
 from math import gcd
 from typing import TypeVar
 
-from .domain import Domain, Form, Infeasible
+from .domain import SOME_VALUE, Domain, Form, Infeasible
 from .expression import Expr, IntType, children, conjuncts, negate
 from .ndrange import Chunk, NDRange
 from .operations import VALUES
@@ -184,12 +184,17 @@ class Scope:
             self.memo[expr] = found
         return found
 
-    def between(self, lo: int, hi: int, *sources: Form) -> Form:
-        """Some value between `lo` and `hi`, made from `sources` in a way that is not followed."""
+    def between(self, lo: int, hi: int, *sources: Form, origin: str = "") -> Form:
+        """Some value between `lo` and `hi`, made from `sources` in a way that is not followed.
+
+        `origin`: what it is, for messages; what is not known of a source comes first.
+        """
         if lo == hi:
             return Form(lo, {})
         depends: frozenset[int] = frozenset().union(*(self.domain.ancestors(source) for source in sources))
-        return Form(0, {self.domain.variable(lo, hi, loose=True, depends=depends): 1})
+        known = self.domain.origins
+        origin = next((known[source] for source in sorted(depends) if source in known), origin)
+        return Form(0, {self.domain.variable(lo, hi, loose=True, depends=depends, origin=origin): 1})
 
     def floor_div(self, form: Form, divisor: int) -> Form:
         """The quotient rounded down, `divisor` > 0."""
@@ -298,7 +303,7 @@ class Scope:
             if not condition.args[0]:
                 raise Infeasible
         elif op in ("not", "unknown"):
-            self.domain.blur("a condition on a value that is not known")
+            self.domain.blur(f"a condition on {_origin(condition)}")
         elif op == "select":
             self._assume_select(*condition.args)
         else:
@@ -326,7 +331,10 @@ class Scope:
         elif not domain.is_loose(form) and self.may_choose():
             domain.require(form.shifted(-1) if self.choose() == 0 else form.times(-1).shifted(-1))
         else:
-            domain.blur("an inequality that splits the range")
+            loose = domain.is_loose(form)
+            domain.blur(
+                f"a condition on {domain.origin(form)}" if loose else "an inequality that splits the range"
+            )
 
     def _assume_either(self, a: Expr, b: Expr) -> None:
         known = self.decide(a)
@@ -511,6 +519,11 @@ class Scope:
                 return
             self.domain.require(form.shifted(-1))
         self.assume_while(counter, condition, 1)
+
+
+def _origin(condition: Expr) -> str:
+    """Where what is not known of a condition comes from."""
+    return next((leaf.origin for leaf in condition.leaves if leaf.origin), SOME_VALUE)
 
 
 def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from math import gcd
+from math import gcd, prod
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -76,7 +76,7 @@ class Expr:
     ==========  ====================================================================================
     """
 
-    __slots__ = ("__weakref__", "_leaves", "args", "definition", "hi", "lo", "op", "serial")
+    __slots__ = ("__weakref__", "_leaves", "args", "definition", "hi", "lo", "op", "origin", "serial")
 
     def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
         self.op = op
@@ -87,6 +87,8 @@ class Expr:
         self._leaves: frozenset[Expr] | None = None
         #: of an `exit` leaf: what is known of the loop it counts
         self.definition: Trips | None = None
+        #: of an `unknown` leaf: where its value comes from, for messages
+        self.origin = ""
 
     @property
     def leaves(self) -> frozenset[Expr]:
@@ -201,9 +203,10 @@ def argument(index: int, byte: int, kind: IntType) -> Expr:
     return _node("arg", (index, byte, kind.bits, kind.signed), kind.lo, kind.hi)
 
 
-def unknown(lo: int, hi: int) -> Expr:
+def unknown(lo: int, hi: int, origin: str = "") -> Expr:
     """A value of which only bounds are known; every call makes a new one."""
     leaf = Expr("unknown", (next(_serial),), lo, hi)
+    leaf.origin = origin
     _nodes[(leaf.op, leaf.args)] = leaf
     return leaf
 
@@ -234,6 +237,30 @@ def trips(define: Callable[[Expr], Trips]) -> Expr:
                 pending += children(expr)
     leaf._leaves = frozenset(found)
     return leaf
+
+
+def divisor_of(expr: Expr, limit: int) -> int:
+    """The largest power of two, up to `limit` (one itself), that divides `expr` whatever its leaves are.
+
+    >>> i = workitem("gid", 0)
+    >>> divisor_of(add(scale(i, 12), const(8)), 16)
+    4
+    """
+    op, args = expr.op, expr.args
+    if op == "const":
+        return gcd(args[0], limit)
+    if op == "sum":
+        common = gcd(args[0], limit)
+        for term, coefficient in args[1]:
+            common = gcd(common, coefficient * divisor_of(term, limit))
+        return common
+    if op == "mul":
+        return gcd(prod(divisor_of(factor, limit) for factor in args), limit)
+    if op == "cast" and 1 << args[0] >= limit:
+        return divisor_of(args[2], limit)
+    if op in ("min", "max", "select"):
+        return gcd(divisor_of(args[-2], limit), divisor_of(args[-1], limit))
+    return 1
 
 
 # arithmetic -----------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     except Infeasible:
         return Region.empty(), True, None
     exact = domain.exact and not loose
-    reason = None if exact else (domain.reasons or ("an offset that is not known",))[0]
+    reason = None if exact else (domain.reasons or (f"an index that depends on {domain.origin(offset)}",))[0]
     if not -_BIG < low <= high < _BIG:
         return Region.span(0, size), False, reason or "an offset without bounds"
     try:

@@ -196,7 +196,7 @@ class Loop:
             if step is not None:
                 result[head] = ex.add(start, ex.mul(self.counter, step))
             elif initial is None:
-                result[head] = ex.unknown(-ex.INFINITE, ex.INFINITE)
+                result[head] = ex.unknown(-ex.INFINITE, ex.INFINITE, "a pointer that moves by varying steps")
             else:
                 result[head] = self._between(head, end, initial)
         return result
@@ -208,7 +208,7 @@ class Loop:
             start = initial.observed()
             if start.lo >= 0:
                 return ex.minimum(ex.unknown(0, kind.hi), start)
-        return unknown_number(kind).expr
+        return unknown_number(kind, _origin(end) or "a variable that changes by varying steps").expr
 
     def _ends(self) -> dict[Expr, Expr]:
         """For each placeholder the expression that the variable has when the iteration ends."""
@@ -319,6 +319,13 @@ class Loop:
         if not exact:
             return Trips(ex.TRUE, before, ex.TRUE, False)
         return Trips(ex.negate(at(ex.ZERO)), before, ex.negate(at(leaf)), True)
+
+
+def _origin(end: Expr | None) -> str:
+    """Where a value comes from that a loop gives to a variable, when it does not depend on the one before."""
+    if end is None or any(leaf.op == "head" for leaf in end.leaves):
+        return ""
+    return next((leaf.origin for leaf in end.leaves if leaf.origin), "")
 
 
 def _repeats(leaf: Expr) -> bool:

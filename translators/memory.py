@@ -14,6 +14,7 @@ from .expression import Expr
 from .recording import Record, Step, Ways
 from .syntax import CType, Unsupported
 from .values import (
+    LOADED,
     Anywhere,
     Argument,
     Number,
@@ -61,8 +62,8 @@ class Location:
 Frame = dict[int, Place]
 
 
-def unknown_truth() -> Expr:
-    return ex.unknown(0, 1)
+def unknown_truth(origin: str = "") -> Expr:
+    return ex.unknown(0, 1, origin)
 
 
 class Memory:
@@ -97,8 +98,9 @@ class Memory:
         op: str | None = None,
         dtype: str | None = None,
         reason: str | None = None,
+        align: int = 1,
     ) -> None:
-        """Note an access, unless the place is no buffer."""
+        """Note an access, unless the place is no buffer. `align`: of the type that is accessed."""
         if isinstance(place, Argument):
             arg: int | None = place.index
         elif isinstance(place, Anywhere):
@@ -111,7 +113,7 @@ class Memory:
         way = self.state.way
         if condition is not None:
             way = self.ways.condition(way, condition)
-        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason))
+        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason, align))
 
     def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:
         """The value of type `ctype` that `pointer` points to."""
@@ -122,26 +124,26 @@ class Memory:
                 found = value
             else:
                 found = join_values(ex.negate(target.condition or unknown_truth()), found, value)
-        return unknown_value(ctype) if found is None else found
+        return unknown_value(ctype, LOADED) if found is None else found
 
     def _load_target(self, target: Target, ctype: CType, line: int | None) -> Value:
         place = target.place
         if isinstance(place, Private):
             content = self.state.env.get(place)
             if content is None:
-                return unknown_value(ctype)
+                return unknown_value(ctype, LOADED)
             return load_private(content, place.type, target.offset, ctype)
         if isinstance(place, Shared):
             if place.bounds is not None and ctype.integer is not None:
-                return Number(ex.unknown(*place.bounds), ctype.integer)
-            return unknown_value(ctype)
+                return Number(ex.unknown(*place.bounds, LOADED), ctype.integer)
+            return unknown_value(ctype, LOADED)
         if ctype.space in (2, 4) and isinstance(place, Anywhere):
-            return unknown_value(ctype)  # the type says that it is no buffer
+            return unknown_value(ctype, LOADED)  # the type says that it is no buffer
         if ctype.volatile:
             self._volatile(target, ctype, line)
         else:
             self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)
-        return unknown_value(ctype)
+        return unknown_value(ctype, LOADED)
 
     def _volatile(self, target: Target, ctype: CType, line: int | None) -> None:
         self.record(
@@ -180,7 +182,10 @@ class Memory:
         place, offset = target.place, target.offset
         if ctype.kind == "vector" and ctype.count == 3 and ctype.element is not None:
             # Twelve bytes are the value; engines are free to write the padding too (OpenCL C 6.1.5).
-            self.record(place, "write", offset, 3 * ctype.element.size, line, condition=target.condition)
+            align = ctype.element.align
+            self.record(
+                place, "write", offset, 3 * ctype.element.size, line, condition=target.condition, align=align
+            )
             condition = ex.both(target.condition or ex.TRUE, unknown_truth())
             self.record(
                 place,
@@ -190,9 +195,10 @@ class Memory:
                 line,
                 condition=condition,
                 reason="padding of a 3-component vector",
+                align=align,
             )
             return
-        self.record(place, "write", offset, ctype.size, line, condition=target.condition)
+        self.record(place, "write", offset, ctype.size, line, condition=target.condition, align=ctype.align)
 
     def load_place(self, place: Location, line: int | None) -> Value:
         if place.components is None:
@@ -224,7 +230,7 @@ def element_like(element: CType, vector: CType) -> CType:
     if element.volatile == vector.volatile and element.space == vector.space:
         return element
     twin = CType(element.kind, element.size)
-    twin.integer = element.integer
+    twin.integer, twin.align = element.integer, element.align
     twin.volatile, twin.space = vector.volatile, vector.space
     return twin
 

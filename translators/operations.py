@@ -48,7 +48,7 @@ def _product(scope: Scope, a: Form, b: Form) -> Form:
     if not b.terms:
         return a.times(b.constant)
     corners = [x * y for x in scope.domain.bounds(a) for y in scope.domain.bounds(b)]
-    return scope.between(min(corners), max(corners), a, b)
+    return scope.between(min(corners), max(corners), a, b, origin="a product of variables")
 
 
 def _div(scope: Scope, expr: Expr) -> Form:
@@ -59,10 +59,14 @@ def _div(scope: Scope, expr: Expr) -> Form:
     least, most = scope.domain.bounds(b)
     if low >= 0 and most > 0:
         return scope.between(
-            low // most if least > 0 else 0 if least >= 0 else -high, high // max(least, 1), a, b
+            low // most if least > 0 else 0 if least >= 0 else -high,
+            high // max(least, 1),
+            a,
+            b,
+            origin="a quotient of variables",
         )
     largest = max(abs(low), abs(high))
-    return scope.between(-largest, largest, a, b)
+    return scope.between(-largest, largest, a, b, origin="a quotient of variables")
 
 
 def _mod(scope: Scope, expr: Expr) -> Form:
@@ -257,7 +261,7 @@ def _loop(scope: Scope, expr: Expr) -> Form:
 
 
 def _unknown(scope: Scope, expr: Expr) -> Form:
-    return scope.between(expr.lo, expr.hi)
+    return scope.between(expr.lo, expr.hi, origin=expr.origin)
 
 
 def _trips(scope: Scope, expr: Expr) -> Form:
@@ -265,7 +269,9 @@ def _trips(scope: Scope, expr: Expr) -> Form:
     domain = scope.domain
     definition = expr.definition
     assert definition is not None
-    form = Form(0, {domain.variable(0, INFINITE, loose=not definition.exact): 1})
+    loose = not definition.exact
+    variable = domain.variable(0, INFINITE, loose=loose, origin="how often a loop runs" if loose else "")
+    form = Form(0, {variable: 1})
     scope.memo[expr] = form
     if not definition.exact and definition.before.op == "const":
         return form

@@ -125,6 +125,7 @@ class Record:
     op: str | None = None
     dtype: str | None = None
     reason: str | None = None
+    align: int = 1  #: of the type that is accessed
 
 
 class LoopRewriter:

@@ -32,11 +32,12 @@ class Unsupported(Exception):
 class CType:
     """A type: `kind` is int, bool, float, pointer, vector, array, record, void or other; sizes in bytes."""
 
-    __slots__ = ("count", "element", "fields", "integer", "kind", "size", "space", "volatile")
+    __slots__ = ("align", "count", "element", "fields", "integer", "kind", "size", "space", "volatile")
 
     def __init__(self, kind: str, size: int) -> None:
         self.kind = kind
         self.size = size
+        self.align = 1  #: in bytes; 1 also where it is not known
         self.integer: IntType | None = None
         self.element: CType | None = None  #: of a pointer its pointee
         self.count = 0
@@ -262,6 +263,7 @@ class SyntaxReader:
             result = CType("void", 0)
         else:
             result = CType("other", size)
+        result.align = max(canonical.get_align(), 1)
         result.space = canonical.get_address_space()
         result.volatile = canonical.is_volatile_qualified()
         return result

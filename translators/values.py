@@ -93,6 +93,10 @@ class Opaque(Value):
 
 OPAQUE = Opaque()
 
+#: Where values that nobody knows come from, as messages have it.
+LOADED = "a value loaded from memory"
+FLOATING = "a floating-point value"
+
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -154,21 +158,21 @@ def pointer_into(places: Iterable[Place]) -> Pointer:
     return Pointer(tuple(Target(place, ex.unknown(*_UNBOUNDED), ex.unknown(0, 1)) for place in places))
 
 
-def unknown_number(kind: IntType) -> Number:
-    return Number(ex.unknown(kind.lo, kind.hi), kind)
+def unknown_number(kind: IntType, origin: str = "") -> Number:
+    return Number(ex.unknown(kind.lo, kind.hi, origin), kind)
 
 
-def unknown_value(ctype: CType) -> Value:
-    """Any value of a type."""
+def unknown_value(ctype: CType, origin: str = "") -> Value:
+    """Any value of a type. `origin`: where it comes from, for messages."""
     kind = ctype.kind
     if ctype.integer is not None:
         if kind == "bool":
-            return Number(ex.unknown(0, 1), ctype.integer)
-        return unknown_number(ctype.integer)
+            return Number(ex.unknown(0, 1, origin), ctype.integer)
+        return unknown_number(ctype.integer, origin)
     if kind == "pointer":
         return POINTS_ANYWHERE
     if kind == "vector" and ctype.element is not None:
-        return Vector(tuple(unknown_value(ctype.element) for _ in range(ctype.count)))
+        return Vector(tuple(unknown_value(ctype.element, origin) for _ in range(ctype.count)))
     if kind in ("record", "array"):
         return Aggregate({}, frozenset((ANYWHERE,)))
     return OPAQUE
@@ -180,7 +184,7 @@ def convert(value: Value, ctype: CType) -> Value:
     if ctype.integer is not None:
         if isinstance(value, Number):
             return _convert_number(value, ctype)
-        return unknown_value(ctype)
+        return unknown_value(ctype, FLOATING if value is OPAQUE else "")
     if kind == "pointer":
         if isinstance(value, Pointer):
             return value

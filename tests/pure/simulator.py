@@ -103,6 +103,16 @@ def positions(region: Region) -> np.ndarray:
     return np.concatenate([np.arange(start, stop) for start, stop in region.runs])
 
 
+def changed_units(where: np.ndarray, changed: np.ndarray, unit: int) -> np.ndarray:
+    """Which of the bytes at `where` change: with one byte of a unit that lies in one run, all of it."""
+    result = changed.copy()
+    for start in {int(at) // unit * unit for at in where[changed]}:
+        whole = np.flatnonzero((where >= start) & (where < start + unit))
+        if len(whole) == unit:
+            result[whole] = True
+    return result
+
+
 def box_positions(box: Box) -> np.ndarray:
     """Every byte offset of the box, in the box's order."""
     slices, rows, nbytes = box.shape
@@ -320,10 +330,9 @@ class Run:
             where = positions(self.plan.stages[number].region)
             values = self.stages[number][where]
             if item.op == "diff":
-                changed = values != twin[where]
+                changed = changed_units(where, values != twin[where], int(item.dtype[1:]))
                 home[where[changed]] = values[changed]
             else:
-                assert item.dtype is not None
                 old = home[where].view(item.dtype)
                 home[where] = OPERATIONS[item.op](old, values.view(item.dtype)).view(np.uint8)
 

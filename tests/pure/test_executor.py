@@ -18,11 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
+from tests.pure.simulator import changed_units
 from vdev.backends.base import BackendError
 from vdev.backends.reference import Faults, ReferenceProgram
 from vdev.commands import Layout
 from vdev.executor import Completion, Executor
 from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
+from vdev.executor.steps import copy_changes
 from vdev.planner.instructions import HOST
 
 WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts
@@ -483,3 +485,17 @@ def test_buffers_give_their_memory_back() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         assert machine.executor.worker(HOST).completed > 0
+
+
+@pytest.mark.parametrize("unit", [1, 2, 4, 8, 16])
+def test_what_differs_from_the_twin_is_taken_in_units(unit: int) -> None:
+    rng = np.random.default_rng(unit)
+    for start, stop in ((0, 64), (3, 61), (5, 12), (16, 32), (7, 8)):
+        old = rng.integers(0, 3, stop - start).astype(np.uint8)
+        new, into = (rng.integers(0, 3, stop - start).astype(np.uint8) for _ in range(2))
+        changed = changed_units(np.arange(start, stop), new != old, unit)
+        expected = np.where(changed, new, into)
+
+        copy_changes(into, new, old, start, unit)
+
+        assert into.tolist() == expected.tolist()

@@ -236,7 +236,22 @@ def test_the_last_chunk_that_surely_writes_has_the_last_word() -> None:
 def test_a_mode_that_looks_for_races_compares_sure_writes_too() -> None:
     options = LaunchOptions((0, 1, 2, 3), LinkCosts.uniform(4), trust_exact=False)
     plan = plan_of(all_write(lambda _: True), [at_host()], options)
-    assert of_kind(plan, Merge) == [Merge(0, span(0, 64), (0, 1, 2, 3), "diff", None)]
+    assert of_kind(plan, Merge) == [Merge(0, span(0, 64), (0, 1, 2, 3), "diff", "V1")]
+
+
+def test_the_unit_of_a_comparison_is_the_least_of_all_stores_and_fits_the_arguments_offset() -> None:
+    def units(first: int, second: int, offset: int) -> str:
+        args = [PointerArg(0, 0, 0, SIZE), PointerArg(1, 0, offset, SIZE - offset)]
+        ranges = [
+            AccessRange(0, "write", span(0, 64), False, unit=first),
+            AccessRange(1, "write", span(0, 64), False, unit=second),
+        ]
+        (merge,) = of_kind(plan_of(lambda chunk: ranges, [at_host()], args=args), Merge)
+        return merge.dtype
+
+    assert units(16, 4, 0) == "V4"
+    assert units(8, 16, 0) == "V8"
+    assert units(8, 8, 68) == "V4"
 
 
 def test_what_several_may_write_is_compared_with_a_twin() -> None:

@@ -177,7 +177,7 @@ class MergeStep(Step):
 
     def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
         self.slot, self.op = item.slot, item.op
-        self.dtype = np.dtype(item.dtype or "uint8")
+        self.dtype = np.dtype(item.dtype)
         self.parts = tuple((number, stages[number].region) for number in item.stages)
 
     def run(self, worker: Worker, job: Job) -> None:
@@ -195,7 +195,7 @@ class MergeStep(Step):
             job.drop_stage(number)
 
     def _merge_changes(self, home: Bytes, job: Job) -> None:
-        # The twin is taken before the first stage is merged: a byte of a later stage that equals the twin was
+        # The twin is taken before the first stage is merged: a unit of a later stage that equals the twin was
         # not changed there.
         twins = [
             [home[start:stop].copy() for start, stop in region.runs.tolist()] for _, region in self.parts
@@ -204,7 +204,24 @@ class MergeStep(Step):
             stage, first = job.stage(number)
             for (start, stop), old in zip(region.runs.tolist(), twin, strict=True):
                 new = stage[start - first : stop - first]
-                np.copyto(home[start:stop], new, where=new != old)
+                copy_changes(home[start:stop], new, old, start, self.dtype.itemsize)
+
+
+def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, unit: int) -> None:
+    """Put the units of `new` that differ from `old` into `into`; all begin at byte `start` of a buffer."""
+    first = -start % unit
+    count = max(len(into) - first, 0) // unit
+    if unit == 1 or count == 0:
+        np.copyto(into, new, where=new != old)
+        return
+    last = first + count * unit
+    for edge in (slice(0, first), slice(last, None)):
+        np.copyto(into[edge], new[edge], where=new[edge] != old[edge])
+    whole = slice(first, last)
+    word = f"u{min(unit, 8)}"  # the widest that NumPy compares at once
+    shape = (count, -1)
+    changed = (new[whole].view(word) != old[whole].view(word)).reshape(shape).any(axis=1, keepdims=True)
+    np.copyto(into[whole].view(word).reshape(shape), new[whole].view(word).reshape(shape), where=changed)
 
 
 class FillStep(Step):

@@ -126,9 +126,7 @@ class PlanBuilder:
         self._append(Fetch(worker, slot, region, stage), (Touch(slot, worker, region, False),))
         return stage
 
-    def merge(
-        self, slot: int, region: Region, stages: Sequence[int], op: str, dtype: str | None = None
-    ) -> None:
+    def merge(self, slot: int, region: Region, stages: Sequence[int], op: str, dtype: str) -> None:
         """Combine fetched stages into the home, which holds `region` alone afterwards."""
         fetches = [
             index

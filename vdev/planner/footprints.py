@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import gcd
 
 import numpy as np
 
@@ -31,6 +32,9 @@ class PointerArg:
     nbytes: int
 
 
+#: the largest unit in which writes are told apart, in bytes
+MAX_UNIT = 16
+
 AtomicKind = tuple[str | None, str | None]  #: operation and element type
 
 
@@ -42,9 +46,10 @@ class Footprint:
     exact: Region = EMPTY  #: written for sure
     inexact: Region = EMPTY  #: may be written
     atomics: dict[AtomicKind, Region] = field(default_factory=dict)
-    sources: list[AccessRange] = field(
-        default_factory=list
-    )  #: what writes and atomics come from, for reasons
+    #: what writes and atomics come from, for reasons
+    sources: list[AccessRange] = field(default_factory=list)
+    #: writes cover whole units of so many bytes, aligned to their size in the buffer
+    unit: int = MAX_UNIT
 
     @property
     def writes(self) -> Region:
@@ -90,7 +95,9 @@ def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[in
             kind = (item.op, item.dtype)
             whole = whole_elements(region, item.dtype)
             footprint.atomics[kind] = footprint.atomics.get(kind, EMPTY) | whole
-        elif item.exact:
+            continue
+        footprint.unit = gcd(footprint.unit, item.unit, offset)
+        if item.exact:
             footprint.exact = footprint.exact | region
         else:
             footprint.inexact = footprint.inexact | region
@@ -134,6 +141,8 @@ class Resolution:
     diff: Region = EMPTY
     #: each chunk's share of `diff`
     diff_parts: tuple[Region, ...] = ()
+    #: the bytes of `diff` that one store changes together
+    unit: int = 1
     merges: tuple[AtomicMerge, ...] = ()
 
 
@@ -180,7 +189,8 @@ def resolve(footprints: Sequence[Footprint], *, trust_exact: bool = True) -> Res
         kept = (footprint.inexact - footprint.exact) & (own | diff)
         needs.append(Region.union((footprint.reads, kept, atomic)))
     parts = tuple(write & diff for write in writes)
-    return Resolution(tuple(needs), tuple(owns), diff, parts, merges)
+    unit = gcd(*(footprint.unit for footprint in footprints))
+    return Resolution(tuple(needs), tuple(owns), diff, parts, unit, merges)
 
 
 def covered_twice(regions: Sequence[Region]) -> Region:
@@ -270,8 +280,13 @@ def _explain(footprints: Sequence[Footprint], what: str) -> str:
     for footprint in footprints:
         for source in footprint.sources:
             if source.mode == "atomic":
-                return format_reason(f"argument {source.arg}: {what}", source.reason, source.line)
+                return format_reason(f"{argument_name(source)}: {what}", source.reason, source.line)
     return what
+
+
+def argument_name(source: AccessRange) -> str:
+    """What a message calls the argument of an access."""
+    return f"argument `{source.name}`" if source.name else f"argument {source.arg}"
 
 
 def format_reason(what: str, why: str | None, line: int | None) -> str:

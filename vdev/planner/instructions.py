@@ -92,18 +92,20 @@ class Merge:
     """Combine stages into the home of `slot`, on the host. Each stage counts on its own `Stage.region`;
     `region` is their union.
 
-    `op` 'diff' (`dtype` None): the home's content before the merge is the twin. Take it first, then for each
-    stage in the order given: where stage and twin differ, byte by byte, the stage's byte goes into the home.
-    Bytes that no stage changed stay. `op` 'add', 'min', 'max', 'and', 'or' or 'xor': for each stage in order,
-    home = home op stage, on elements of `dtype` (a NumPy name, integers wrap around). Every run of the
-    regions is a whole number of elements, aligned to the element's size in the buffer.
+    `op` 'diff' (`dtype` 'V' and the bytes of a unit, 'V4'): the home's content before the merge is the twin.
+    Take it first, then for each stage in the order given: where stage and twin differ, unit by unit, the
+    stage's unit goes into the home: of several values written to one place one survives, and no mixture does.
+    Units are aligned to their size in the buffer; where a run cuts through one, its bytes are compared one by
+    one. What no stage changed stays. `op` 'add', 'min', 'max', 'and', 'or' or 'xor': for each stage in
+    order, home = home op stage, on elements of `dtype` (a NumPy name, integers wrap around). Then every run
+    of the regions is a whole number of elements, aligned to the element's size in the buffer.
     """
 
     slot: int
     region: Region
     stages: tuple[int, ...]
     op: str
-    dtype: str | None
+    dtype: str
 
     worker = HOST
 

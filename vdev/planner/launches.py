@@ -33,6 +33,7 @@ from vdev.planner.footprints import (
     PointerArg,
     Resolution,
     Unmergeable,
+    argument_name,
     format_reason,
     gather,
     resolve,
@@ -340,7 +341,7 @@ def _merge(builder: PlanBuilder, slot: int, chosen: _Candidate) -> list[str]:
     reasons = []
     if resolution.diff:
         stages = _fetch_parts(builder, slot, chosen.workers, resolution.diff_parts)
-        builder.merge(slot, resolution.diff, stages, "diff")
+        builder.merge(slot, resolution.diff, stages, "diff", f"V{resolution.unit}")
         reasons.append(_why_diff(resolution, [footprints[slot] for footprints in chosen.footprints]))
     for merge in resolution.merges:
         stages = _fetch_parts(builder, slot, chosen.workers, merge.parts)
@@ -361,7 +362,7 @@ def _why_diff(resolution: Resolution, footprints: Sequence[Footprint]) -> str:
     for footprint in footprints:
         for source in footprint.sources:
             if source.mode == "write" and not source.exact:
-                return format_reason(f"argument {source.arg}: {what}", source.reason, source.line)
+                return format_reason(f"{argument_name(source)}: {what}", source.reason, source.line)
     return what
 
 
