@@ -11,6 +11,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -225,6 +226,20 @@ def test_status_callbacks_and_times() -> None:
         queued, submitted, start, end = completion.times or (0, 0, 0, 0)
         assert before <= queued <= submitted <= start < end <= time.perf_counter_ns()
         assert end - start >= 2_000_000, "the work took at least its delay"
+
+
+def test_times_of_an_in_order_queue_do_not_overlap() -> None:
+    # One worker is commands ahead of the other; a program that adds durations up must get the time that passed.
+    with Machine(2, {1: Faults(delay=lambda _: 0.002)}) as machine:
+        twins = Twins(machine, 3)
+        before = time.perf_counter_ns()
+        completions = [machine.launch(AXPY, twins.buffers, WORDS, profiled=True) for _ in range(10)]
+        assert completions[-1].wait() == 0
+        passed = time.perf_counter_ns() - before
+        times = [completion.times or (0, 0, 0, 0) for completion in completions]
+        for earlier, later in pairwise(times):
+            assert earlier[3] <= later[2] < later[3]
+        assert 10 * 2_000_000 <= sum(end - start for _, _, start, end in times) <= passed
 
 
 def test_a_poll_sees_the_end() -> None:

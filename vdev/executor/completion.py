@@ -48,6 +48,7 @@ class Completion:
         "_final",
         "_progress",
         "error",
+        "not_before_ns",
         "profiled",
         "queued_ns",
         "reason",
@@ -69,6 +70,8 @@ class Completion:
         self._callbacks: list[Callback] | None = None
         #: (start, end) of the command's parts, for profiled commands
         self.spans: list[tuple[int, int]] = []
+        #: when the command before it in an in-order queue had ended, for profiled commands
+        self.not_before_ns = 0
         self.queued_ns = time.perf_counter_ns() if profiled else 0
         self.submitted_ns = 0
         self.settled_ns = 0
@@ -131,13 +134,17 @@ class Completion:
     def times(self) -> tuple[int, int, int, int] | None:
         """(queued, submit, start, end) in nanoseconds of time.perf_counter_ns; None unless profiled and
         complete.
+
+        A worker may be some commands ahead of another. The device as a whole starts with a command of an
+        in-order queue when it has ended the one before (specification 5.11): programs add durations up.
         """
         if not self.profiled or self._final != COMPLETE:
             return None
         submitted = self.submitted_ns or self.queued_ns
         if not self.spans:
-            return self.queued_ns, submitted, max(submitted, self.settled_ns), max(submitted, self.settled_ns)
-        start = max(submitted, min(span[0] for span in self.spans))
+            ended = max(submitted, self.not_before_ns, self.settled_ns)
+            return self.queued_ns, submitted, ended, ended
+        start = max(submitted, self.not_before_ns, min(span[0] for span in self.spans))
         return self.queued_ns, submitted, start, max(start, *(span[1] for span in self.spans))
 
     # for the executor, and for user events ----------------------------------------------------------

@@ -65,6 +65,7 @@ class Job:
         "layout",
         "markers",
         "number",
+        "order",
         "prepared",
         "stages",
     )
@@ -86,6 +87,8 @@ class Job:
         self.host: Bytes | None = None
         self.layout: Layout | None = None
         self.after: Sequence[Completion] = ()
+        #: the command before it in an in-order queue, where times are taken
+        self.order: Completion | None = None
         #: by worker (HOST last): steps that must be complete before the command is; 0 for none
         self.clock: list[int] = executor.no_steps.copy()
         #: by worker: steps submitted before this command's
@@ -139,7 +142,7 @@ class Job:
     def let_go(self) -> None:
         """The command has ended: keep nothing of it alive."""
         self.holdings = self.args = self.after = ()
-        self.host = self.layout = None
+        self.host = self.layout = self.order = None
         self.stages = {}
 
 
@@ -235,6 +238,8 @@ class Executor:
             clock = job.clock
             if order is not None:
                 _join(clock, order)
+                if completion.profiled:
+                    job.order = order
             for earlier in after:
                 _join(clock, earlier)
             waits = self._find_waits(job, homes, host_writes)
@@ -483,12 +488,26 @@ class Executor:
                         heappush(self._followers[number], (step, job.number, job))
                     break
             else:
-                del unsettled[job.number]
-                completion = job.completion
-                if completion.profiled:
-                    _take_times(job)
-                completion.settle(completion.error or 0)
-                ended.append(job)
+                for each in self._with_predecessors(job) if job.order is not None else (job,):
+                    del unsettled[each.number]
+                    completion = each.completion
+                    if completion.profiled:
+                        _take_times(each)
+                    completion.settle(completion.error or 0)
+                    ended.append(each)
+
+    def _with_predecessors(self, job: Job) -> Sequence[Job]:
+        """`job`, complete, behind the commands before it in its queue whose end nobody has looked at yet.
+
+        They are complete as well, since its clock includes theirs; its own times are counted from their end.
+        """
+        found = [job]
+        while (order := found[-1].order) is not None:
+            progress = order.progress
+            if not isinstance(progress, Job) or progress.number not in self._unsettled:
+                break
+            found.append(progress)
+        return found[::-1]
 
 
 def _take_times(job: Job) -> None:
@@ -496,6 +515,9 @@ def _take_times(job: Job) -> None:
         times = marker.times()
         if times is not None:
             job.completion.spans.append((times[2], times[3]))
+    before = None if job.order is None else job.order.times
+    if before is not None:
+        job.completion.not_before_ns = before[3]
 
 
 def _join(clock: list[int], completion: Completion) -> None:
