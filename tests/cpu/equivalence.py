@@ -1,8 +1,9 @@
 """Random kernels on n workers against one: what the property test and the long run share.
 
-A kernel of the analysis tests (`tests.pure.kernels`) says what a work-item touches. Made comparable, it also
-shows every value that it reads, in a place of the work-item's own, and has neither races nor accesses outside
-its buffers: `Race` and `Outside` sort out those that have, by running every work-item on the contents at hand.
+A kernel of the analysis tests (`tests.pure.kernels`) says what a work-item touches. Made comparable, it
+also shows every value that it reads, in a place of the work-item's own, and has neither races nor accesses
+outside its buffers: `Race` and `Outside` sort out those that have, by running every work-item on the contents
+at hand.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from vdev.session import Session, SessionKernel, SessionProgram, VirtualBuffer
 from vdev.switches import parse_workers
 from vdev.workers import open_workers
 
-#: Partial work-groups need OpenCL C 2.0 or later. Without optimisation because Intel's engine (2025.2) drops a
-#: pointer's step between two nested loops, `for (…) { for (…) *p++ = 1; p += 1; }`, on one worker as on several,
-#: and writes what happens to be in a register.
+#: Partial work-groups need OpenCL C 2.0 or later. Without optimisation because Intel's engine (2026.2)
+#: miscounts a pointer's steps in nested loops, `for (…) { for (…) *p++ = 1; p += 1; }`, without vdev as with
+#: it, and writes what happens to be in a register.
 OPTIONS = ("-cl-std=CL3.0", "-cl-opt-disable")
 WORKERS = (2, 3, 4, 8)
 #: accesses of one launch above which brute force gives up
@@ -80,7 +81,9 @@ class ShowingGenerator(Generator):
         self.line(f"{text};", f"item.atomic({buffer.index}, ({index.py}) * {buffer.nbytes}, 4, {op!r})")
 
     def local_memory(self) -> None:
-        """Each work-item its own element: a neighbour's would need a barrier, which divergent code may not have."""
+        """Each work-item its own element: a neighbour's would need a barrier, which divergent code may not
+        have.
+        """
         self.forms.add("local memory")
         name, value = self.fresh("l"), self.expr(1)
         self.line(f"tile[get_local_linear_id()] = {value.c};", f"{name} = {to(value, 'int').py}")
@@ -96,7 +99,9 @@ def _digest(type_name: str, name: str) -> str:
     """A number made of a value of a type."""
     if type_name == "struct item":
         fields = (".a", ".b[0]", ".b[1]", ".b[2]", ".c", ".d")
-        return " * 3 + ".join(f"(ulong)({name}{field})" for field in fields).replace(f"{name}.b", f"(int){name}.b")
+        return " * 3 + ".join(f"(ulong)({name}{field})" for field in fields).replace(
+            f"{name}.b", f"(int){name}.b"
+        )
     base, count = re.fullmatch(r"([a-z]+)(\d?)", type_name).groups()  # type: ignore[union-attr]
     parts = [f"{name}.s{i}" for i in range(int(count))] if count else [name]
     if base == "float":
@@ -131,7 +136,9 @@ class Case:
             place = f"({place}) + get_global_size({d - 1}) * (get_global_id({d}) - get_global_offset({d}))"
             if d == 2:
                 place = place.replace("get_global_size(1)", "get_global_size(0) * get_global_size(1)")
-        new = f"__kernel void {self.name}({head[1]}, __global ulong *out) {{\n  const size_t place = {place};\n"
+        new = (
+            f"__kernel void {self.name}({head[1]}, __global ulong *out) {{\n  const size_t place = {place};\n"
+        )
         return text[: head.start()] + new + text[head.end() :]
 
     def contents(self) -> list[Memory]:
@@ -146,12 +153,13 @@ class Case:
         return memory
 
     def describe(self) -> str:
-        scalars = self.kernel.scalars
-        return f"{self.source()}\n{self.ndrange}\nscalars {scalars} sizes {self.sizes} args {self.args} workers {self.workers}"
+        memory = f"sizes {self.sizes} args {self.args}"
+        launch = f"{self.ndrange}\nscalars {self.kernel.scalars} {memory} workers {self.workers}"
+        return f"{self.source()}\n{launch}"
 
 
 HEADER = STRUCT + "#define SEE(value) out[place] = out[place] * 31 + (value)\n"
-#: between two launches of a kernel: touches every eighth byte, cut in another way, and keeps small numbers small
+#: between two launches of a kernel: touches every eighth byte, cut in another way; small numbers stay small
 MIX = """
 __kernel void mix(__global uchar *bytes, ulong count) {
   ulong i = get_global_id(0);
@@ -176,7 +184,9 @@ def random_case(rng: random.Random, number: int) -> Case:
     while True:
         ndrange = random_space(rng)
         kernel = ShowingGenerator(rng, ndrange.work_dim).write()
-        case = Case(number, kernel, ndrange, *_random_memory(rng, kernel), rng.choice(WORKERS), rng.randrange(1 << 30))
+        case = Case(
+            number, kernel, ndrange, *_random_memory(rng, kernel), rng.choice(WORKERS), rng.randrange(1 << 30)
+        )
         try:
             run_items(case, case.contents())
         except Undefined:
@@ -184,7 +194,9 @@ def random_case(rng: random.Random, number: int) -> Case:
         return case
 
 
-def _random_memory(rng: random.Random, kernel: GeneratedKernel) -> tuple[list[int], list[tuple[int, int, int]]]:
+def _random_memory(
+    rng: random.Random, kernel: GeneratedKernel
+) -> tuple[list[int], list[tuple[int, int, int]]]:
     """Buffers and which part of which one each argument is: some sub-buffers, a few that overlap."""
     sizes: list[int] = []
     args: list[tuple[int, int, int]] = []
@@ -235,7 +247,9 @@ class Memories:
     def check(self) -> None:
         """Race where it mattered who came first."""
         for readers, writers, atomics in zip(self.readers, self.writers, self.atomics, strict=True):
-            if ((readers != _NOBODY) & (writers != _NOBODY) & ((readers != writers) | (readers == _SEVERAL))).any():
+            if (
+                (readers != _NOBODY) & (writers != _NOBODY) & ((readers != writers) | (readers == _SEVERAL))
+            ).any():
                 raise Race
             plain = np.where(readers == _NOBODY, writers, readers)
             both = (plain != _NOBODY) & (atomics != _NOBODY)
@@ -260,7 +274,8 @@ class CheckedItem:
         self.gid = [group[d] * ndrange.local_size[d] + lid[d] + ndrange.offset[d] for d in dims]
         # of a partial work-group, get_local_size gives what it is (specification of OpenCL C, 6.15.1)
         self.lsize = [
-            min(ndrange.local_size[d], ndrange.global_size[d] - group[d] * ndrange.local_size[d]) for d in dims
+            min(ndrange.local_size[d], ndrange.global_size[d] - group[d] * ndrange.local_size[d])
+            for d in dims
         ]
         self.gsize, self.ngroups, self.offset = ndrange.global_size, ndrange.num_groups, ndrange.offset
         self.ticks = 0
@@ -308,7 +323,9 @@ class CheckedItem:
     def load(self, arg: int, offset: int, nbytes: int, name: str) -> int:
         memories = self.memories
         slot, where = memories.place(arg, offset, nbytes)
-        if (memories.writers[slot][where] != _NOBODY).any() or (memories.atomics[slot][where] != _NOBODY).any():
+        if (memories.writers[slot][where] != _NOBODY).any() or (
+            memories.atomics[slot][where] != _NOBODY
+        ).any():
             raise Race  # perhaps its own value: brute force knows only those before the launch
         _mark(memories.readers[slot], where, self.number)
         number = int.from_bytes(memories.contents[slot][where].tobytes(), "little")
@@ -349,7 +366,9 @@ class Run:
     def launch(self) -> None:
         case = self.case
         kernel: SessionKernel = self.program.kernels[case.name]
-        args: list[Any] = [BufferArg(self.buffers[slot], offset, nbytes) for slot, offset, nbytes in case.args]
+        args: list[Any] = [
+            BufferArg(self.buffers[slot], offset, nbytes) for slot, offset, nbytes in case.args
+        ]
         for index, number in case.kernel.scalars.items():
             args.append(struct.pack(f"={kernel.info.args[index].scalar}", number))
         out = self.buffers[-1]
@@ -368,7 +387,9 @@ class Run:
         found = []
         for buffer in self.buffers:
             host = np.full(buffer.nbytes, 0xEE, np.uint8)
-            completion = self.session.submit(Read(buffer, Layout.contiguous(0, buffer.nbytes), host), queue=self.queue)
+            completion = self.session.submit(
+                Read(buffer, Layout.contiguous(0, buffer.nbytes), host), queue=self.queue
+            )
             status = completion.wait()
             if status != 0:
                 raise Different(f"status {status}: {completion.reason}\n{self.case.describe()}")
@@ -399,7 +420,9 @@ class Machines:
             session.close()
 
     def check(self, cases: Sequence[Case]) -> None:
-        """Build the cases' kernels as one program and compare. Different where results are not the same bytes."""
+        """Build the cases' kernels as one program and compare. Raises Different where results are not the
+        same bytes.
+        """
         source = "".join([HEADER, *(case.source() for case in cases), MIX])
         counts = {1, *(case.workers for case in cases)}
         programs = {count: self.sessions[count].build(source, OPTIONS) for count in sorted(counts)}
@@ -409,7 +432,9 @@ class Machines:
             self.counts.update(case.kernel.forms)
 
     def _compare(self, case: Case, programs: dict[int, SessionProgram]) -> None:
-        """Twice the kernel, most times with another between; the second time the data lies where the first left it."""
+        """Twice the kernel, most times with another between; the second time the data lies where the first
+        left it.
+        """
         rng = random.Random(case.seed)
         alone = Run(self.sessions[1], programs[1], case)
         several = Run(self.sessions[case.workers], programs[case.workers], case)
@@ -439,4 +464,6 @@ class Machines:
             where = np.flatnonzero(one != other)
             if len(where):
                 values = f"{one[where[:16]]} on one worker, {other[where[:16]]} on {case.workers}"
-                raise Different(f"launched {when}: buffer {slot} at {where[:16]}: {values}\n{case.describe()}")
+                raise Different(
+                    f"launched {when}: buffer {slot} at {where[:16]}: {values}\n{case.describe()}"
+                )

@@ -25,7 +25,10 @@ def main(kernels: int = 10_000, first: int = 0) -> int:
             failed += 1
             print(f"seed {seed}: {difference}\n", file=sys.stderr, flush=True)
         if number % 25 == 0:
-            print(f"{machines.counts['kernels']} kernels, {failed} failed, {perf_counter() - start:.0f} s", flush=True)
+            print(
+                f"{machines.counts['kernels']} kernels, {failed} failed, {perf_counter() - start:.0f} s",
+                flush=True,
+            )
     print(f"{machines.counts['kernels']} kernels, {failed} programs failed, {perf_counter() - start:.0f} s")
     for name, count in machines.counts.most_common():
         print(f"{count:8d}  {name}")

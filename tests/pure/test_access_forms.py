@@ -61,7 +61,8 @@ def test_global_offset_and_partial_group() -> None:
 def test_local_size_of_a_partial_group() -> None:
     """It is how many work-items the group really has."""
     body = "a[get_local_size(0) * 10] = 1;"
-    check(ranges(body, ndrange=NDRange((30,), (8,), (0,)), chunk=Chunk((2,), (4,)))[0, "write"], (240, 244), (320, 324))
+    line = ranges(body, ndrange=NDRange((30,), (8,), (0,)), chunk=Chunk((2,), (4,)))
+    check(line[0, "write"], (240, 244), (320, 324))
     corner = ranges(
         "a[get_local_size(1) * 4 + get_local_size(0)] = 1;",
         ndrange=NDRange((5, 3), (4, 2), (0, 0)),
