@@ -1,23 +1,27 @@
 """What a small launch costs the host: on the virtual device with two workers, beside two real contexts driven
 by hand.
 
-    python samples/benchmarks/launch_cost.py [--launches N] [--items N] [--limit MICROSECONDS]
+    python samples/benchmarks/launch_cost.py [--launches N] [--items N] [--limit US] [--results FOLDER]
 
 Back-to-back launches of one kernel, three arguments each, and a finish at the end; time divided by the number
 of launches. The plan of every launch but the first comes from the cache. With `--limit` the exit status is 1
-where the virtual device needs more.
+where the virtual device needs more. With `--results` the figures are also written there, as launch_cost.json
+and launch_cost.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,11 +48,11 @@ def measure(launch: Callable[[], object], finish: Callable[[], object], launches
     return found[1:]
 
 
-def report(name: str, found: list[float]) -> None:
-    print(f"{name:48s} {statistics.median(found):7.1f} us   (best {min(found):.1f})", flush=True)
+def figures(name: str, found: list[float]) -> dict[str, Any]:
+    return {"name": name, "median_us": round(statistics.median(found), 2), "best_us": round(min(found), 2)}
 
 
-def by_hand(launches: int, items: int) -> None:
+def by_hand(launches: int, items: int) -> list[dict[str, Any]]:
     """The same work as two launches of half the items on two real contexts, and as one on one context."""
     from vdev.engines import register_engines  # before PyOpenCL looks for drivers
 
@@ -61,6 +65,7 @@ def by_hand(launches: int, items: int) -> None:
         for device in platform.get_devices()
         if device.type & cl.device_type.CPU
     )
+    found = []
     for contexts in (1, 2):
         parts = []
         for _ in range(contexts):
@@ -82,11 +87,12 @@ def by_hand(launches: int, items: int) -> None:
                 part[1].finish()
 
         name = "one real context" if contexts == 1 else "two real contexts driven by hand"
-        report(name, measure(launch, finish, launches))
+        found.append(figures(name, measure(launch, finish, launches)))
+    return found
 
 
-def virtual(launches: int, items: int) -> float:
-    """The median cost of a launch on the device that PyOpenCL shows here."""
+def virtual(launches: int, items: int) -> list[dict[str, Any]]:
+    """The cost of a launch on the device that PyOpenCL shows here."""
     import pyopencl as cl
 
     context = cl.create_some_context(interactive=False)
@@ -97,8 +103,47 @@ def virtual(launches: int, items: int) -> float:
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     y, x = (cl.Buffer(context, flags, hostbuf=zeros) for _ in range(2))
     found = measure(lambda: kernel(queue, (items,), (LOCAL,), y, x, 2.0), queue.finish, launches)
-    report(context.devices[0].name, found)
-    return statistics.median(found)
+    return [figures(context.devices[0].name, found)]
+
+
+def in_a_process(part: str, options: argparse.Namespace, environment: dict[str, str]) -> list[dict[str, Any]]:
+    """The figures of one part, measured in a process of its own.
+
+    Natively there is no stand-in, and some engines do not bear three contexts.
+    """
+    sizes = ["--launches", str(options.launches), "--items", str(options.items)]
+    command = [sys.executable, str(Path(__file__)), *sizes, "--part", part]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def write_results(folder: Path, result: dict[str, Any]) -> None:
+    machine = result["machine"]
+    lines = [
+        "# Host cost of a cached launch",
+        "",
+        f"`{result['command']}`",
+        "",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}; "
+        f"{result['launches']} launches of {result['items']} work-items, {ROUNDS} rounds, all in one run.",
+        "",
+        "| | median | best |",
+        "|---|---:|---:|",
+        *(f"| {f['name']} | {f['median_us']:.1f} us | {f['best_us']:.1f} us |" for f in result["figures"]),
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "launch_cost.md").write_text("\n".join(lines) + "\n")
+    (folder / "launch_cost.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 def main() -> int:
@@ -108,22 +153,40 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=float, help="the most microseconds a launch on the virtual device may cost"
     )
+    parser.add_argument("--results", type=Path, help="a folder for the figures")
     parser.add_argument("--part", choices=("by-hand", "virtual"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.part == "by-hand":
-        by_hand(options.launches, options.items)
+    if options.part is not None:
+        part = by_hand if options.part == "by-hand" else virtual
+        print(json.dumps(part(options.launches, options.items)))
         return 0
-    if options.part == "virtual":
-        cost = virtual(options.launches, options.items)
-        return 1 if options.limit is not None and cost > options.limit else 0
-    # A process for each: natively there is no stand-in, and some engines do not bear three contexts.
-    print(f"{options.launches} launches of {options.items} work-items, {ROUNDS} rounds")
-    command = [sys.executable, str(Path(__file__)), *sys.argv[1:], "--part"]
     native = {name: value for name, value in os.environ.items() if name != "VDEV"}
-    subprocess.run([*command, "by-hand"], env=native, check=True)
     workers = os.environ.get("VDEV_WORKERS", "cpu:2")
-    environment = {**os.environ, "VDEV": "1", "VDEV_WORKERS": workers}
-    return subprocess.run([*command, "virtual"], env=environment, check=False).returncode
+    print(f"{options.launches} launches of {options.items} work-items, {ROUNDS} rounds")
+    found = in_a_process("by-hand", options, native)
+    found += in_a_process("virtual", options, {**os.environ, "VDEV": "1", "VDEV_WORKERS": workers})
+    for item in found:
+        print(f"{item['name']:48s} {item['median_us']:7.1f} us   (best {item['best_us']:.1f})")
+    if options.results is not None:
+        machine = {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "python": platform.python_version(),
+        }
+        result = {
+            "command": f"VDEV_WORKERS={workers} python samples/benchmarks/launch_cost.py "
+            f"--launches {options.launches} --items {options.items}",
+            "machine": machine,
+            "launches": options.launches,
+            "items": options.items,
+            "figures": found,
+        }
+        write_results(options.results, result)
+    if options.limit is not None and found[-1]["median_us"] > options.limit:
+        print(f"more than {options.limit} us", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
