@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.region import Region
 
 from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, LocalBytes
 from vdev.backends.native import load_native
-from vdev.backends.opencl import OpenCLBackend, opener
+from vdev.backends.opencl import OpenCLBackend, opener, pieces_within
 from vdev.engines import register_engines
 from vdev.executor import Completion, Executor, LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
@@ -341,3 +343,35 @@ def test_the_native_module_stays_out_of_the_stand_ins_way() -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+
+
+boxes = st.builds(
+    lambda shape, starts, row_gaps, slice_gaps: Box(
+        shape,
+        starts[0],
+        ((shape[2] + row_gaps[0]) * shape[1] + slice_gaps[0], shape[2] + row_gaps[0]),
+        starts[1],
+        ((shape[2] + row_gaps[1]) * shape[1] + slice_gaps[1], shape[2] + row_gaps[1]),
+    ),
+    st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5)),
+    *[st.tuples(st.integers(0, 9), st.integers(0, 9))] * 3,
+)
+
+
+@given(boxes, st.booleans(), st.booleans())
+def test_pieces_end_within_their_memories_and_are_the_box(box, source_ends, target_ends):
+    """With memories that end at the box's last byte, no piece's last row reaches beyond them with its pitch."""
+    rows = box.rows()
+    ends = max(a + n for a, _, n in rows), max(b + n for _, b, n in rows)
+    limits = ends[0] if source_ends else None, ends[1] if target_ends else None
+    pieces = list(pieces_within(box, *limits))
+    assert sorted(row for piece in pieces for row in piece.rows()) == sorted(rows)
+    for piece in pieces:
+        (slices, nrows, _), pitches = piece.shape, (piece.source_pitches, piece.target_pitches)
+        if piece.is_contiguous:
+            continue
+        for limit, start, (by_slice, by_row) in zip(
+            limits, (piece.source_start, piece.target_start), pitches, strict=True
+        ):
+            if limit is not None:
+                assert start + (slices - 1) * by_slice + nrows * by_row <= limit

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -299,7 +300,8 @@ class OpenCLBackend(Backend):
         nbytes = box.nbytes
         if nbytes == 0:
             return
-        self._guarded(lambda: self._enqueue_write(target, source, box))
+        for piece in pieces_within(box, target_nbytes=target.nbytes):
+            self._guarded(partial(self._enqueue_write, target, source, piece))
         self.counters.from_host += nbytes
 
     def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
@@ -317,7 +319,8 @@ class OpenCLBackend(Backend):
         nbytes = box.nbytes
         if nbytes == 0:
             return
-        self._guarded(lambda: self._enqueue_read(self._queue, source, target, box, False))
+        for piece in pieces_within(box, source_nbytes=source.nbytes):
+            self._guarded(partial(self._enqueue_read, self._queue, source, target, piece, False))
         self.counters.to_host += nbytes
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
@@ -347,6 +350,10 @@ class OpenCLBackend(Backend):
         self.counters.from_peer += box.nbytes
 
     def _copy_natively(self, source: Allocation, target: Allocation, box: Box) -> None:
+        for piece in pieces_within(box, source.nbytes, target.nbytes):
+            self._copy_piece(source, target, piece)
+
+    def _copy_piece(self, source: Allocation, target: Allocation, box: Box) -> None:
         cl, queue = self._cl, self._queue
         if box.is_contiguous:
             self._guarded(
@@ -377,9 +384,9 @@ class OpenCLBackend(Backend):
         stage = np.empty(box.nbytes, np.uint8)
         packed = (rows * nbytes, nbytes)
         try:
-            self._enqueue_read(
-                queue, source, stage, Box(box.shape, box.source_start, box.source_pitches, 0, packed), True
-            )
+            whole = Box(box.shape, box.source_start, box.source_pitches, 0, packed)
+            for piece in pieces_within(whole, source_nbytes=source.nbytes):
+                self._enqueue_read(queue, source, stage, piece, True)
         except self._cl.Error as error:
             raise _failure(error, "copy from a peer") from error
         before = self.counters.from_host
@@ -520,6 +527,37 @@ class OpenCLBackend(Backend):
             low = max(low, before - event.get_profiling_info(info.QUEUED))
             high = min(high, after - event.get_profiling_info(info.END))
         return 0 if low <= 0 <= high else (low + high) // 2
+
+
+def pieces_within(
+    box: Box, source_nbytes: int | None = None, target_nbytes: int | None = None
+) -> Iterator[Box]:
+    """`box` in pieces whose rows, counted with their pitch, end within memories of so many bytes.
+
+    Some drivers ask that of the last row as well (INVALID_VALUE otherwise), where only its bytes are there.
+    """
+    (slices, rows, nbytes), source, target = box.shape, box.source_pitches, box.target_pitches
+    ends = (
+        (source_nbytes, _pitched_end(box.shape, box.source_start, source)),
+        (target_nbytes, _pitched_end(box.shape, box.target_start, target)),
+    )
+    if box.is_contiguous or all(limit is None or end <= limit for limit, end in ends):
+        yield box
+        return
+    # All but the last along the outermost dimension, and then the last, which has a dimension less.
+    axis, count = (0, slices) if slices > 1 else (1, rows)
+    first = (count - 1, rows, nbytes) if axis == 0 else (1, count - 1, nbytes)
+    last = (1, rows, nbytes) if axis == 0 else (1, 1, nbytes)
+    yield Box(first, box.source_start, source, box.target_start, target)
+    rest = Box(last, box.source_start, source, box.target_start, target)
+    yield from pieces_within(
+        rest.moved((count - 1) * source[axis], (count - 1) * target[axis]), source_nbytes, target_nbytes
+    )
+
+
+def _pitched_end(shape: tuple[int, int, int], start: int, pitches: tuple[int, int]) -> int:
+    slices, rows, _ = shape
+    return start + (slices * pitches[0] if slices > 1 else rows * pitches[1])
 
 
 def _rectangle(box: Box) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int]]:
