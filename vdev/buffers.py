@@ -7,12 +7,13 @@ is gone.
 from __future__ import annotations
 
 import threading
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from vdev.commands import Bytes
 from vdev.executor.executor import Executor
+from vdev.executor.holdings import Holdings
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.translators.region import Region
 
@@ -48,8 +49,13 @@ class _Home:
         return memory
 
 
-#: every buffer that is alive, for repairs of the directory after a failure
-every_buffer: WeakSet[VirtualBuffer] = WeakSet()
+#: every buffer that is alive, by the identity of its holdings, which live at least as long
+_by_holdings: WeakValueDictionary[int, VirtualBuffer] = WeakValueDictionary()
+
+
+def buffer_of(holdings: Holdings) -> VirtualBuffer | None:
+    """The buffer with these holdings; None where the program has dropped it."""
+    return _by_holdings.get(id(holdings))
 
 
 class VirtualBuffer:
@@ -68,7 +74,7 @@ class VirtualBuffer:
         self.holdings = executor.holdings(nbytes, self.home)
         valid = () if host_memory is None else ((HOST, Region.span(0, nbytes)),)
         self.state = buffer_state(nbytes, valid)
-        every_buffer.add(self)
+        _by_holdings[id(self.holdings)] = self
 
     def __repr__(self) -> str:
         return f"<VirtualBuffer {self.state!r}>"

@@ -15,7 +15,7 @@ from typing import Any
 
 from vdev import switches
 from vdev.backends.base import Backend, BackendProgram, Bytes, WorkerInfo
-from vdev.buffers import VirtualBuffer, every_buffer
+from vdev.buffers import VirtualBuffer, buffer_of
 from vdev.commands import (
     Command,
     CopyBuffer,
@@ -29,12 +29,10 @@ from vdev.commands import (
     Unmap,
     Write,
 )
-from vdev.executor.completion import Completion
-from vdev.executor.executor import Executor
+from vdev.executor import Completion, Executor, repaired
 from vdev.launching import CachedPlan, LaunchCache, make_plan
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
-from vdev.planner.directory import buffer_state
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions
 from vdev.planner.links import LinkCosts
@@ -74,7 +72,7 @@ class Session:
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
-        # Reentrant: a collection inside may drop a mapping or an event, whose finaliser submits.
+        # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
         self._planners: dict[
@@ -355,22 +353,10 @@ class Session:
 
     def _repair(self) -> None:
         """Take out of the directory what a failed command was to bring about."""
-        by_holdings = {id(buffer.holdings): buffer for buffer in list(every_buffer)}
         for holdings, damage in self.executor.repair():
-            buffer = by_holdings.get(id(holdings))
-            if buffer is None:
-                continue
-            state = buffer.state
-            valid = []
-            for holder, region in state.valid:
-                if holder in damage.invalid:
-                    region = region - damage.invalid[holder]
-                if holder >= 0:
-                    held = damage.replicas.get(holder)
-                    region = region.clip(*held) if held is not None else Region.empty()
-                valid.append((holder, region))
-            replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
-            buffer.state = buffer_state(state.nbytes, valid, replicas)
+            buffer = buffer_of(holdings)
+            if buffer is not None:
+                buffer.state = repaired(buffer.state, holdings, damage)
 
 
 class _Start:

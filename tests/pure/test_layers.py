@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 #: From the bottom up. A part may import itself and whatever stands on a lower line.
 LAYERS = (
     {"translators"},
-    {"switches", "packaging", "planner", "backends"},
+    {"switches", "packaging", "planner", "backends", "finalisers"},
     {"engines", "log", "commands", "capabilities"},
     {"executor", "workers"},
     {"buffers", "ordering", "programs"},

@@ -132,6 +132,7 @@ class ReferenceBackend(Backend):
             max_work_item_sizes=(1 << 16,) * 3,
             local_memory_nbytes=1 << 20,
             base_align_nbytes=1,
+            version="OpenCL 3.0 reference",
         )
         self.progress = threading.Condition()
         self.performed = 0

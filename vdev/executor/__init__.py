@@ -1,10 +1,19 @@
 """The executor: plans in, work on worker threads out."""
 
-from vdev.executor.completion import Completion
+from vdev.executor.completion import Completion, call_soon
 from vdev.executor.executor import Executor
 from vdev.executor.failures import repaired
 from vdev.executor.holdings import Damage, Holdings
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
 
-__all__ = ["Completion", "Damage", "Executor", "Holdings", "LaunchRecipe", "PreparedPlan", "repaired"]
+__all__ = [
+    "Completion",
+    "Damage",
+    "Executor",
+    "Holdings",
+    "LaunchRecipe",
+    "PreparedPlan",
+    "call_soon",
+    "repaired",
+]

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from vdev.finalisers import enter_own_thread
+
 QUEUED, SUBMITTED, RUNNING, COMPLETE = 3, 2, 1, 0
 
 Callback = Callable[[int], None]
@@ -197,6 +199,7 @@ class Notifier:
                     self._thread.start()
 
     def _run(self) -> None:
+        enter_own_thread()
         while True:
             function, status = self._queue.get()
             try:
@@ -209,3 +212,11 @@ class Notifier:
 
 
 _notifier = Notifier()
+
+
+def call_soon(function: Callable[[], object]) -> None:
+    """Call `function` on the notifier's thread, for a finaliser that may not do its work where it runs.
+
+    Takes no lock that anybody holds while waiting for something else.
+    """
+    _notifier.put(lambda status: function(), COMPLETE)

@@ -135,7 +135,7 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
     """Slots read, changed and overwritten whole by the command itself; copies that only keep holders coherent
     do neither.
     """
-    reads: set[int] = set()
+    reads: set[int] = set(plan.reads)
     written: dict[int, Region] = {}
     surely: dict[int, Region] = {}
     for item, touches in zip(plan.instructions, plan.touches, strict=True):
@@ -154,7 +154,8 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
         for slot, region in surely.items()
         if slot not in reads and region.contains(Region.span(0, plan.states[slot].nbytes))
     }
-    return tuple(sorted(reads)), tuple(sorted(written)), tuple(sorted(whole))
+    whole.update(plan.overwrites)
+    return tuple(sorted(reads)), tuple(sorted({*written, *plan.writes})), tuple(sorted(whole))
 
 
 def _host_nbytes(plan: Plan) -> int:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Allocation, Backend, BackendError, Marker
+from vdev.finalisers import enter_own_thread, leave_own_thread
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
@@ -269,6 +270,7 @@ class Worker:
             return
         finally:
             self.opened.set()
+        enter_own_thread()
         queue = self.queue
         while True:
             try:
@@ -280,6 +282,7 @@ class Worker:
             self._perform(entry)
             entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
         self._close()
+        leave_own_thread()
 
     def _perform(self, entry: Entry) -> None:
         job, batch, first, waits = entry

@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
+from vdev.finalisers import may_wait
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
@@ -130,10 +132,11 @@ class NannyEvent(Event):
         # at the interpreter's end the threads that could finish the transfer no longer run
         if self._ward is None or is_ending():
             return
-        code = self._completion.wait()
-        self._ward = None
-        if code < 0:
-            warn_cleanup("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        ward, self._ward = self._ward, None
+        if may_wait():
+            _warn_of_failure(self._completion.wait())
+        else:  # nobody can tell when a collection comes: it is enough that the memory stays until the end
+            self._completion.add_callback(partial(_let_go, ward))
 
 
 class UserEvent(Event):
@@ -169,6 +172,16 @@ def warn_cleanup(routine: str, code: int) -> None:
 
 
 _new_event = object.__new__
+
+
+def _let_go(ward: object, ended: int) -> None:
+    """The end of a transfer whose event is gone; `ward` was kept until now."""
+    _warn_of_failure(ended)
+
+
+def _warn_of_failure(ended: int) -> None:
+    if ended < 0:
+        warn_cleanup("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
 
 
 def make_event(queue: CommandQueue, command_type: int, completion: Completion) -> Event:

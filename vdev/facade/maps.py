@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vdev.commands import Map, Marker, Unmap
+from vdev.executor import call_soon
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
 from vdev.facade.hostbuf import array_interface, contiguous_strides, export_array
@@ -27,6 +28,7 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.transfers import WaitList, check_command, wait_blocking
+from vdev.finalisers import may_wait
 
 _READ, _WRITE, _WRITE_INVALIDATE = (
     native.map_flags.READ,
@@ -63,11 +65,18 @@ class MemoryMap:
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end nobody runs commands any longer
-        if self._valid and not is_ending():
-            try:
-                self.release()
-            except native.Error as error:
-                warn_cleanup("clEnqueueUnmapMemObject", error.args[0].code())
+        if not self._valid or is_ending():
+            return
+        if may_wait():
+            self._end()
+        else:
+            call_soon(self._end)
+
+    def _end(self) -> None:
+        try:
+            self.release()
+        except native.Error as error:
+            warn_cleanup("clEnqueueUnmapMemObject", error.args[0].code())
 
     _queue: CommandQueue
     _memory: Memory

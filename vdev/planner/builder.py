@@ -64,7 +64,15 @@ class PlanBuilder:
         #: bytes each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
 
-    def finish(self, partition: Sequence[tuple[int, Chunk]] = (), reasons: Sequence[str] = ()) -> Plan:
+    def finish(
+        self,
+        partition: Sequence[tuple[int, Chunk]] = (),
+        reasons: Sequence[str] = (),
+        *,
+        reads: Sequence[int] = (),
+        writes: Sequence[int] = (),
+        overwrites: Sequence[int] = (),
+    ) -> Plan:
         """The plan."""
         workers = sorted({item.worker for item in self._instructions if item.worker != HOST})
         return Plan(
@@ -77,6 +85,9 @@ class PlanBuilder:
             tuple(reasons),
             moved_bytes(self._instructions),
             tuple(workers),
+            tuple(reads),
+            tuple(writes),
+            tuple(overwrites),
         )
 
     # moving bytes -------------------------------------------------------------------------------

@@ -237,6 +237,13 @@ class Plan:
     moved: tuple[tuple[int, int, int], ...] = ()
     #: the workers that execute something, ascending, without HOST
     workers: tuple[int, ...] = field(default=())
+    #: slots whose content the command hands on, also where no instruction says so: bytes at home already, and
+    #: bytes that a failure took from everybody
+    reads: tuple[int, ...] = ()
+    #: slots whose content it changes, also where no instruction says so: a copy of bytes that nobody has
+    writes: tuple[int, ...] = ()
+    #: slots that the command replaces whole without reading them, where instructions do not say so
+    overwrites: tuple[int, ...] = ()
 
     @property
     def moved_nbytes(self) -> int:

@@ -114,7 +114,16 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
     for slot in slots:
         _settle_owners(builder, slot, chosen)
         reasons.extend(_merge(builder, slot, chosen))
-    return builder.finish(tuple(zip(chosen.workers, chosen.partition.chunks, strict=True)), reasons)
+    partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
+    overwrites = [slot for slot in slots if _overwrites(chosen.resolutions[slot], states[slot].nbytes)]
+    return builder.finish(partition, reasons, overwrites=overwrites)
+
+
+def _overwrites(resolution: Resolution, nbytes: int) -> bool:
+    """Whether every byte of a buffer is surely written, whatever it held: a may-write would be among `needs`."""
+    if any(resolution.needs) or resolution.diff or resolution.merges:
+        return False
+    return Region.union(resolution.owns).nbytes == nbytes
 
 
 class _Search:

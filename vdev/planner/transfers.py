@@ -65,7 +65,7 @@ def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguou
         present = region & builder.drafts[0].valid_at(HOST)
         if present:
             builder.download(0, HOST, present)
-        return builder.finish()
+        return builder.finish(reads=(0,))
     wanted = region
     for holder in _by_cost_to_home(state, links):
         piece = wanted & state.valid_at(holder)
@@ -74,7 +74,7 @@ def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguou
             wanted = wanted - piece
             if not wanted:
                 break
-    return builder.finish()
+    return builder.finish(reads=(0,))
 
 
 def _by_cost_to_home(state: BufferState, links: LinkCosts) -> list[int]:
@@ -132,7 +132,8 @@ def plan_map(state: BufferState, region: Region, links: LinkCosts, *, read: bool
         builder.make_valid(0, HOST, region)
     if write:
         builder.drafts[0].own(HOST, region)
-    return builder.finish()
+    replaces = write and not read and region.nbytes == state.nbytes
+    return builder.finish(reads=(0,) if read else (), overwrites=(0,) if replaces else ())
 
 
 def plan_unmap(state: BufferState, region: Region, links: LinkCosts, *, write: bool) -> Plan:
@@ -198,7 +199,7 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
     draft.forget(target_region)
     for holder, written in arrived:
         draft.add(holder, written)
-    return builder.finish()
+    return builder.finish(reads=(0,), writes=(into,))
 
 
 def _places(state: BufferState, region: Region) -> list[tuple[int, Region]]:
