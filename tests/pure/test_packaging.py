@@ -40,6 +40,9 @@ def wheel(request, tree, tmp_path_factory) -> Path:
 
 
 def test_the_whole_tree_is_in_the_wheel(tree, tmp_path):
+    """And nothing else, such as a module that an earlier build left behind."""
+    (tree / "build/lib/vdev").mkdir(parents=True, exist_ok=True)
+    (tree / "build/lib/vdev/gone.py").touch()
     with zipfile.ZipFile(_built(tree, "build_wheel", tmp_path)) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     folders = ((tree / "vdev", "vdev"), (tree / "translators", "vdev/translators"))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -44,6 +45,7 @@ HOOK = Path(__file__).with_name("vdev.pth")
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the wheel in `directory` and return its file name, as PEP 517 says."""
+    shutil.rmtree("build", ignore_errors=True)  # setuptools packs what an earlier version left there
     return _with_hook(directory, build_meta.build_wheel(directory, config_settings, metadata_directory))
 
 
