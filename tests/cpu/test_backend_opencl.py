@@ -360,7 +360,7 @@ boxes = st.builds(
 
 @given(boxes, st.booleans(), st.booleans())
 def test_pieces_end_within_their_memories_and_are_the_box(box, source_ends, target_ends):
-    """With memories that end at the box's last byte, no piece's last row reaches beyond them with its pitch."""
+    """With memories that end at the box's last byte, no last row reaches beyond them with its pitch."""
     rows = box.rows()
     ends = max(a + n for a, _, n in rows), max(b + n for _, b, n in rows)
     limits = ends[0] if source_ends else None, ends[1] if target_ends else None
