@@ -54,6 +54,9 @@ logger = logging.getLogger("vdev.session")
 
 #: A peer's memory is nearer than the host's: bytes that a worker wrote stay with workers.
 _PEER_COST, _HOST_COST = 0.5, 1.0
+#: Each run of a strided copy costs what so many bytes cost (measured on a CPU engine: 100 to 400), so that
+#: columns have to save bytes.
+_RUN_COST = 256.0
 
 Observer = Callable[[Command, Plan], None]
 
@@ -68,7 +71,9 @@ class Session:
         """
         self.executor = Executor(openers)
         self.workers: tuple[WorkerInfo, ...] = self.executor.workers
-        self.links = LinkCosts.uniform(len(self.workers), host=_HOST_COST, peer=_PEER_COST)
+        self.links = LinkCosts.uniform(
+            len(self.workers), host=_HOST_COST, peer=_PEER_COST, per_run=_RUN_COST
+        )
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []

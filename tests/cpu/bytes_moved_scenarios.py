@@ -20,6 +20,7 @@ from vdev.commands import Launch
 from vdev.session import get_session
 
 SIZE = 64  # rows and columns of the matrices
+FACTOR = 512  # of those that are multiplied
 COUNT = 3 * 4096  # elements of the vectors
 BINS = 256
 
@@ -28,12 +29,12 @@ Launches = list[dict[str, Any]]
 
 def matrix_multiplication(queue: cl.CommandQueue) -> None:
     kernel = cl.Kernel(cl.Program(queue.context, MATMUL).build(), "multiply")
-    a, b = (np.random.default_rng(k).random((SIZE, SIZE), np.float32) for k in (1, 2))
+    a, b = (np.random.default_rng(k).random((FACTOR, FACTOR), np.float32) for k in (1, 2))
     c = np.empty_like(a)
     a_buf, b_buf = (cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=m) for m in (a, b))
     c_buf = cl.Buffer(queue.context, cl.mem_flags.WRITE_ONLY, c.nbytes)
     for _ in range(2):
-        kernel(queue, (SIZE, SIZE), (8, 8), c_buf, a_buf, b_buf, np.int32(SIZE), np.int32(SIZE))
+        kernel(queue, (FACTOR, FACTOR), (8, 8), c_buf, a_buf, b_buf, np.int32(FACTOR), np.int32(FACTOR))
     cl.enqueue_copy(queue, c, c_buf)
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
 
