@@ -284,21 +284,30 @@ class Executor:
         """`function(back end)` on the worker's thread, after what was submitted to it; its result or
         exception.
         """
+        return self._ask(number, function)()
+
+    def _ask(self, number: int, function: Callable[[Backend], T]) -> Callable[[], T]:
+        """Submit a call; what is returned waits for its result or exception."""
         step = CallStep(function)
         completion = Completion()
         self.submit(_single(number, step), (), completion)
-        if completion.wait() < 0:
-            raise BackendError(completion.status, "the executor is closed")
-        if step.error is not None:
-            raise step.error
-        result: T = step.result
-        return result
+
+        def answer() -> T:
+            if completion.wait() < 0:
+                raise BackendError(completion.status, "the executor is closed")
+            if step.error is not None:
+                raise step.error
+            result: T = step.result
+            return result
+
+        return answer
 
     def build(self, program: BackendProgram) -> tuple[BuildResult, ...]:
-        """Build on every worker; BuildFailure where one of them refuses."""
-        return tuple(
-            self.call(number, lambda backend: backend.build(program)) for number in range(len(self.workers))
-        )
+        """Build on every worker, all at once; BuildFailure where one of them refuses."""
+        answers = [
+            self._ask(number, lambda backend: backend.build(program)) for number in range(len(self.workers))
+        ]
+        return tuple([answer() for answer in answers])
 
     def quiesce(self) -> None:
         """Return when everything submitted so far is complete."""
