@@ -1,0 +1,251 @@
+"""OpenCL C to CUDA C++ for a sub-grid: what a CUDA back end compiles with NVRTC and launches.
+
+The program is first translated for a sub-grid (OpenCL C to OpenCL C: hidden argument, shifted pointers, work-item
+functions of the whole NDRange), then its text is rewritten into CUDA C++ on top of our headers. A kernel becomes a
+device function; a generated `extern "C"` entry function brings CUDA's arguments to it.
+
+Translated: all scalar, vector and pointer types with literals, swizzles, conversions and reinterpretations;
+structures, unions, enumerations, type definitions; static and dynamic local memory; constant arguments and program
+scope constants; the built-in functions that `include/cuda` defines (mathematics, integers, common, geometric,
+relational, vload/vstore, half, select, shuffle, barriers and fences, atomics of 1.x and C11, work-group functions,
+asynchronous copies, printf of scalars); overloaded functions, names that C++ and CUDA reserve; the build options
+in `cuda_dialect.OPTIONS`.
+
+Refused, by name (Untranslatable): images and samplers, pipes, queues and events of device-side enqueue, sub-group and
+any other built-in function our headers lack, printf of vectors, blocks, variables at program scope that are not
+constant, function pointers, array literals, initialisers that name elements or leave out braces of vectors and
+structures, typeof, arithmetic on enumerations, unknown build options. A launch with partial work-groups is not
+possible (`pack` says so).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clang.cindex import Cursor
+
+from . import clang, cuda_dialect
+from .cuda_rewriting import Rewriter, spell
+from .ndrange import Chunk, NDRange
+from .options import parse_options
+from .preprocess import MAIN_FILE
+from .rewrite import Edits, Function, Functions, Untranslatable
+from .source import KernelInfo, ParsedProgram, parse_program
+from .subgrid import SubgridKernel, translate_subgrid
+
+__all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
+
+#: Changes with whatever changes a translation: part of the key under which cubins are kept.
+VERSION = 1
+#: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
+LOCAL_ALIGNMENT = 128
+
+_SHIFT = re.compile(
+    rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\1 \? \(size_t\)\1 - \(size_t\)(\w+\.shift\[\d+\]) : \(size_t\)0\);"
+)
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel as CUDA sees it.
+
+    `entry`: the function's name in the module. CUDA's arguments are the user's, in order, then the hidden one:
+    a pointer for global and constant arguments, an `unsigned int` (from `local_layout`) for each of `local_args`, the
+    bytes of a value. `pointer_args`: arguments that have a shift. `max_work_group_size`: what the entry function
+    is compiled for, or None.
+    """
+
+    name: str
+    entry: str
+    hidden_index: int
+    pointer_args: tuple[int, ...]
+    local_args: tuple[int, ...]
+    max_work_group_size: int | None
+    _subgrid: SubgridKernel
+
+    @property
+    def hidden_nbytes(self) -> int:
+        return self._subgrid.hidden_nbytes + 8
+
+    def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
+        """The hidden argument: as SubgridKernel.pack, and the number of dimensions behind it.
+
+        The grid has the chunk's work-groups, a block the NDRange's local size. Raises ValueError for a wrong number of
+        shifts, and for partial work-groups, which CUDA does not have.
+        """
+        for size, local in zip(ndrange.global_size, ndrange.local_size, strict=True):
+            if size % local:
+                raise ValueError(f"kernel {self.name}: {size} work-items are not a multiple of {local}")
+        return self._subgrid.pack(ndrange, chunk, shifts) + struct.pack("<Q", ndrange.work_dim)
+
+    def local_layout(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """Values of the local arguments, of `sizes` bytes each, and the dynamic shared memory that a launch needs."""
+        if len(sizes) != len(self.local_args):
+            raise ValueError(f"kernel {self.name}: {len(self.local_args)} local sizes expected, {len(sizes)} given")
+        offsets, total = [], 0
+        for nbytes in sizes:
+            offsets.append(total)
+            total += -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
+        return tuple(offsets), total
+
+
+@dataclass(frozen=True)
+class CudaProgram:
+    """CUDA C++, complete in itself, the options to compile it with (less --gpu-architecture), and its kernels."""
+
+    source: str
+    options: tuple[str, ...]
+    kernels: Mapping[str, CudaKernel]
+
+
+def translate_cuda(program: ParsedProgram) -> CudaProgram:
+    """Translate all kernels. Raises Untranslatable with what cannot be, and the user's line."""
+    options = nvrtc_options(program.engine_options)
+    for info in program.kernels.values():
+        for argument in info.args:
+            if argument.kind not in ("global", "constant", "local", "value"):
+                raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
+    subgrid = translate_subgrid(program)
+    again = parse_program(subgrid.source, program.engine_options, target=program.target)
+    if not again.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(again.doubts))
+    return _Translation(program, again, subgrid.kernels, options).run()
+
+
+def nvrtc_options(options: Sequence[str]) -> tuple[str, ...]:
+    """NVRTC's options for those of a program (less -D, -U and -I). Raises Untranslatable for unknown ones."""
+    found = list(cuda_dialect.BASE_OPTIONS)
+    for option in parse_options(options).for_engine:
+        if option in cuda_dialect.OPTIONS:
+            found += cuda_dialect.OPTIONS[option]
+        elif match := re.fullmatch(r"-cl-nv-maxrregcount=(\d+)", option):
+            found.append(f"--maxrregcount={match.group(1)}")
+        elif not re.fullmatch(r"-cl-std=\S+|-cl-nv-opt-level=?\d*|-O\d|\d", option):
+            raise Untranslatable(f"build option {option} is not known for CUDA")
+    names = [option.partition("=")[0] for option in found]
+    return tuple(option for index, option in enumerate(found) if names[index] not in names[index + 1 :])
+
+
+class _Translation:
+    """One program being rewritten."""
+
+    def __init__(
+        self,
+        program: ParsedProgram,
+        again: ParsedProgram,
+        kernels: Mapping[str, SubgridKernel],
+        options: tuple[str, ...],
+    ) -> None:
+        self.program = program
+        self.again = again
+        self.options = options
+        self.functions = Functions(again)
+        self.edits = Edits(self.functions.text)
+        self.prefix = _free_prefix(self.functions)
+        single = "-cl-single-precision-constant" in program.engine_options
+        self.rewriter = Rewriter(again, self.functions, self.edits, single)
+        self.kernels = {
+            name: CudaKernel(
+                name, f"{self.prefix}kernel{index}", kernel.hidden_index, kernel.pointer_args,
+                tuple(i for i, argument in enumerate(program.kernels[name].args) if argument.kind == "local"),
+                _work_group_size(program.kernels[name]), kernel,
+            )
+            for index, (name, kernel) in enumerate(kernels.items())
+        }  # fmt: skip
+
+    def run(self) -> CudaProgram:
+        self._shifts()
+        for cursor in self.again.tu.cursor.get_children():
+            if clang.in_text(cursor):
+                self.rewriter.declaration(cursor)
+        for function in self.functions.defined:
+            if function.kernel:
+                self._hidden_by_reference(function)
+        names = self.rewriter.overloads(self.prefix)
+        self.rewriter.words(self.prefix, parse_options(self.again.engine_options).c_version or self.again.target.c_version)
+        body = self.edits.apply()
+        entries = "".join(self._entry(function, names) for function in self.functions.defined if function.kernel)
+        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, self.kernels)
+
+    def _prelude(self) -> str:
+        macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
+        shared = f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {self.prefix}shared[];\n"
+        if self.rewriter.uses_work_dim:
+            # The same for all work-items, and asked for where no hidden argument is at hand.
+            shared += f"__shared__ unsigned int {self.prefix}work_dim;\n"
+            shared += f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
+        return f'{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
+
+    def _shifts(self) -> None:
+        """Pointers are moved as pointers: through integers NVCC would lose that they point to global memory."""
+        for match in _SHIFT.finditer(self.functions.text):
+            own, name, shift = (group.decode() for group in match.groups())
+            if name in cuda_dialect.RESERVED:
+                name = f"{self.prefix}user_{name}"
+            self.edits.replace(*match.span(), f"decltype({own}) {name} = ::vdev_cl::shifted({own}, {shift});")
+            self.rewriter.done.append(match.span())
+
+    def _hidden_by_reference(self, function: Function) -> None:
+        """The structure stays where CUDA puts arguments; nobody copies it."""
+        for declaration in self.again.functions():
+            if declaration.spelling == function.name:
+                hidden = list(declaration.get_arguments())[-1]
+                self.edits.insert(clang.extent_of(hidden)[0], "const ")
+                self.edits.insert(hidden.location.offset, "&")
+
+    def _entry(self, function: Function, names: Mapping[int, str]) -> str:
+        kernel = self.kernels[function.name]
+        info = self.program.kernels[function.name]
+        parameters, arguments = [], []
+        *own, hidden = function.cursor.get_arguments()
+        for index, (parameter, argument) in enumerate(zip(own, info.args, strict=True)):
+            name = f"{self.prefix}a{index}"
+            if argument.kind == "value":
+                parameters.append(f"{self._type_text(parameter)} {name}")
+                arguments.append(name)
+            elif argument.kind == "local":
+                parameters.append(f"unsigned int {name}")
+                arguments.append(f"::vdev_cl::pointer({self.prefix}shared + {name})")
+            else:
+                parameters.append(f"void *{'__restrict__ ' if 'restrict' in argument.type_qualifiers else ''}{name}")
+                arguments.append(f"::vdev_cl::pointer({name})")
+        structure = f"{kernel.entry}_hidden"
+        hidden_type = re.sub(r"\b__private\b", " ", hidden.type.spelling).strip()
+        parameters.append(f"const __grid_constant__ {structure} {self.prefix}hidden_")
+        arguments.append(f"{self.prefix}hidden_.arguments")
+        bounds = f"__launch_bounds__({kernel.max_work_group_size}) " if kernel.max_work_group_size else ""
+        first = ""
+        if self.rewriter.uses_work_dim:
+            first = f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
+        callee = names.get(function.key, self._word(function.name))
+        return (
+            f"struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
+            f'extern "C" __global__ void {bounds}{kernel.entry}({", ".join(parameters)}) '
+            f"{{{first} {callee}({', '.join(arguments)}); }}\n"
+        )
+
+    def _type_text(self, parameter: Cursor) -> str:
+        known = spell(parameter.type)
+        if known is not None:
+            return known
+        text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
+        return re.sub(r"\w+", lambda match: self._word(match.group()), text)
+
+    def _word(self, name: str) -> str:
+        return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
+
+
+def _work_group_size(info: KernelInfo) -> int | None:
+    sizes = info.reqd_work_group_size
+    return None if sizes is None else sizes[0] * sizes[1] * sizes[2]
+
+
+def _free_prefix(functions: Functions) -> str:
+    """A prefix that no identifier of the text starts with."""
+    number = 0
+    while any(name.startswith(f"vdev_cuda{number or ''}_") for name in functions.identifiers()):
+        number += 1
+    return f"vdev_cuda{number or ''}_"

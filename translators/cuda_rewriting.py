@@ -1,0 +1,578 @@
+"""A program's text, rewritten from OpenCL C to CUDA C++ place by place.
+
+The text stays what the user wrote; edited is only what means something else, or nothing, in C++: address spaces,
+swizzles and literals of vectors, vector conditions, shifts, implicit conversions that C++ lacks or that would
+choose another template, names of built-in functions and reserved words. What is outside raises Untranslatable.
+Never decides about kernels' signatures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
+
+from . import clang, cuda_dialect
+from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
+from .source import ParsedProgram
+from .syntax import swizzle_components
+
+_SCALARS = {
+    TypeKind.BOOL: "bool", TypeKind.CHAR_S: "char", TypeKind.SCHAR: "char", TypeKind.CHAR_U: "uchar",
+    TypeKind.UCHAR: "uchar", TypeKind.SHORT: "short", TypeKind.USHORT: "ushort", TypeKind.INT: "int",
+    TypeKind.UINT: "uint", TypeKind.LONG: "long", TypeKind.ULONG: "ulong", TypeKind.HALF: "half",
+    TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double", TypeKind.LONGLONG: "long", TypeKind.ULONGLONG: "ulong",
+}  # fmt: skip
+_VECTORS = (TypeKind.EXTVECTOR, TypeKind.VECTOR)
+_ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY)
+_SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
+_TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
+_NUMBER = re.compile(rb"[\d.]")
+_MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
+#: NVIDIA's constant memory of a module, less what the compiler uses itself.
+_CONSTANT_NBYTES = 60000
+
+
+def vector_type(type_: Type) -> tuple[Type, int] | None:
+    """(Type of a component, number of components), or None."""
+    canonical = type_.get_canonical()
+    if canonical.kind not in _VECTORS:
+        return None
+    return canonical.element_type, int(canonical.element_count)
+
+
+def spell(type_: Type) -> str | None:
+    """A scalar or vector type as C++ reads it wherever it stands, whatever the program calls its own things."""
+    vector = vector_type(type_)
+    if vector is not None:
+        element = spell(vector[0])
+        return None if element is None else f"::vdev_cl::vec<{element}, {vector[1]}>"
+    name = _SCALARS.get(type_.get_canonical().kind)
+    if name is None:
+        return None
+    return cuda_dialect.type_name(name)
+
+
+class Rewriter:
+    """Edits of one program (the text of its sub-grid translation)."""
+
+    def __init__(self, program: ParsedProgram, functions: Functions, edits: Edits, single: bool) -> None:
+        self.program = program
+        self.functions = functions
+        self.text = functions.text
+        self.edits = edits
+        self.single = single  # -cl-single-precision-constant
+        self.constants = cuda_dialect.constants()
+        self.known = cuda_dialect.known_functions()
+        #: Ranges whose text is replaced as a whole, and places of single words that are: nothing else may be edited there.
+        self.done: list[tuple[int, int]] = []
+        self._taken: set[int] = set()
+        self.uses_work_dim = False
+        self._constant_nbytes = 0
+
+    # text -------------------------------------------------------------------------------------------
+
+    def words(self, prefix: str, c_version: int) -> None:
+        """Everything that words alone tell."""
+        table = dict(cuda_dialect.WORDS)
+        if c_version >= 200:
+            table["generic"] = ""
+        for name in self.functions.identifiers():
+            offsets = self.functions.offsets(name)
+            if name in cuda_dialect.REFUSED_TYPES:
+                raise Untranslatable(f"{name} is not translated to CUDA", self._line_at(offsets[0]))
+            replacement = table.get(name)
+            if replacement is None and name in cuda_dialect.RESERVED:
+                replacement = f"{prefix}user_{name}"
+            if replacement is not None:
+                for offset in offsets:
+                    self._replace(offset, offset + len(name), replacement)
+        for name in ("__attribute__", "__attribute"):
+            for offset in self.functions.offsets(name):
+                self._attribute(offset, len(name))
+        for name in ("typeof", "__typeof__", "__typeof"):
+            for offset in self.functions.offsets(name):
+                if not self._is_done(offset):
+                    raise Untranslatable("typeof is not translated to CUDA", self._line_at(offset))
+
+    def overloads(self, prefix: str) -> dict[int, str]:
+        """Own names for functions that share theirs, with each other or with one of ours: address spaces that told
+        them apart are gone. Returns the new names by the functions' keys.
+        """
+        renamed: dict[int, str] = {}
+        keys: dict[str, set[int]] = {}
+        for cursor in self.program.functions():
+            keys.setdefault(cursor.spelling, set()).add(int(cursor.canonical.location.offset))
+        for name, found in keys.items():
+            if len(found) < 2 and name not in self.known:
+                continue
+            numbers = {key: number for number, key in enumerate(sorted(found))}
+            renamed.update((key, f"{prefix}{number}_{name}") for key, number in numbers.items())
+            for use in self.functions.uses(name):
+                if use.target is not None:
+                    self._replace(use.offset, use.offset + len(name), renamed[use.target])
+        return renamed
+
+    def _attribute(self, offset: int, length: int) -> None:
+        if self._is_done(offset):
+            return
+        place = parentheses_after(self.text, offset + length)
+        inside = self.text[place.opening + 1 : place.closing].decode().strip()[1:-1]
+        kept = [
+            entry.strip()
+            for entry in re.findall(r"[^,()]+(?:\([^()]*\))?", inside)
+            if entry.strip().strip("_").split("(")[0].rstrip("_ ") in cuda_dialect.ATTRIBUTES
+        ]
+        self._replace(offset, place.closing + 1, f"__attribute__(({', '.join(kept)}))" if kept else "")
+
+    def _replace(self, start: int, stop: int, text: str) -> None:
+        if not self._is_done(start):
+            self._taken.add(start)
+            self.edits.replace(start, stop, text)
+
+    def _is_done(self, offset: int) -> bool:
+        return offset in self._taken or any(start <= offset < stop for start, stop in self.done)
+
+    def _line_at(self, offset: int) -> int:
+        unit = self.program.tu
+        return clang.presumed(unit.get_location(clang.TEXT_FILE, offset)).line
+
+    # declarations -----------------------------------------------------------------------------------
+
+    def declaration(self, cursor: Cursor) -> None:
+        """One declaration at program scope."""
+        if cursor.kind == CursorKind.VAR_DECL:
+            self._storage([cursor], clang.extent_of(cursor)[0], "")
+            self._variable(cursor)
+        elif cursor.kind == CursorKind.FUNCTION_DECL:
+            for child in cursor.get_children():
+                if child.kind == CursorKind.COMPOUND_STMT:
+                    self.visit(child)
+        elif cursor.kind == CursorKind.LINKAGE_SPEC:
+            raise Untranslatable("a linkage specification", clang.line_of(cursor))
+
+    def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
+        """The memory that variables declared together live in."""
+        spaces = {_space_of(variable.type) for variable in variables}
+        if len(spaces) > 1 and spaces & {"local", "constant"}:
+            raise Untranslatable("variables of several address spaces declared together", clang.line_of(variables[0]))
+        if spaces == {"local"}:
+            self.edits.insert(start, "__shared__ ")
+        elif spaces == {"constant"}:
+            self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
+            where = "__constant__" if self._constant_nbytes <= _CONSTANT_NBYTES else "__device__"
+            word = static if not _written_static(self.text, start) else ""
+            self.edits.insert(start, f"{word}{where} ")
+
+    def _variable(self, cursor: Cursor) -> None:
+        start, stop = clang.extent_of(cursor)
+        if self._is_done(start):
+            return
+        for child in cursor.get_children():
+            if child.kind not in _SKIPPED:
+                self.visit(child)
+
+    def _declare(self, cursor: Cursor) -> None:
+        variables = [c for c in cursor.get_children() if c.kind == CursorKind.VAR_DECL]
+        if variables:
+            self._storage(variables, clang.extent_of(cursor)[0], "static ")
+        for child in cursor.get_children():
+            if child.kind == CursorKind.VAR_DECL:
+                self._variable(child)
+            elif child.kind == CursorKind.FUNCTION_DECL:
+                raise Untranslatable("a function declared in a function", clang.line_of(child))
+
+    # expressions ------------------------------------------------------------------------------------
+
+    def visit(self, cursor: Cursor, exact: bool = False, stored: bool = False) -> None:
+        """A statement or expression. `exact`: its C type must show, as a template may be chosen by it. `stored`: it
+        is assigned to.
+        """
+        kind = cursor.kind
+        start, stop = clang.extent_of(cursor)
+        if kind != CursorKind.DECL_REF_EXPR and self._is_constant(cursor, start, stop, exact):
+            return
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            handler(self, cursor, start, stop, exact, stored)
+            return
+        for child in cursor.get_children():
+            if child.kind not in _SKIPPED:
+                self.visit(child)
+
+    def _is_constant(self, cursor: Cursor, start: int, stop: int, exact: bool) -> bool:
+        """Whether this is a macro of the language's own, which is defined for C++ again; its inside is not text."""
+        text = self.text[start:stop].decode("utf-8", "replace")
+        if text not in self.constants:
+            return False
+        inner = cursor
+        while inner.kind == CursorKind.UNEXPOSED_EXPR and (below := self._only_child(inner)) is not None:
+            inner = below
+        opening = None if inner is cursor else conversion(cursor.type, inner.type, exact)
+        if opening is not None:
+            self.edits.insert(start, f"({opening}(")
+        if self.single and "." in self.constants[text] and inner.type.get_canonical().kind == TypeKind.FLOAT:
+            self._wrap(start, stop, "((float)", ")", lambda: None)
+        if opening is not None:
+            self.edits.insert(stop, "))")
+        return True
+
+    def _only_child(self, cursor: Cursor) -> Cursor | None:
+        found = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        return found[0] if len(found) == 1 else None
+
+    def _wrap(self, start: int, stop: int, opening: str, closing: str, inside: Callable[[], None]) -> None:
+        self.edits.insert(start, opening)
+        inside()
+        self.edits.insert(stop, closing)
+
+    def _unexposed(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        """An implicit conversion, a swizzle or something rare: libclang does not tell them apart."""
+        if self.text[start:stop].startswith(b"__builtin_astype"):
+            raise Untranslatable("__builtin_astype", clang.line_of(cursor))
+        child = self._only_child(cursor)
+        if child is None:
+            for part in cursor.get_children():
+                if part.kind not in _SKIPPED:
+                    self.visit(part, exact)
+            return
+        child_stop = clang.extent_of(child)[1]
+        member = _MEMBER.fullmatch(self.text, child_stop, stop)
+        pointee = clang.pointee(child.type)
+        base = vector_type(child.type) or (vector_type(pointee) if pointee is not None else None)
+        if member is not None and base is not None:
+            self._swizzle(cursor, child, member, base[1], stored)
+            return
+        splat = vector_type(cursor.type) is not None and vector_type(child.type) is None
+        shown = exact or splat or _is_half(cursor, child)
+        self._convert(cursor, child, start, stop, exact, lambda: self.visit(child, shown, stored))
+
+    def _swizzle(self, cursor: Cursor, child: Cursor, member: re.Match[bytes], count: int, stored: bool) -> None:
+        components = swizzle_components(member.group(2).decode(), count)
+        numbers = ", ".join(map(str, components))
+        nested = self._is_view(child)
+        if len(components) == 1:
+            text = f"at<{numbers}>()" if stored and nested else f"v[{numbers}]"
+        else:
+            text = f"ref<{numbers}>()" if stored else f"get<{numbers}>()"
+        self.visit(child, False, stored)
+        self._replace(member.start(1), member.end(2), member.group(1).decode() + text)
+
+    def _is_view(self, cursor: Cursor) -> bool:
+        """Whether the vector is itself a swizzle of several components."""
+        while cursor.kind == CursorKind.PAREN_EXPR:
+            inner = self._only_child(cursor)
+            if inner is None:
+                return False
+            cursor = inner
+        child = self._only_child(cursor) if cursor.kind == CursorKind.UNEXPOSED_EXPR else None
+        if child is None:
+            return False
+        stop = clang.extent_of(cursor)[1]
+        return _MEMBER.fullmatch(self.text, clang.extent_of(child)[1], stop) is not None
+
+    def _convert(
+        self, cursor: Cursor, child: Cursor, start: int, stop: int, exact: bool, inside: Callable[[], None]
+    ) -> None:
+        """An implicit conversion from `child` to `cursor`, said explicitly where C++ would not do the same."""
+        opening = conversion(cursor.type, child.type, exact)
+        if opening is None:
+            inside()
+        else:
+            self._wrap(start, stop, f"({opening}(", "))", inside)
+
+    def _paren(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        for child in cursor.get_children():
+            self.visit(child, exact, stored)
+
+    def _call(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        callee, *arguments = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        function = cursor.referenced
+        # clang declares built-in functions where they are first called.
+        ours = function is not None and int(function.canonical.location.offset) in self.functions.declared
+        if not ours:
+            self._builtin(cursor, callee)
+        for argument in arguments:
+            self.visit(argument, not ours)
+
+    def _builtin(self, cursor: Cursor, callee: Cursor) -> None:
+        name, line = cursor.spelling, clang.line_of(cursor)
+        start, stop = clang.extent_of(callee)
+        if not name or self.text[start:stop] != name.encode():
+            raise Untranslatable(f"a call of {name or 'something that is not a name'}", line)
+        template = cuda_dialect.template_of(name)
+        if template is not None:
+            self._replace(start, stop, f"::vdev_cl::{template}")
+        elif name == "get_work_dim":
+            self.uses_work_dim = True
+        elif name not in self.known:
+            raise Untranslatable(f"the built-in function {name}() is not translated to CUDA", line)
+        elif name == "printf" and re.search(rb"%[-+ #0\d.*]*v\d", self.program.text_of(cursor).encode()):
+            raise Untranslatable("printf() of a vector is not translated to CUDA", line)
+
+    def _compound_literal(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        contents = [c for c in cursor.get_children() if c.kind == CursorKind.INIT_LIST_EXPR]
+        closing = matching(self.text, start)
+        if vector_type(cursor.type) is not None and contents:
+            self._blank(start, closing + 1, f"::vdev_cl::make<{spell(cursor.type)}>")
+            opening = after_blanks(self.text, closing + 1)
+            self._parts(contents[0], opening)
+            return
+        if cursor.type.get_canonical().kind in _ARRAYS or not contents:
+            raise Untranslatable("an array literal lives shorter in C++", clang.line_of(cursor))
+        self._replace(start, start + 1, "::vdev_cl::identity<")
+        self._replace(closing, closing + 1, ">")
+        self.visit(contents[0])
+
+    def _blank(self, start: int, stop: int, text: str) -> None:
+        """Replace all of a range, the words in it too."""
+        self.done.append((start, stop))
+        self.edits.replace(start, stop, text)
+
+    def _parts(self, contents: Cursor, opening: int) -> None:
+        """The list of a vector's parts, whatever its brackets, as arguments of make()."""
+        closing = matching(self.text, opening)
+        if self.text[opening : opening + 1] == b"{":
+            self.edits.replace(opening, opening + 1, "(")
+            last = closing
+            while self.text[last - 1 : last].isspace():
+                last -= 1
+            if self.text[last - 1 : last] == b",":
+                self.edits.replace(last - 1, last, "")
+            self.edits.replace(closing, closing + 1, ")")
+        for part in contents.get_children():
+            if part.kind not in _SKIPPED:
+                self.visit(part, True)
+
+    def _list(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        if vector_type(cursor.type) is not None:
+            if self.text[start : start + 1] == b"{":
+                self.edits.insert(start, f"::vdev_cl::make<{spell(cursor.type)}>")
+            self._parts(cursor, start)
+            return
+        children = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        inside = self.text[start + 1 : stop - 1].strip().rstrip(b",").strip()
+        if cursor.type.get_canonical().kind in (*_ARRAYS, TypeKind.RECORD) and re.fullmatch(rb"0|0\.0?f?", inside):
+            self._blank(start + 1, stop - 1, "")  # C99 6.7.8p21: everything is zero, whatever its type
+            return
+        expected = _members(cursor.type, len(children))
+        for child, wanted in zip(children, expected, strict=True):
+            self._element(child, wanted)
+
+    def _element(self, child: Cursor, wanted: Type | None) -> None:
+        start, stop = clang.extent_of(child)
+        if child.kind == CursorKind.UNEXPOSED_EXPR and re.match(rb"\[", self.text[start:stop]):
+            raise Untranslatable("an initialiser names elements of an array", clang.line_of(child))
+        if child.kind == CursorKind.UNEXPOSED_EXPR and re.match(rb"\.\s*[A-Za-z_]", self.text[start:stop]):
+            parts = list(child.get_children())
+            if sum(part.kind == CursorKind.MEMBER_REF for part in parts) != 1:
+                raise Untranslatable("an initialiser names members of members", clang.line_of(child))
+            self._element(parts[-1], parts[0].type)
+            return
+        if wanted is not None and child.kind != CursorKind.INIT_LIST_EXPR:
+            if vector_type(wanted) is not None and vector_type(child.type) is None:
+                self._wrap(start, stop, f"(({spell(wanted)})(", "))", lambda: self.visit(child, True))
+                return
+            aggregate = wanted.get_canonical().kind in (*_ARRAYS, TypeKind.RECORD)
+            if aggregate and child.type.get_canonical().kind not in (*_ARRAYS, TypeKind.RECORD):
+                raise Untranslatable("an initialiser leaves out braces", clang.line_of(child))
+        self.visit(child, True)
+
+    def _binary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        operator = clang.binary_operator(cursor)
+        left, right = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        if operator in _TRUTHS and exact and vector_type(cursor.type) is None:
+            self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
+        elif operator == "=":
+            self.visit(left, stored=True)
+            self.visit(right, _is_half(left, right))
+        elif operator == ",":
+            self.visit(left)
+            self.visit(right, exact)
+        elif operator in ("<<", ">>"):
+            self.visit(left, exact)
+            self._shift_by(right, cursor.type)
+        elif operator in _TRUTHS:
+            self._operands(left, right)
+        else:
+            for operand in (left, right):
+                self.visit(operand, _is_half(cursor, operand))
+
+    def _operands(self, left: Cursor, right: Cursor) -> None:
+        for operand in (left, right):
+            self.visit(operand, _is_half(operand, operand))
+
+    def _shift_by(self, right: Cursor, shifted: Type) -> None:
+        """OpenCL C 6.3 j: the number's low bits count; C++ leaves too large shifts undefined."""
+        if vector_type(shifted) is not None:
+            self.visit(right)
+            return
+        nbits = 64 if shifted.get_canonical().get_size() > 4 else 32  # small integers are promoted
+        start, stop = clang.extent_of(right)
+        text = self.text[start:stop].decode("utf-8", "replace")
+        if re.fullmatch(r"\d+[uUlL]*", text) and int(text.rstrip("uUlL"), 8 if text[0] == "0" else 10) < nbits:
+            self.visit(right)
+        else:
+            self._wrap(start, stop, "((", f") & {nbits - 1})", lambda: self.visit(right))
+
+    def _update(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        left, right = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        if left.type.get_canonical().kind == TypeKind.ENUM:
+            raise Untranslatable("arithmetic on a variable of an enumeration", clang.line_of(cursor))
+        self.visit(left, stored=True)
+        if clang.binary_operator(cursor) in ("<<=", ">>="):
+            self._shift_by(right, left.type)
+        else:
+            self.visit(right, _is_half(left, right))
+
+    def _unary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        operator = clang.unary_operator(cursor)
+        (operand,) = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        if operator in ("++", "--"):
+            kind = operand.type.get_canonical().kind
+            if kind in (TypeKind.BOOL, TypeKind.ENUM):
+                raise Untranslatable(f"{operator} of a variable of type {operand.type.spelling}", clang.line_of(cursor))
+            self.visit(operand, stored=True)
+        elif operator == "!" and exact and vector_type(cursor.type) is None:
+            self._wrap(start, stop, "((int)(", "))", lambda: self.visit(operand))
+        else:
+            self.visit(operand, exact and operator != "!", stored=operator == "&")
+
+    def _conditional(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        parts = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        if len(parts) != 3:
+            raise Untranslatable("a conditional without its middle", clang.line_of(cursor))
+        condition, yes, no = parts
+        if vector_type(condition.type) is None:
+            self.visit(condition)
+            for arm in (yes, no):
+                self.visit(arm, exact)
+            return
+        self.edits.insert(start, "::vdev_cl::choose(")
+        self.visit(condition)
+        self._mark(clang.extent_of(condition)[1], b"?")
+        self.visit(yes)
+        self._mark(clang.extent_of(yes)[1], b":")
+        self.visit(no)
+        self.edits.insert(stop, ")")
+
+    def _mark(self, offset: int, mark: bytes) -> None:
+        """The `?` or `:` behind an operand becomes a comma."""
+        while (offset := after_blanks(self.text, offset)) < len(self.text) and self.text[offset : offset + 1] == b")":
+            offset += 1
+        if self.text[offset : offset + 1] != mark:
+            raise Untranslatable("a conditional that could not be read", self._line_at(offset))
+        self.edits.replace(offset, offset + 1, ",")
+
+    def _cast(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        vector = vector_type(cursor.type) is not None
+        for child in cursor.get_children():
+            if child.kind not in _SKIPPED:
+                self.visit(child, vector or cursor.type.get_canonical().kind == TypeKind.HALF)
+
+    def _character(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        if exact:  # an int in C, a char in C++
+            self._wrap(start, stop, "((int)", ")", lambda: None)
+
+    def _reference(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        meaning = cursor.referenced
+        if exact and meaning is not None and meaning.kind == CursorKind.ENUM_CONSTANT_DECL:
+            self._wrap(start, stop, "((int)", ")", lambda: None)
+        if meaning is not None and meaning.kind == CursorKind.FUNCTION_DECL:
+            raise Untranslatable(f"{meaning.spelling}() is used as a value", clang.line_of(cursor))
+
+    def _float(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        text = self.text[start:stop]
+        kind = cursor.type.get_canonical().kind
+        if kind == TypeKind.HALF:
+            self._replace(start, stop, f"::vdev_cl::half({text.rstrip(b'hH').decode()}f)")
+        elif kind == TypeKind.FLOAT and _NUMBER.match(text) and (text[:2] in (b"0x", b"0X") and not text.endswith((b"f", b"F")) and b"p" in text.lower() or text[-1:] not in b"fF"):
+            self.edits.insert(stop, "f")
+
+    def _size(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        children = list(cursor.get_children())
+        if self.text[start:stop].startswith(b"vec_step"):
+            type_ = children[-1].referenced.type if children and children[-1].kind in _SKIPPED else children[-1].type if children else None
+            vector = None if type_ is None else vector_type(type_)
+            count = 1 if vector is None else 4 if vector[1] == 3 else vector[1]
+            self._blank(start, stop, str(count))
+            return
+        for child in children:
+            if child.kind not in _SKIPPED:
+                self.visit(child, True)
+
+
+def conversion(target: Type, source: Type, exact: bool) -> str | None:
+    """What says an implicit conversion in C++: the text in front of an operand in parentheses, or None."""
+    to, from_ = target.get_canonical(), source.get_canonical()
+    vector = vector_type(target)
+    if vector is not None:
+        return None if vector_type(source) is not None else f"({spell(target)})"
+    if to.kind == TypeKind.POINTER:
+        if from_.kind != TypeKind.POINTER:
+            return None
+        there, here = to.get_pointee(), from_.get_pointee()
+        if there.kind == TypeKind.VOID:
+            return None
+        narrower = here.is_const_qualified() and not there.is_const_qualified()
+        return "::vdev_cl::pointer" if here.kind == TypeKind.VOID or narrower or _bare(there) != _bare(here) else None
+    if to.kind == TypeKind.ENUM:
+        return "::vdev_cl::enumeration" if from_.kind != TypeKind.ENUM else None
+    name = spell(target)
+    if name is None or to.kind == from_.kind:
+        return None
+    halves = TypeKind.HALF in (to.kind, from_.kind)
+    return f"({name})" if exact or halves else None
+
+
+def _bare(type_: Type) -> str:
+    words = r"\b(?:__global|__local|__private|__constant|__generic|const|volatile|restrict|__restrict)\b"
+    return " ".join(re.sub(words, " ", type_.get_canonical().spelling).split())
+
+
+def _is_half(a: Cursor, b: Cursor) -> bool:
+    return TypeKind.HALF in (a.type.get_canonical().kind, b.type.get_canonical().kind)
+
+
+def _space_of(type_: Type) -> str:
+    canonical = type_.get_canonical()
+    while (space := clang.address_space(canonical)) not in ("local", "constant"):
+        if canonical.kind not in _ARRAYS:
+            return "private"
+        canonical = canonical.element_type
+    return space
+
+
+def _written_static(text: bytes, start: int) -> bool:
+    return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
+
+
+def _members(type_: Type, count: int) -> list[Type | None]:
+    """Types of what a list without designators initialises."""
+    canonical = type_.get_canonical()
+    if canonical.kind in _ARRAYS:
+        return [canonical.element_type] * count
+    if canonical.kind == TypeKind.RECORD:
+        fields: list[Type | None] = [field.type for field in canonical.get_fields()]
+        return (fields + [None] * count)[:count]
+    return [None] * count
+
+
+_HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], None]] = {
+    CursorKind.DECL_STMT: lambda self, cursor, *_: self._declare(cursor),
+    CursorKind.UNEXPOSED_EXPR: Rewriter._unexposed,
+    CursorKind.PAREN_EXPR: Rewriter._paren,
+    CursorKind.CALL_EXPR: Rewriter._call,
+    CursorKind.COMPOUND_LITERAL_EXPR: Rewriter._compound_literal,
+    CursorKind.INIT_LIST_EXPR: Rewriter._list,
+    CursorKind.BINARY_OPERATOR: Rewriter._binary,
+    CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: Rewriter._update,
+    CursorKind.UNARY_OPERATOR: Rewriter._unary,
+    CursorKind.CONDITIONAL_OPERATOR: Rewriter._conditional,
+    CursorKind.CSTYLE_CAST_EXPR: Rewriter._cast,
+    CursorKind.CHARACTER_LITERAL: Rewriter._character,
+    CursorKind.DECL_REF_EXPR: Rewriter._reference,
+    CursorKind.FLOATING_LITERAL: Rewriter._float,
+    CursorKind.CXX_UNARY_EXPR: Rewriter._size,
+}

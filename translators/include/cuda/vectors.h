@@ -1,0 +1,251 @@
+// OpenCL C's types for CUDA C++ (OpenCL C 6.1): vectors as classes whose components are reached by index, swizzles as
+// get<...>() (a value) and ref<...>() (an assignable view), operators component by component.
+// Everything is constexpr and trivially copyable, so that vectors may stand in unions, in shared and in constant memory.
+namespace vdev_cl {
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef unsigned long size_t;
+typedef long ptrdiff_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
+
+// Small parts of <type_traits>, which NVRTC does not bring.
+template <class T> struct same { typedef T type; };
+template <class T> using same_t = typename same<T>::type;
+template <class T> struct plain { typedef T type; };
+template <class T> struct plain<const T> { typedef T type; };
+template <class T> struct plain<volatile T> { typedef T type; };
+template <class T> struct plain<const volatile T> { typedef T type; };
+template <class T> using plain_t = typename plain<T>::type;
+template <class A, class B> constexpr bool is_same = false;
+template <class A> constexpr bool is_same<A, A> = true;
+
+// IEEE binary16. Arithmetic in binary32 rounded once to binary16 is binary16's own (24 >= 2 * 11 + 2 bits).
+struct half {
+  ushort bits;
+  constexpr half() = default;
+  half(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  half(double x) { asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x)); }
+  half(int x) : half((float)x) {}
+  half(uint x) : half((float)x) {}
+  half(long x) : half((double)x) {}
+  half(ulong x) : half((double)x) {}
+  half(char x) : half((float)x) {}
+  half(uchar x) : half((float)x) {}
+  half(short x) : half((float)x) {}
+  half(ushort x) : half((float)x) {}
+  half(bool x) : half((float)x) {}
+  operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
+};
+inline half half_of(ushort bits) { half h; h.bits = bits; return h; }
+inline half operator+(half a, half b) { return half((float)a + (float)b); }
+inline half operator-(half a, half b) { return half((float)a - (float)b); }
+inline half operator*(half a, half b) { return half((float)a * (float)b); }
+inline half operator/(half a, half b) { return half((float)a / (float)b); }
+inline half operator-(half a) { return half_of(a.bits ^ 0x8000); }
+inline half operator+(half a) { return a; }
+inline half &operator+=(half &a, half b) { return a = a + b; }
+inline half &operator-=(half &a, half b) { return a = a - b; }
+inline half &operator*=(half &a, half b) { return a = a * b; }
+inline half &operator/=(half &a, half b) { return a = a / b; }
+inline half &operator++(half &a) { return a = a + half(1); }
+inline half &operator--(half &a) { return a = a - half(1); }
+inline half operator++(half &a, int) { half old = a; ++a; return old; }
+inline half operator--(half &a, int) { half old = a; --a; return old; }
+#define VDEV_COMPARE(op) inline bool operator op(half a, half b) { return (float)a op (float)b; }
+VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
+#undef VDEV_COMPARE
+
+template <class T> constexpr bool is_real = false;
+template <> constexpr bool is_real<half> = true;
+template <> constexpr bool is_real<float> = true;
+template <> constexpr bool is_real<double> = true;
+template <class T> constexpr bool is_signed = is_real<T> || T(-1) < T(0);
+template <> constexpr bool is_signed<half> = true;
+
+// Integers of a size: results of comparisons (6.3 d), unsigned partners, double width.
+template <int NBYTES> struct sized;
+template <> struct sized<1> { typedef char I; typedef uchar U; };
+template <> struct sized<2> { typedef short I; typedef ushort U; };
+template <> struct sized<4> { typedef int I; typedef uint U; };
+template <> struct sized<8> { typedef long I; typedef ulong U; };
+template <class T> using signed_of = typename sized<sizeof(T)>::I;
+template <class T> using unsigned_of = typename sized<sizeof(T)>::U;
+
+// 6.3 j: only the low log2(width) bits of the right operand count.
+template <class T> constexpr T shift_left(T a, T b) { return T(a << (b & T(8 * sizeof(T) - 1))); }
+template <class T> constexpr T shift_right(T a, T b) { return T(a >> (b & T(8 * sizeof(T) - 1))); }
+
+template <class V, int... I> struct view;
+
+// 6.1.5: aligned to its size; three components are stored as four.
+template <class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) vec {
+  T v[N == 3 ? 4 : N];
+  constexpr vec() = default;
+  // 6.2.2: true becomes all ones in the components of an integer vector.
+  template <class S> requires (!__is_class(S) || is_same<S, half>) explicit constexpr vec(S s) {
+    for (int i = 0; i < (N == 3 ? 4 : N); ++i) v[i] = is_same<S, bool> && !is_real<T> && s ? T(-1) : T(s);
+  }
+  // From volatile memory; a template, because a constructor for it would cost triviality.
+  template <class S> requires is_same<plain_t<S>, vec> constexpr vec(S &other) {
+    for (int i = 0; i < N; ++i) v[i] = other.v[i];
+  }
+  template <class S> requires is_same<S, vec> void operator=(const S &other) volatile {
+    for (int i = 0; i < N; ++i) v[i] = other.v[i];
+  }
+  constexpr T &operator[](size_t i) { return v[i]; }
+  constexpr const T &operator[](size_t i) const { return v[i]; }
+  constexpr volatile T &operator[](size_t i) volatile { return v[i]; }
+  constexpr const volatile T &operator[](size_t i) const volatile { return v[i]; }
+  template <int... I> constexpr vec<T, sizeof...(I)> get() const {
+    vec<T, sizeof...(I)> r{};
+    int k = 0;
+    ((r.v[k++] = v[I]), ...);
+    return r;
+  }
+  template <int... I> constexpr vec<T, sizeof...(I)> get() const volatile { return vec(*this).template get<I...>(); }
+  template <int... I> view<vec, I...> ref() { return {*this}; }
+  template <int... I> view<volatile vec, I...> ref() volatile { return {*this}; }
+  constexpr void put(int &k, const vec &) = delete;
+};
+template <class T> struct vector_of { typedef T element; static constexpr int count = 1; };
+template <class T, int N> struct vector_of<vec<T, N>> { typedef T element; static constexpr int count = N; };
+template <class V> using element_of = typename vector_of<V>::element;
+template <class V> constexpr int count_of = vector_of<V>::count;
+template <class V> constexpr bool is_vector = false;
+template <class T, int N> constexpr bool is_vector<vec<T, N>> = true;
+template <class T> concept scalar = !is_vector<T> && (!__is_class(T) || is_same<T, half>);
+
+// Several components of a vector in memory, to be assigned (6.1.7).
+template <class V, int... I> struct view {
+  V &base;
+  typedef element_of<plain_t<V>> T;
+  typedef vec<T, sizeof...(I)> R;
+  static constexpr int map[] = {I...};
+  operator R() const { return base.template get<I...>(); }
+  R operator=(R r) const { int k = 0; ((base.v[I] = r.v[k++]), ...); return r; }
+  R operator=(const view &other) const { return *this = R(other); }
+  template <int... J> view<V, map[J]...> ref() const { return {base}; }
+  template <int J> T &at() const { return base.v[map[J]]; }
+  R operator++() const { return *this = R(*this) + R(T(1)); }
+  R operator--() const { return *this = R(*this) - R(T(1)); }
+  R operator++(int) const { R old = *this; ++*this; return old; }
+  R operator--(int) const { R old = *this; --*this; return old; }
+#define VDEV_ASSIGN(op) R operator op##=(R r) const { return *this = R(*this) op r; }
+  VDEV_ASSIGN(+) VDEV_ASSIGN(-) VDEV_ASSIGN(*) VDEV_ASSIGN(/) VDEV_ASSIGN(%)
+  VDEV_ASSIGN(&) VDEV_ASSIGN(|) VDEV_ASSIGN(^) VDEV_ASSIGN(<<) VDEV_ASSIGN(>>)
+#undef VDEV_ASSIGN
+};
+
+#define VDEV_BINARY(op, value) \
+  template <class T, int N> constexpr vec<T, N> operator op(const vec<T, N> &a, const vec<T, N> &b) { \
+    vec<T, N> r{}; \
+    for (int i = 0; i < N; ++i) { T x = a.v[i], y = b.v[i]; r.v[i] = T(value); } \
+    return r; \
+  } \
+  template <class T, int N> constexpr vec<T, N> operator op(const volatile vec<T, N> &a, const vec<T, N> &b) { \
+    return vec<T, N>(a) op b; \
+  } \
+  template <class T, int N> constexpr vec<T, N> operator op(const vec<T, N> &a, const volatile vec<T, N> &b) { \
+    return a op vec<T, N>(b); \
+  } \
+  template <class T, int N> constexpr vec<T, N> operator op(const volatile vec<T, N> &a, const volatile vec<T, N> &b) { \
+    return vec<T, N>(a) op vec<T, N>(b); \
+  } \
+  template <class T, int N> constexpr vec<T, N> &operator op##=(vec<T, N> &a, const same_t<vec<T, N>> &b) { \
+    return a = a op b; \
+  } \
+  template <class T, int N> vec<T, N> operator op##=(volatile vec<T, N> &a, const same_t<vec<T, N>> &b) { \
+    vec<T, N> r = vec<T, N>(a) op b; \
+    a = r; \
+    return r; \
+  }
+VDEV_BINARY(+, x + y) VDEV_BINARY(-, x - y) VDEV_BINARY(*, x *y) VDEV_BINARY(/, x / y) VDEV_BINARY(%, x % y)
+VDEV_BINARY(&, x &y) VDEV_BINARY(|, x | y) VDEV_BINARY(^, x ^ y)
+VDEV_BINARY(<<, shift_left<T>(x, y)) VDEV_BINARY(>>, shift_right<T>(x, y))
+#undef VDEV_BINARY
+
+// 6.3 d, e, g: 0 and -1 in integers of the operands' width. Both operands are evaluated.
+#define VDEV_COMPARE(op) \
+  template <class T, int N> constexpr vec<signed_of<T>, N> operator op(const vec<T, N> &a, const vec<T, N> &b) { \
+    vec<signed_of<T>, N> r{}; \
+    for (int i = 0; i < N; ++i) r.v[i] = (a.v[i] op b.v[i]) ? -1 : 0; \
+    return r; \
+  }
+VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
+VDEV_COMPARE(&&) VDEV_COMPARE(||)
+#undef VDEV_COMPARE
+template <class T, int N> constexpr vec<signed_of<T>, N> operator!(const vec<T, N> &a) {
+  vec<signed_of<T>, N> r{};
+  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] ? 0 : -1;
+  return r;
+}
+#define VDEV_UNARY(op) \
+  template <class T, int N> constexpr vec<T, N> operator op(const vec<T, N> &a) { \
+    vec<T, N> r{}; \
+    for (int i = 0; i < N; ++i) r.v[i] = T(op a.v[i]); \
+    return r; \
+  }
+VDEV_UNARY(-) VDEV_UNARY(+) VDEV_UNARY(~)
+#undef VDEV_UNARY
+#define VDEV_STEP(op, by) \
+  template <class T, int N> vec<T, N> &operator op(vec<T, N> &a) { return a = a by vec<T, N>(T(1)); } \
+  template <class T, int N> vec<T, N> operator op(vec<T, N> &a, int) { vec<T, N> old = a; a = a by vec<T, N>(T(1)); return old; }
+VDEV_STEP(++, +) VDEV_STEP(--, -)
+#undef VDEV_STEP
+
+// 6.3 i: a vector condition chooses by the most significant bit of each component.
+template <class C, int N, class T> constexpr vec<T, N> choose(const vec<C, N> &c, const vec<T, N> &a, const vec<T, N> &b) {
+  vec<T, N> r{};
+  for (int i = 0; i < N; ++i) r.v[i] = (signed_of<C>)c.v[i] < 0 ? a.v[i] : b.v[i];
+  return r;
+}
+
+// Vector literals and lists (6.1.6): parts one behind the other, the rest zero.
+template <class T, int N, class S> constexpr void append(vec<T, N> &r, int &k, const S &part) { r.v[k++] = T(part); }
+template <class T, int N, int M> constexpr void append(vec<T, N> &r, int &k, const vec<T, M> &part) {
+  for (int i = 0; i < M; ++i) r.v[k++] = part.v[i];
+}
+template <class V, class... A> constexpr V make(const A &...parts) {
+  V r{};
+  int k = 0;
+  (append(r, k, parts), ...);
+  return r;
+}
+
+// C converts void* to any pointer; C++ wants to be told.
+struct any_pointer {
+  const volatile void *p;
+  template <class T> operator T *() const { return (T *)p; }
+};
+inline any_pointer pointer(const volatile void *p) { return {p}; }
+// C converts integers to enumerations.
+struct any_enumeration {
+  long value;
+  template <class T> requires(__is_enum(T)) constexpr operator T() const { return (T)value; }
+};
+constexpr any_enumeration enumeration(long value) { return {value}; }
+template <class T> using identity = T;
+// A window's pointer as the whole buffer's (PPoPP'11 section 3.5): by pointer arithmetic, so that the compiler still knows that
+// it points to global memory. No buffer stays none.
+template <class T> inline T *shifted(T *p, long shift) { return p ? (T *)((const char *)p - shift) : p; }
+
+#define VDEV_VECTORS(type) \
+  typedef vec<type, 2> type##2; typedef vec<type, 3> type##3; typedef vec<type, 4> type##4; \
+  typedef vec<type, 8> type##8; typedef vec<type, 16> type##16;
+VDEV_VECTORS(char) VDEV_VECTORS(uchar) VDEV_VECTORS(short) VDEV_VECTORS(ushort) VDEV_VECTORS(int) VDEV_VECTORS(uint)
+VDEV_VECTORS(long) VDEV_VECTORS(ulong) VDEV_VECTORS(half) VDEV_VECTORS(float) VDEV_VECTORS(double)
+#undef VDEV_VECTORS
+
+// Functions of components, for vectors: f is called for each, scalar arguments count for all.
+template <class A> constexpr A part(const A &a, int) requires scalar<A> { return a; }
+template <class T, int N> constexpr T part(const vec<T, N> &a, int i) { return a.v[i]; }
+template <class R, int N, class F, class... A> constexpr vec<R, N> each(F f, const A &...a) {
+  vec<R, N> r{};
+  for (int i = 0; i < N; ++i) r.v[i] = f(part(a, i)...);
+  return r;
+}
+}  // namespace vdev_cl
