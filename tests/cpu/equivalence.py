@@ -58,9 +58,19 @@ class Different(AssertionError):
 
 
 class ShowingGenerator(Generator):
-    """Kernels whose every read shows: in `out`, at the work-item's place."""
+    """Kernels whose every read shows: in `out`, at the work-item's place.
+
+    Half of them are signed: what a work-item writes tells which it was.
+    """
+
+    def __init__(self, rng: random.Random, dims: int) -> None:
+        super().__init__(rng, dims)
+        if self.chance(0.5):
+            self.forms.add("signed")
 
     def line(self, c: str | None, py: str | None) -> None:
+        if c is not None and py is not None and "item.write(" in py and "signed" in self.forms:
+            c = re.sub(r"(?<= = )1;|(?<=\))\(1(\.0f)?\)(?=[;,])", _signed, c)
         super().line(c, py)
         if c is None or py is None or not py.startswith("item.read("):
             return
@@ -93,6 +103,11 @@ class ShowingGenerator(Generator):
     def async_copy(self) -> None:
         """Needs all work-items of a group at one place, which nothing here promises."""
         self.access()
+
+
+def _signed(one: re.Match[str]) -> str:
+    """In the place of the 1 that the kernel would write."""
+    return "1 + (int)place;" if one[0].endswith(";") else "(1 + (int)place)"
 
 
 def _digest(type_name: str, name: str) -> str:
@@ -224,7 +239,8 @@ class Memories:
     def __init__(self, case: Case, contents: Sequence[Memory]) -> None:
         self.args = case.args
         self.contents = contents
-        self.exact_writes = "pointer cast" not in case.kernel.forms
+        #: work-items that write as the same type write the same
+        self.equal_writes = not case.kernel.forms & {"pointer cast", "signed"}
         self.readers = [np.full(size, _NOBODY, np.int32) for size in case.sizes]
         self.writers = [np.full(size, _NOBODY, np.int32) for size in case.sizes]
         self.atomics = [np.full(size, _NOBODY, np.int32) for size in case.sizes]
@@ -295,7 +311,7 @@ class CheckedItem:
         slot, where = memories.place(arg, offset, nbytes)
         tags = np.arange(1, nbytes + 1, dtype=np.int32) + 100 * nbytes + 10_000 * arg
         foreign = (memories.writers[slot][where] != _NOBODY) & (memories.writers[slot][where] != self.number)
-        same = memories.exact_writes and nbytes != 24
+        same = memories.equal_writes and nbytes != 24
         if (foreign & ((memories.tags[slot][where] != tags) | (not same))).any():
             raise Race
         memories.tags[slot][where] = tags
