@@ -51,16 +51,25 @@ def test_most_launches_are_cut(machines: Machines) -> None:
     machines.check([random_case(rng, number) for number in range(BATCH)])
     counts = machines.counts
     assert counts["launches cut"] > counts["launches"] / 2
-    assert counts["launches with a twin"] > 0
+    for number, (what, c) in enumerate(MERGED.items()):
+        machines.check([by_hand(c, "item.read(0, 0, 4)", number=number)])
+        assert counts[f"launches {what}"] > 0
 
 
-def by_hand(c: str, py: str, nbytes: int = 400) -> Case:
+#: what is merged, by what tells so
+MERGED = {
+    "with a twin": "a[40 + get_global_id(0) + (a[0] & 1)] = 1;",
+    "with merged atomics": "atomic_add(&a[90], a[get_global_id(0)]);",
+}
+
+
+def by_hand(c: str, py: str, nbytes: int = 400, number: int = 0) -> Case:
     """A case of 8 groups of 4 with one buffer of ints; `c` and `py` are the bodies."""
     scope: dict[str, object] = {}
     exec(f"def run(item): {py}", scope)
     text = f"__kernel void k(__global int *a) {{\n{c}\n}}\n"
     kernel = GeneratedKernel(text, py, [Buffer(0, "a", "int", 4, "int", 4)], {}, scope["run"])
-    return Case(0, kernel, NDRange((32,), (4,), (0,)), [nbytes], [(0, 0, nbytes)], 4, 0)
+    return Case(number, kernel, NDRange((32,), (4,), (0,)), [nbytes], [(0, 0, nbytes)], 4, 0)
 
 
 def test_a_difference_is_found(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
