@@ -21,10 +21,12 @@ from .values import (
     POINTS_ANYWHERE,
     SHARED,
     Aggregate,
+    Anywhere,
     Number,
     Place,
     Pointer,
     Private,
+    Shared,
     Value,
     Vector,
     arithmetic,
@@ -42,6 +44,19 @@ from .values import (
 
 def bool_number(condition: Expr) -> Number:
     return Number(condition, INT)
+
+
+def _compare_pointers(operator: str, a: Value, b: Value) -> Number:
+    """Pointers into one object compare as their offsets (C99 6.5.8p5); of others nothing is known."""
+    if isinstance(a, Pointer) and isinstance(b, Pointer) and len(a.targets) == len(b.targets) == 1:
+        s, t = a.targets[0], b.targets[0]
+        if (
+            s.place is t.place
+            and s.condition is t.condition is None
+            and not isinstance(s.place, Anywhere | Shared)
+        ):
+            return bool_number(compare(operator, s.offset, t.offset))
+    return bool_number(unknown_truth("a comparison of pointers"))
 
 
 class Calculator(Memory):
@@ -296,6 +311,8 @@ class Calculator(Memory):
             if len(a.targets) == len(b.targets) == 1 and a.targets[0].place is b.targets[0].place:
                 distance = ex.sub(a.targets[0].offset, b.targets[0].offset)
                 return Number(ex.div(ex.cast(LONG, distance), ex.const(max(size, 1))), LONG)
+        if ctype.kind != "pointer" and operator in ("<", ">", "<=", ">=", "==", "!="):
+            return _compare_pointers(operator, a, b)
         return unknown_value(ctype)
 
     def _unary(self, node: Node) -> Value:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from . import expression as ex
 from .expression import Expr, Trips
 from .memory import State, join_envs, unknown_truth
-from .recording import LoopRewriter, condition_since, steps_since
+from .recording import LOOP_END, LoopRewriter, condition_since, steps_since
 from .rewriting import coefficient_of, substitute
 from .syntax import Node
 from .values import (
@@ -238,7 +238,7 @@ class Loop:
             remaining = ex.TRUE
             for step in steps_since(way, self.entry):
                 if step.kind == "maybe" or (step.kind in ("while", "earlier", "loop")):
-                    remaining = ex.both(remaining, unknown_truth())
+                    remaining = ex.both(remaining, unknown_truth(LOOP_END))
                 elif step.expr not in passed:
                     remaining = ex.both(remaining, step.expr)
             stay = ex.negate(remaining)
@@ -275,7 +275,7 @@ class Loop:
         for returned in self.returns:
             returned.state = State(
                 self._rewrite_env(returned.state.env, at_the_end),
-                interpreter.ways.condition(way, unknown_truth()),
+                interpreter.ways.condition(way, unknown_truth(LOOP_END)),
             )
             returned.value = rewrite_value(returned.value, at_the_end)
         if not self.breaks:
@@ -291,7 +291,7 @@ class Loop:
         assert env is not None
         if self.returns:
             line = self.node.line
-            way = interpreter.ways.step(way, "maybe", ex.TRUE, text="a loop that may return", line=line)
+            way = interpreter.ways.step(way, "maybe", ex.TRUE, text="a loop that may return early", line=line)
         interpreter.state, interpreter.alive = State(env, way), True
 
     def _rewrite_env(

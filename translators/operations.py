@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .domain import Form
 from .expression import INFINITE, Expr, IntType, negate
+from .recording import LOOP_END
 
 if TYPE_CHECKING:
     from .evaluation import Scope
@@ -270,7 +271,7 @@ def _trips(scope: Scope, expr: Expr) -> Form:
     definition = expr.definition
     assert definition is not None
     loose = not definition.exact
-    variable = domain.variable(0, INFINITE, loose=loose, origin="how often a loop runs" if loose else "")
+    variable = domain.variable(0, INFINITE, loose=loose, origin=LOOP_END if loose else "")
     form = Form(0, {variable: 1})
     scope.memo[expr] = form
     if not definition.exact and definition.before.op == "const":

@@ -13,6 +13,9 @@ from . import expression as ex
 from .expression import Expr
 from .rewriting import substitute
 
+#: Where a truth value comes from that nobody knows, as messages have it.
+LOOP_END = "how long a loop runs"
+
 
 class Step:
     """One condition on the way to an access; `parent` is the way before it.
@@ -107,7 +110,7 @@ def condition_since(way: Step, start: Step) -> Expr:
         if step.kind in ("if", "while"):
             condition = ex.both(condition, step.expr)
         else:
-            condition = ex.both(condition, ex.unknown(0, 1))
+            condition = ex.both(condition, ex.unknown(0, 1, LOOP_END))
     return condition
 
 
@@ -153,7 +156,7 @@ class LoopRewriter:
         before = {counter: ex.add(counter, ex.const(-1))}
         #: what an irregular condition was in earlier iterations nobody knows; the first has none before it
         self.earlier: dict[Expr, Expr] = {
-            stay: substitute(self.expr(stay), before) if regular else ex.unknown(0, 1)
+            stay: substitute(self.expr(stay), before) if regular else ex.unknown(0, 1, LOOP_END)
             for stay, regular in stays
         }
 

@@ -110,6 +110,9 @@ _ATOMICS = {
     "long": IntType(64, True),
     "unsigned long": IntType(64, False),
 }
+#: Placeholders for what has no type of its own, such as clang's builtin functions behind INFINITY and NAN.
+#: libclang ends the process when it is asked for their size.
+_NO_OBJECTS = {TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT}
 _FLOATS = {TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE}
 
 _BINARY = {
@@ -228,14 +231,16 @@ class SyntaxReader:
     def _read_type(self, clang_type: Type) -> CType:
         canonical = clang_type.get_canonical()
         kind = canonical.kind
+        if kind in _NO_OBJECTS:
+            return CType("other", 0)
         size = max(canonical.get_size(), 0)
         if kind in _INTEGERS:
             result = CType("bool" if kind is TypeKind.BOOL else "int", size)
             result.integer = _INTEGERS[kind]
         elif kind in _FLOATS:
             result = CType("float", size)
-        elif canonical.spelling.startswith("_Atomic("):
-            integer = _ATOMICS.get(canonical.spelling[8:-1])
+        elif kind is TypeKind.ATOMIC:
+            integer = _ATOMICS.get(canonical.spelling.partition("_Atomic(")[2][:-1])
             result = CType("int" if integer is not None else "float", size)
             result.integer = integer
         elif kind is TypeKind.POINTER:

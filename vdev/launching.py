@@ -29,6 +29,8 @@ from vdev.translators.region import Region
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
 #: nothing from a cache
 _MOST_PLANS = 1024
+#: runs of bytes in remembered access ranges per kernel, of sixteen bytes each
+_MOST_RUNS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +45,14 @@ class CachedPlan:
 class LaunchCache:
     """The plans of one kernel."""
 
-    __slots__ = ("_kernel", "_plans", "_pointers", "_scalars")
+    __slots__ = ("_kernel", "_plans", "_pointers", "_scalars", "ranges")
 
     def __init__(self, kernel: SessionKernel) -> None:
         self._kernel = kernel
         self._pointers = kernel.pointers
         self._scalars = tuple(sorted(kernel.scalars))
         self._plans: dict[Any, CachedPlan] = {}
+        self.ranges = RangeCache()
 
     def find(
         self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]
@@ -94,10 +97,14 @@ def make_plan(
     if kernel.subgrid is None:
         # What the translator refused may keep something in its own memory from launch to launch.
         options = replace(options, workers=options.workers[:1])
+    evaluate = evaluator(kernel, launch, sizes)
+    if kernel.plans is not None:
+        values = tuple(launch.args[index] for index in sorted(kernel.scalars))
+        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, tuple(sizes.items())), evaluate)
     request = LaunchRequest(
         args=pointers,
         ndrange=launch.ndrange,
-        evaluate=evaluator(kernel, launch, sizes),
+        evaluate=evaluate,
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
     )
@@ -134,6 +141,38 @@ def evaluator(
         ]
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
     return lambda chunk: summary.evaluate(launch.ndrange, chunk, values, sizes)
+
+
+class RangeCache:
+    """The access ranges of one kernel's chunks, by all that they depend on.
+
+    That is less than a plan depends on: a loop that goes through the same index spaces and numbers again,
+    with buffers in other states, evaluates nothing again.
+    """
+
+    __slots__ = ("_known", "_nruns")
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Sequence[AccessRange]] = {}
+        self._nruns = 0
+
+    def remember(
+        self, key: Any, evaluate: Callable[[Chunk], Sequence[AccessRange]]
+    ) -> Callable[[Chunk], Sequence[AccessRange]]:
+        """`evaluate`, which depends on `key` and the chunk alone, with a memory."""
+
+        def known_or_evaluated(chunk: Chunk) -> Sequence[AccessRange]:
+            found = self._known.get((key, chunk))
+            if found is None:
+                found = evaluate(chunk)
+                self._nruns += sum(len(item.region) + 1 for item in found)
+                if self._nruns > _MOST_RUNS:
+                    self._known.clear()
+                    self._nruns = 0
+                self._known[key, chunk] = found
+            return found
+
+        return known_or_evaluated
 
 
 def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:

@@ -15,6 +15,8 @@ from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, st
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.kernel import Kernel
 from vdev.facade.queue import CommandQueue
+from vdev.planner.partitioner import choose_local_size
+from vdev.session import get_session
 from vdev.translators.ndrange import NDRange
 
 _ROUTINE = "clEnqueueNDRangeKernel"
@@ -23,10 +25,6 @@ _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
-
-#: work-items of a work-group where the program leaves its size open: enough to keep a compute unit busy, few
-#: enough to split
-_CHOSEN_GROUP_SIZE = 256
 
 Sizes = Sequence[int]
 
@@ -129,8 +127,15 @@ def _checked(
         elif local != required or any(kernel._kernel.resources.compile_work_group_size[len(sizes) :]) > 1:
             fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
     if local is None:
-        limit = min(kernel._kernel.resources.work_group_size, _CHOSEN_GROUP_SIZE)
-        return NDRange(sizes, choose_local_size(sizes, limit, values["MAX_WORK_ITEM_SIZES"]), offset)
+        resources = kernel._kernel.resources
+        chosen = choose_local_size(
+            sizes,
+            max_group_size=resources.work_group_size,
+            max_item_sizes=values["MAX_WORK_ITEM_SIZES"],
+            multiple=resources.preferred_multiple,
+            min_groups=len(get_session().workers),
+        )
+        return NDRange(sizes, chosen, offset)
     _check_group(kernel, sizes, local, values)
     return NDRange(sizes, local, offset)
 
@@ -148,25 +153,6 @@ def _check_group(kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...],
         size % group for size, group in zip(sizes, local, strict=True)
     ):
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
-
-
-def choose_local_size(sizes: Sizes, limit: int, most: Sizes) -> tuple[int, ...]:
-    """A work-group size that divides `sizes`, of at most `limit` work-items, as large as possible from the
-    first dimension on.
-
-    >>> choose_local_size((1000,), 256, (1024,))
-    (250,)
-    >>> choose_local_size((48, 30), 256, (1024, 1024))
-    (48, 5)
-    """
-    result = []
-    for size, high in zip(sizes, most, strict=False):
-        group = min(size, limit, high)
-        while size % group:
-            group -= 1
-        result.append(group)
-        limit //= group
-    return tuple(result)
 
 
 def _check_local_memory(kernel: Kernel) -> None:
