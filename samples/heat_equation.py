@@ -20,7 +20,7 @@ GROUP = 32, 8
 RATE = np.float32(0.24)  # diffusivity * time step / cell area; stable up to 1/4
 HOT, COLD = 100.0, 0.0  # degrees Celsius
 SOURCE = """
-__kernel void step(__global const float *now, __global float *next, __global const uchar *held,
+__kernel void advance(__global const float *now, __global float *next, __global const uchar *held,
                    const uint width, const uint height, const float rate)
 {
     const size_t x = get_global_id(0), y = get_global_id(1);
@@ -141,12 +141,12 @@ def main() -> None:
     now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=first)
     following = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=first)
     held_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=held)
-    step = cl.Kernel(cl.Program(context, SOURCE).build(), "step")
+    advance = cl.Kernel(cl.Program(context, SOURCE).build(), "advance")
     grid = common.round_up(size, GROUP[0]), common.round_up(size, GROUP[1])
     width = height = np.uint32(size)
     with common.timed(queue, "time steps", count=1e-6 * size * size * steps, unit="million cells"):
         for _ in range(steps):
-            step(queue, grid, GROUP, now, following, held_buffer, width, height, RATE)
+            advance(queue, grid, GROUP, now, following, held_buffer, width, height, RATE)
             now, following = following, now
 
     temperature = np.empty_like(first)

@@ -13,7 +13,7 @@ GROUP = 128
 SOFTENING, TIME_STEP = 1e-3, 1e-3  # squared distance; both in the units of the unit ball of bodies
 SOURCE = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void step(__global const float4 *positions, __global float4 *velocities, __global float4 *next_positions,
+void advance(__global const float4 *positions, __global float4 *velocities, __global float4 *next_positions,
           const uint n)
 {
     __local float4 tile[GROUP];
@@ -85,7 +85,7 @@ def main() -> None:
     following = cl.Buffer(context, flags.READ_WRITE, bodies.nbytes)
     velocities_buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=velocities)
     options = [f"-DGROUP={GROUP}", f"-DSOFTENING={SOFTENING}f", f"-DTIME_STEP={TIME_STEP}f"]
-    step = cl.Kernel(cl.Program(context, SOURCE).build(options), "step")
+    advance = cl.Kernel(cl.Program(context, SOURCE).build(options), "advance")
     whole = n * n * steps <= MOST_CHECKED_WHOLE
     before, velocities_before = bodies.copy(), velocities.copy()
     grid = (common.round_up(n, GROUP),)
@@ -94,7 +94,7 @@ def main() -> None:
             if number == steps - 1 and not whole:
                 cl.enqueue_copy(queue, before, now)
                 cl.enqueue_copy(queue, velocities_before, velocities_buffer)
-            step(queue, grid, (GROUP,), now, velocities_buffer, following, np.uint32(n))
+            advance(queue, grid, (GROUP,), now, velocities_buffer, following, np.uint32(n))
             now, following = following, now
 
     positions, speeds = np.empty_like(bodies), np.empty_like(bodies)

@@ -13,7 +13,7 @@ GROUP = 32, 4
 CENTRE, NEIGHBOUR = np.float32(0.4), np.float32(0.1)
 SOURCE = """
 __kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1)))
-void step(__global const float *now, __global float *next, const uint nx, const uint ny, const uint nz,
+void advance(__global const float *now, __global float *next, const uint nx, const uint ny, const uint nz,
           const float centre, const float neighbour)
 {
     const size_t x = get_global_id(0), y = get_global_id(1);
@@ -64,13 +64,13 @@ def main() -> None:
     flags = cl.mem_flags
     now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=volume)
     following = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=volume)
-    step = cl.Kernel(
-        cl.Program(context, SOURCE).build([f"-DGROUP_X={GROUP[0]}", f"-DGROUP_Y={GROUP[1]}"]), "step"
+    advance = cl.Kernel(
+        cl.Program(context, SOURCE).build([f"-DGROUP_X={GROUP[0]}", f"-DGROUP_Y={GROUP[1]}"]), "advance"
     )
     grid = common.round_up(nx, GROUP[0]), common.round_up(ny, GROUP[1])
     with common.timed(queue, "steps", count=1e-6 * volume.size * args.steps, unit="million cells"):
         for _ in range(args.steps):
-            step(
+            advance(
                 queue,
                 grid,
                 GROUP,

@@ -142,7 +142,12 @@ class SessionProgram:
         else:
             subgrid = self._build_source(self.source, build_on_workers)
         infos = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
-        self.kernels = {name: SessionKernel(self, info, subgrid.get(name)) for name, info in infos.items()}
+        # A compiler may hide a kernel: PoCL 3.1 does so where a built-in function has its name.
+        self.kernels = {
+            name: SessionKernel(self, info, subgrid.get(name))
+            for name, info in infos.items()
+            if all(name in result.kernels for result in self.results)
+        }
 
     def _build_source(
         self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]

@@ -50,7 +50,7 @@ __kernel void multiply(__global float *C, __global const float *A, __global cons
 
 
 def stencil(queue: cl.CommandQueue) -> None:
-    kernel = cl.Kernel(cl.Program(queue.context, STENCIL).build(), "step")
+    kernel = cl.Kernel(cl.Program(queue.context, STENCIL).build(), "advance")
     field = np.random.default_rng(3).random((SIZE, SIZE), np.float32)
     u = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=field)
     v = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, field.nbytes)
@@ -73,7 +73,7 @@ def stencil(queue: cl.CommandQueue) -> None:
 
 
 STENCIL = """
-__kernel void step(__global float *out, __global const float *in, int w, int h) {
+__kernel void advance(__global float *out, __global const float *in, int w, int h) {
     int x = get_global_id(0), y = get_global_id(1);
     if (x >= w || y >= h) return;
     float c = in[y * w + x];
