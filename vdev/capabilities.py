@@ -1,7 +1,8 @@
-"""What the virtual device can do that OpenCL leaves optional: the one answer for device queries and for compiling.
+"""What the virtual device can do that OpenCL leaves optional: the one answer for device queries and for
+compiling.
 
-A program that asks the device and a program that asks the preprocessor must hear the same. Decides which of the
-workers' optional features the virtual device passes on; never asks a device.
+A program that asks the device and a program that asks the preprocessor must hear the same. Decides which of
+the workers' optional features the virtual device passes on; never asks a device.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 
 from vdev.backends.base import WorkerInfo
 
-#: Extensions that only add functions and types to OpenCL C: a kernel using them runs on part of an NDRange as on
+#: Extensions that only add functions and types to OpenCL C: a kernel using them runs on part of an NDRange
+#: as on
 #: the whole.
 _EXTENSIONS = (
     "cl_khr_fp64",

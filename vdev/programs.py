@@ -152,7 +152,7 @@ class SessionProgram:
     def _build_source(
         self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
     ) -> dict[str, SubgridKernel]:
-        """Build OpenCL C. The kernels that can run on a part of an NDRange; none if the source runs as it is."""
+        """Build OpenCL C. The kernels that can run on part of an NDRange, none if the source runs as it is."""
         subgrid: dict[str, SubgridKernel] = {}
         refusal: CompileError | None = None
         native = BackendProgram(source, self.options)

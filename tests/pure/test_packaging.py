@@ -69,7 +69,7 @@ def test_installed_and_uninstalled(wheel, tmp_path):
         )
         assert (done.stdout.strip(), done.stderr) == (expected, "")
     whole = "import vdev.boot, vdev.translators, sys; print(vdev.boot.StandInFinder in sys.meta_path)"
-    done = subprocess.run([python, "-c", whole], env={"VDEV": "1"}, cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip  # noqa: E501
+    done = subprocess.run([python, "-c", whole], env={"VDEV": "1"}, cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout.strip() == "True"
     subprocess.run([*pip, "uninstall", "--yes", "vdev"], check=True)
     assert not hook.exists()

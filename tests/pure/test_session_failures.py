@@ -20,7 +20,19 @@ from vdev.translators.ndrange import Chunk, NDRange
 
 from vdev.backends.base import Backend, BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Map, Marker, Migrate, Read, Unmap, Write
+from vdev.commands import (
+    BufferArg,
+    CopyBuffer,
+    Fill,
+    Launch,
+    Layout,
+    Map,
+    Marker,
+    Migrate,
+    Read,
+    Unmap,
+    Write,
+)
 from vdev.executor import Completion
 from vdev.ordering import DEPENDENCY_FAILED, QueueOrder
 from vdev.programs import SessionProgram

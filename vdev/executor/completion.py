@@ -17,7 +17,7 @@ from vdev.finalisers import enter_own_thread
 
 QUEUED, SUBMITTED, RUNNING, COMPLETE = 3, 2, 1, 0
 
-Callback = Callable[[int], None]
+Callback = Callable[[int], object]
 
 
 class Progress(Protocol):
