@@ -41,8 +41,8 @@ class _Home:
             with _making:
                 if self._memory is None:
                     # Untouched pages of fresh memory cost nothing: a home holds what came to the host, not
-                    # the whole buffer.
-                    raw = np.empty(self._nbytes + _HOME_ALIGNMENT, np.uint8)
+                    # the whole buffer. They are zero, which `Holdings.blank` counts on.
+                    raw = np.zeros(self._nbytes + _HOME_ALIGNMENT, np.uint8)
                     start = -raw.ctypes.data % _HOME_ALIGNMENT
                     self._memory = raw[start : start + self._nbytes]
                 memory = self._memory
@@ -71,7 +71,7 @@ class VirtualBuffer:
         """
         self.nbytes = nbytes
         self.home = _Home(nbytes, host_memory)
-        self.holdings = executor.holdings(nbytes, self.home)
+        self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None)
         valid = () if host_memory is None else ((HOST, Region.span(0, nbytes)),)
         self.state = buffer_state(nbytes, valid)
         _by_holdings[id(self.holdings)] = self

@@ -203,6 +203,23 @@ def test_atomics_and_scatters_merge() -> None:
         twins.check()
 
 
+def test_zeros_are_not_written_to_a_home_that_has_never_been_touched() -> None:
+    with Machine(2) as machine:
+        home, asked = np.zeros(NBYTES, np.uint8), []
+        buffer = machine.buffer(NBYTES)
+        buffer.holdings = machine.executor.holdings(NBYTES, lambda: asked.append(1) or home, blank=True)
+        machine.fill(buffer, 0, NBYTES, b"\0" * 4).wait()
+        assert not asked
+        np.testing.assert_array_equal(content(machine, buffer), np.zeros(WORDS))
+        machine.map(buffer).wait()
+        home[:] = 1  # as the program may, through the mapping
+        machine.fill(buffer, 0, NBYTES // 2, b"\0" * 4).wait()
+        assert not content(machine, buffer)[: WORDS // 2].any()
+        machine.fill(buffer, 0, NBYTES, b"\1" * 4).wait()
+        machine.fill(buffer, 0, NBYTES, b"\0" * 4).wait()
+        np.testing.assert_array_equal(content(machine, buffer), np.zeros(WORDS))
+
+
 # completions ------------------------------------------------------------------------------------
 
 
@@ -229,7 +246,7 @@ def test_status_callbacks_and_times() -> None:
 
 
 def test_times_of_an_in_order_queue_do_not_overlap() -> None:
-    # One worker is commands ahead of the other; a program that adds durations up must get the time that passed.
+    # One worker is ahead of the other; a program that adds durations up must get the time that passed.
     with Machine(2, {1: Faults(delay=lambda _: 0.002)}) as machine:
         twins = Twins(machine, 3)
         before = time.perf_counter_ns()

@@ -195,9 +195,9 @@ class Executor:
 
     # work ---------------------------------------------------------------------------------------
 
-    def holdings(self, nbytes: int, home: Callable[[], Bytes]) -> Holdings:
-        """The record of a new buffer; `home` as in `Holdings`."""
-        return Holdings(self.all_workers[:-1], nbytes, home)
+    def holdings(self, nbytes: int, home: Callable[[], Bytes], *, blank: bool = False) -> Holdings:
+        """The record of a new buffer; `home` and `blank` as in `Holdings`."""
+        return Holdings(self.all_workers[:-1], nbytes, home, blank=blank)
 
     def prepare(self, plan: Plan, recipe: LaunchRecipe | None = None) -> PreparedPlan:
         """`plan` made ready to be submitted any number of times; a launch's with its recipe."""
@@ -390,6 +390,7 @@ class Executor:
                 record.before_write(h.holder, h.worker, steps)
                 found = self._add_waits(job, found, h.worker, h.first_write, steps)
         for slot in homes:
+            holdings[slot].blank = False
             for uses in (holdings[slot].home_reads, holdings[slot].home_writes):
                 for number, step in uses.items():
                     job.clock[number] = max(job.clock[number], step)

@@ -55,10 +55,11 @@ class Holdings:
 
     __slots__ = (
         "__weakref__",
+        "_home",
         "_owners",
+        "blank",
         "damage",
         "failure",
-        "home",
         "home_reads",
         "home_writes",
         "nbytes",
@@ -67,12 +68,19 @@ class Holdings:
         "written",
     )
 
-    def __init__(self, owners: tuple[Discards, ...], nbytes: int, home: Callable[[], Bytes]) -> None:
-        """`home` gives the buffer's host memory (1-D uint8), made on first use; any thread may call it."""
+    def __init__(
+        self, owners: tuple[Discards, ...], nbytes: int, home: Callable[[], Bytes], *, blank: bool = False
+    ) -> None:
+        """`home` gives the buffer's host memory (1-D uint8), made on first use; any thread may call it.
+
+        `blank`: it is all zeros, and nobody changes it before the executor is told.
+        """
         count = len(owners)
         self._owners = owners
         self.nbytes = nbytes
-        self.home = home
+        self._home = home
+        #: the home is zeros that nothing has touched, so that zeros need not be written to it
+        self.blank = blank
         #: by worker; changed by that worker's thread only
         self.replicas: list[Replica | None] = [None] * count
         #: by worker: its last step that changes its own replica. Nobody else ever changes it.
@@ -91,6 +99,11 @@ class Holdings:
         for owner, replica in zip(self._owners, self.replicas, strict=True):
             if replica is not None:
                 owner.discard(replica.allocation)
+
+    def home(self) -> Bytes:
+        """The buffer's host memory, for a step that may change it."""
+        self.blank = False
+        return self._home()
 
     # hazards: called under the executor's lock, in submission order ---------------------------------
 

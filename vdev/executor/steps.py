@@ -237,6 +237,8 @@ class FillStep(Step):
             for start, stop in self.runs:
                 worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
             return
+        if job.holdings[self.slot].blank and not any(self.pattern):
+            return  # nor is memory taken for it
         home, unit = job.holdings[self.slot].home(), np.frombuffer(self.pattern, np.uint8)
         for start, stop in self.runs:
             home[start:stop].reshape(-1, len(unit))[...] = unit
