@@ -106,7 +106,14 @@ class TestDevice:
         info = cl.device_info
         for query in (info.IMAGE_SUPPORT, info.SVM_CAPABILITIES, info.PIPE_SUPPORT, info.MAX_NUM_SUB_GROUPS):
             assert device.get_info(query) == 0
-        assert device.get_info(info.IL_VERSION) == ""
+
+    def test_intermediate_languages_are_those_of_every_worker(self, platform: Any) -> None:
+        (device,) = platform.get_devices()
+        workers = platform._session.workers
+        names = device.get_info(cl.device_info.IL_VERSION).split()
+        assert all(
+            name in worker.native[cl.device_info.IL_VERSION].split() for name in names for worker in workers
+        )
 
     def test_handles_lead_back(self, ctx: Any, queue: Any, platform: Any) -> None:
         assert cl.Context.from_int_ptr(ctx.int_ptr) is ctx
