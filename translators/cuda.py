@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from clang.cindex import Cursor
 
 from . import clang, cuda_dialect
-from .cuda_rewriting import Rewriter, spell
+from .cuda_rewriting import Rewriter
+from .cuda_types import spell
 from .ndrange import Chunk, NDRange
 from .options import parse_options
 from .preprocess import MAIN_FILE
@@ -84,7 +85,9 @@ class CudaKernel:
     def local_layout(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
         """Values of the local arguments, of `sizes` bytes each, and the dynamic shared memory that a launch needs."""
         if len(sizes) != len(self.local_args):
-            raise ValueError(f"kernel {self.name}: {len(self.local_args)} local sizes expected, {len(sizes)} given")
+            raise ValueError(
+                f"kernel {self.name}: {len(self.local_args)} local sizes expected, {len(sizes)} given"
+            )
         offsets, total = [], 0
         for nbytes in sizes:
             offsets.append(total)
@@ -165,9 +168,13 @@ class _Translation:
             if function.kernel:
                 self._hidden_by_reference(function)
         names = self.rewriter.overloads(self.prefix)
-        self.rewriter.words(self.prefix, parse_options(self.again.engine_options).c_version or self.again.target.c_version)
+        self.rewriter.words(
+            self.prefix, parse_options(self.again.engine_options).c_version or self.again.target.c_version
+        )
         body = self.edits.apply()
-        entries = "".join(self._entry(function, names) for function in self.functions.defined if function.kernel)
+        entries = "".join(
+            self._entry(function, names) for function in self.functions.defined if function.kernel
+        )
         return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, self.kernels)
 
     def _prelude(self) -> str:
@@ -176,7 +183,9 @@ class _Translation:
         if self.rewriter.uses_work_dim:
             # The same for all work-items, and asked for where no hidden argument is at hand.
             shared += f"__shared__ unsigned int {self.prefix}work_dim;\n"
-            shared += f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
+            shared += (
+                f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
+            )
         return f'{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
 
     def _shifts(self) -> None:
@@ -210,7 +219,9 @@ class _Translation:
                 parameters.append(f"unsigned int {name}")
                 arguments.append(f"::vdev_cl::pointer({self.prefix}shared + {name})")
             else:
-                parameters.append(f"void *{'__restrict__ ' if 'restrict' in argument.type_qualifiers else ''}{name}")
+                parameters.append(
+                    f"void *{'__restrict__ ' if 'restrict' in argument.type_qualifiers else ''}{name}"
+                )
                 arguments.append(f"::vdev_cl::pointer({name})")
         structure = f"{kernel.entry}_hidden"
         hidden_type = re.sub(r"\b__private\b", " ", hidden.type.spelling).strip()

@@ -25,7 +25,6 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("__constant", "constant"), "const"),
     **dict.fromkeys(("__kernel", "kernel"), "__forceinline__"),
     **dict.fromkeys(("restrict", "__restrict"), "__restrict__"),
-    "register": "",  # gone since C++17; a hint that promised only that no address is taken
     "_Bool": "bool",
     "__inline": "inline",
     "__const": "const",
@@ -43,17 +42,18 @@ REFUSED_TYPES = frozenset(
 )  # fmt: skip
 
 #: Identifiers in OpenCL C that are keywords of C++ or names that CUDA gives a meaning everywhere.
-RESERVED = frozenset("""
-    alignas alignof and and_eq asm auto bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield
-    compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export false friend
-    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast
-    requires static_assert static_cast template this thread_local throw true try typeid typename using virtual wchar_t
+_RESERVED_TEXT = """
+    alignas alignof and and_eq auto bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield
+    compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export friend
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq protected public reinterpret_cast
+    requires static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t
     xor xor_eq
     threadIdx blockIdx blockDim gridDim warpSize nv_weak
     __device__ __host__ __global__ __shared__ __constant__ __managed__ __forceinline__ __noinline__ __launch_bounds__
     __grid_constant__ __restrict__ __align__ __inline__ __cluster_dims__ __maxnreg__ __nv_pure__ __builtin_align__
     std cuda vdev_cl linux unix
-""".split()) - {"asm", "private", "true", "false"}  # fmt: skip
+"""
+RESERVED = frozenset(_RESERVED_TEXT.split())
 
 #: Attributes (without underscores) that keep their meaning; all others are hints, or the translator's business.
 ATTRIBUTES = frozenset({"packed", "aligned", "noinline"})
@@ -125,10 +125,7 @@ _GROUP_FUNCTIONS = frozenset(
 )
 _ATOM_FUNCTIONS = frozenset(
     [f"atom_{op}" for op in ("add", "sub", "xchg", "min", "max", "and", "or", "xor")]
-    + [
-        f"atomic_{op}_explicit"
-        for op in ("exchange", "compare_exchange_strong", "compare_exchange_weak")
-    ]
+    + [f"atomic_{op}_explicit" for op in ("exchange", "compare_exchange_strong", "compare_exchange_weak")]
     + [f"atomic_fetch_{op}_explicit" for op in ("add", "sub", "min", "max", "and", "or", "xor")]
 )
 

@@ -14,44 +14,16 @@ from collections.abc import Callable
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect
+from .cuda_types import ARRAYS, conversion, is_half, members_of, space_of, spell, vector_type
 from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
 from .source import ParsedProgram
 from .syntax import swizzle_components
 
-_SCALARS = {
-    TypeKind.BOOL: "bool", TypeKind.CHAR_S: "char", TypeKind.SCHAR: "char", TypeKind.CHAR_U: "uchar",
-    TypeKind.UCHAR: "uchar", TypeKind.SHORT: "short", TypeKind.USHORT: "ushort", TypeKind.INT: "int",
-    TypeKind.UINT: "uint", TypeKind.LONG: "long", TypeKind.ULONG: "ulong", TypeKind.HALF: "half",
-    TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double", TypeKind.LONGLONG: "long", TypeKind.ULONGLONG: "ulong",
-}  # fmt: skip
-_VECTORS = (TypeKind.EXTVECTOR, TypeKind.VECTOR)
-_ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY)
 _SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
 _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
-_NUMBER = re.compile(rb"[\d.]")
 _MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
 #: NVIDIA's constant memory of a module, less what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
-
-
-def vector_type(type_: Type) -> tuple[Type, int] | None:
-    """(Type of a component, number of components), or None."""
-    canonical = type_.get_canonical()
-    if canonical.kind not in _VECTORS:
-        return None
-    return canonical.element_type, int(canonical.element_count)
-
-
-def spell(type_: Type) -> str | None:
-    """A scalar or vector type as C++ reads it wherever it stands, whatever the program calls its own things."""
-    vector = vector_type(type_)
-    if vector is not None:
-        element = spell(vector[0])
-        return None if element is None else f"::vdev_cl::vec<{element}, {vector[1]}>"
-    name = _SCALARS.get(type_.get_canonical().kind)
-    if name is None:
-        return None
-    return cuda_dialect.type_name(name)
 
 
 class Rewriter:
@@ -154,9 +126,11 @@ class Rewriter:
 
     def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
         """The memory that variables declared together live in."""
-        spaces = {_space_of(variable.type) for variable in variables}
+        spaces = {space_of(variable.type) for variable in variables}
         if len(spaces) > 1 and spaces & {"local", "constant"}:
-            raise Untranslatable("variables of several address spaces declared together", clang.line_of(variables[0]))
+            raise Untranslatable(
+                "variables of several address spaces declared together", clang.line_of(variables[0])
+            )
         if spaces == {"local"}:
             self.edits.insert(start, "__shared__ ")
         elif spaces == {"constant"}:
@@ -166,8 +140,7 @@ class Rewriter:
             self.edits.insert(start, f"{word}{where} ")
 
     def _variable(self, cursor: Cursor) -> None:
-        start, stop = clang.extent_of(cursor)
-        if self._is_done(start):
+        if self._is_done(clang.extent_of(cursor)[0]):
             return
         for child in cursor.get_children():
             if child.kind not in _SKIPPED:
@@ -206,17 +179,27 @@ class Rewriter:
         text = self.text[start:stop].decode("utf-8", "replace")
         if text not in self.constants:
             return False
-        inner = cursor
+        inner, narrowed = cursor, False
         while inner.kind == CursorKind.UNEXPOSED_EXPR and (below := self._only_child(inner)) is not None:
+            narrowed |= self._is_narrowed(inner, below)
             inner = below
         opening = None if inner is cursor else conversion(cursor.type, inner.type, exact)
         if opening is not None:
             self.edits.insert(start, f"({opening}(")
-        if self.single and "." in self.constants[text] and inner.type.get_canonical().kind == TypeKind.FLOAT:
+        if narrowed:
             self._wrap(start, stop, "((float)", ")", lambda: None)
         if opening is not None:
             self.edits.insert(stop, "))")
         return True
+
+    def _is_narrowed(self, cursor: Cursor, child: Cursor) -> bool:
+        """Whether this is a literal under -cl-single-precision-constant: a double, converted."""
+        kinds = (cursor.type.get_canonical().kind, child.type.get_canonical().kind)
+        return (
+            self.single
+            and child.kind == CursorKind.FLOATING_LITERAL
+            and kinds == (TypeKind.FLOAT, TypeKind.DOUBLE)
+        )
 
     def _only_child(self, cursor: Cursor) -> Cursor | None:
         found = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
@@ -245,10 +228,13 @@ class Rewriter:
             self._swizzle(cursor, child, member, base[1], stored)
             return
         splat = vector_type(cursor.type) is not None and vector_type(child.type) is None
-        shown = exact or splat or _is_half(cursor, child)
+        shown = exact or splat or is_half(cursor, child)
+        exact |= self._is_narrowed(cursor, child)
         self._convert(cursor, child, start, stop, exact, lambda: self.visit(child, shown, stored))
 
-    def _swizzle(self, cursor: Cursor, child: Cursor, member: re.Match[bytes], count: int, stored: bool) -> None:
+    def _swizzle(
+        self, cursor: Cursor, child: Cursor, member: re.Match[bytes], count: int, stored: bool
+    ) -> None:
         components = swizzle_components(member.group(2).decode(), count)
         numbers = ", ".join(map(str, components))
         nested = self._is_view(child)
@@ -319,7 +305,7 @@ class Rewriter:
             opening = after_blanks(self.text, closing + 1)
             self._parts(contents[0], opening)
             return
-        if cursor.type.get_canonical().kind in _ARRAYS or not contents:
+        if cursor.type.get_canonical().kind in ARRAYS or not contents:
             raise Untranslatable("an array literal lives shorter in C++", clang.line_of(cursor))
         self._replace(start, start + 1, "::vdev_cl::identity<")
         self._replace(closing, closing + 1, ">")
@@ -353,10 +339,12 @@ class Rewriter:
             return
         children = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
         inside = self.text[start + 1 : stop - 1].strip().rstrip(b",").strip()
-        if cursor.type.get_canonical().kind in (*_ARRAYS, TypeKind.RECORD) and re.fullmatch(rb"0|0\.0?f?", inside):
+        if cursor.type.get_canonical().kind in (*ARRAYS, TypeKind.RECORD) and re.fullmatch(
+            rb"0|0\.0?f?", inside
+        ):
             self._blank(start + 1, stop - 1, "")  # C99 6.7.8p21: everything is zero, whatever its type
             return
-        expected = _members(cursor.type, len(children))
+        expected = members_of(cursor.type, len(children))
         for child, wanted in zip(children, expected, strict=True):
             self._element(child, wanted)
 
@@ -374,8 +362,8 @@ class Rewriter:
             if vector_type(wanted) is not None and vector_type(child.type) is None:
                 self._wrap(start, stop, f"(({spell(wanted)})(", "))", lambda: self.visit(child, True))
                 return
-            aggregate = wanted.get_canonical().kind in (*_ARRAYS, TypeKind.RECORD)
-            if aggregate and child.type.get_canonical().kind not in (*_ARRAYS, TypeKind.RECORD):
+            aggregate = wanted.get_canonical().kind in (*ARRAYS, TypeKind.RECORD)
+            if aggregate and child.type.get_canonical().kind not in (*ARRAYS, TypeKind.RECORD):
                 raise Untranslatable("an initialiser leaves out braces", clang.line_of(child))
         self.visit(child, True)
 
@@ -386,7 +374,7 @@ class Rewriter:
             self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
         elif operator == "=":
             self.visit(left, stored=True)
-            self.visit(right, _is_half(left, right))
+            self.visit(right, is_half(left, right))
         elif operator == ",":
             self.visit(left)
             self.visit(right, exact)
@@ -397,11 +385,11 @@ class Rewriter:
             self._operands(left, right)
         else:
             for operand in (left, right):
-                self.visit(operand, _is_half(cursor, operand))
+                self.visit(operand, is_half(cursor, operand))
 
     def _operands(self, left: Cursor, right: Cursor) -> None:
         for operand in (left, right):
-            self.visit(operand, _is_half(operand, operand))
+            self.visit(operand, is_half(operand, operand))
 
     def _shift_by(self, right: Cursor, shifted: Type) -> None:
         """OpenCL C 6.3 j: the number's low bits count; C++ leaves too large shifts undefined."""
@@ -411,7 +399,10 @@ class Rewriter:
         nbits = 64 if shifted.get_canonical().get_size() > 4 else 32  # small integers are promoted
         start, stop = clang.extent_of(right)
         text = self.text[start:stop].decode("utf-8", "replace")
-        if re.fullmatch(r"\d+[uUlL]*", text) and int(text.rstrip("uUlL"), 8 if text[0] == "0" else 10) < nbits:
+        if (
+            re.fullmatch(r"\d+[uUlL]*", text)
+            and int(text.rstrip("uUlL"), 8 if text[0] == "0" else 10) < nbits
+        ):
             self.visit(right)
         else:
             self._wrap(start, stop, "((", f") & {nbits - 1})", lambda: self.visit(right))
@@ -424,7 +415,7 @@ class Rewriter:
         if clang.binary_operator(cursor) in ("<<=", ">>="):
             self._shift_by(right, left.type)
         else:
-            self.visit(right, _is_half(left, right))
+            self.visit(right, is_half(left, right))
 
     def _unary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.unary_operator(cursor)
@@ -432,7 +423,9 @@ class Rewriter:
         if operator in ("++", "--"):
             kind = operand.type.get_canonical().kind
             if kind in (TypeKind.BOOL, TypeKind.ENUM):
-                raise Untranslatable(f"{operator} of a variable of type {operand.type.spelling}", clang.line_of(cursor))
+                raise Untranslatable(
+                    f"{operator} of a variable of type {operand.type.spelling}", clang.line_of(cursor)
+                )
             self.visit(operand, stored=True)
         elif operator == "!" and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self.visit(operand))
@@ -459,7 +452,9 @@ class Rewriter:
 
     def _mark(self, offset: int, mark: bytes) -> None:
         """The `?` or `:` behind an operand becomes a comma."""
-        while (offset := after_blanks(self.text, offset)) < len(self.text) and self.text[offset : offset + 1] == b")":
+        while (offset := after_blanks(self.text, offset)) < len(self.text) and self.text[
+            offset : offset + 1
+        ] == b")":
             offset += 1
         if self.text[offset : offset + 1] != mark:
             raise Untranslatable("a conditional that could not be read", self._line_at(offset))
@@ -483,17 +478,27 @@ class Rewriter:
             raise Untranslatable(f"{meaning.spelling}() is used as a value", clang.line_of(cursor))
 
     def _float(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        text = self.text[start:stop]
-        kind = cursor.type.get_canonical().kind
-        if kind == TypeKind.HALF:
-            self._replace(start, stop, f"::vdev_cl::half({text.rstrip(b'hH').decode()}f)")
-        elif kind == TypeKind.FLOAT and _NUMBER.match(text) and (text[:2] in (b"0x", b"0X") and not text.endswith((b"f", b"F")) and b"p" in text.lower() or text[-1:] not in b"fF"):
-            self.edits.insert(stop, "f")
+        if cursor.type.get_canonical().kind == TypeKind.HALF:
+            number = self.text[start:stop].rstrip(b"hH").decode()
+            self._replace(start, stop, f"::vdev_cl::half({number}f)")
+
+    def _case(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        children = list(cursor.get_children())
+        if len(children) != 2:
+            raise Untranslatable("a range of case labels", clang.line_of(cursor))
+        for child in children:
+            self.visit(child)
 
     def _size(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         children = list(cursor.get_children())
         if self.text[start:stop].startswith(b"vec_step"):
-            type_ = children[-1].referenced.type if children and children[-1].kind in _SKIPPED else children[-1].type if children else None
+            type_ = (
+                children[-1].referenced.type
+                if children and children[-1].kind in _SKIPPED
+                else children[-1].type
+                if children
+                else None
+            )
             vector = None if type_ is None else vector_type(type_)
             count = 1 if vector is None else 4 if vector[1] == 3 else vector[1]
             self._blank(start, stop, str(count))
@@ -503,60 +508,8 @@ class Rewriter:
                 self.visit(child, True)
 
 
-def conversion(target: Type, source: Type, exact: bool) -> str | None:
-    """What says an implicit conversion in C++: the text in front of an operand in parentheses, or None."""
-    to, from_ = target.get_canonical(), source.get_canonical()
-    vector = vector_type(target)
-    if vector is not None:
-        return None if vector_type(source) is not None else f"({spell(target)})"
-    if to.kind == TypeKind.POINTER:
-        if from_.kind != TypeKind.POINTER:
-            return None
-        there, here = to.get_pointee(), from_.get_pointee()
-        if there.kind == TypeKind.VOID:
-            return None
-        narrower = here.is_const_qualified() and not there.is_const_qualified()
-        return "::vdev_cl::pointer" if here.kind == TypeKind.VOID or narrower or _bare(there) != _bare(here) else None
-    if to.kind == TypeKind.ENUM:
-        return "::vdev_cl::enumeration" if from_.kind != TypeKind.ENUM else None
-    name = spell(target)
-    if name is None or to.kind == from_.kind:
-        return None
-    halves = TypeKind.HALF in (to.kind, from_.kind)
-    return f"({name})" if exact or halves else None
-
-
-def _bare(type_: Type) -> str:
-    words = r"\b(?:__global|__local|__private|__constant|__generic|const|volatile|restrict|__restrict)\b"
-    return " ".join(re.sub(words, " ", type_.get_canonical().spelling).split())
-
-
-def _is_half(a: Cursor, b: Cursor) -> bool:
-    return TypeKind.HALF in (a.type.get_canonical().kind, b.type.get_canonical().kind)
-
-
-def _space_of(type_: Type) -> str:
-    canonical = type_.get_canonical()
-    while (space := clang.address_space(canonical)) not in ("local", "constant"):
-        if canonical.kind not in _ARRAYS:
-            return "private"
-        canonical = canonical.element_type
-    return space
-
-
 def _written_static(text: bytes, start: int) -> bool:
     return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
-
-
-def _members(type_: Type, count: int) -> list[Type | None]:
-    """Types of what a list without designators initialises."""
-    canonical = type_.get_canonical()
-    if canonical.kind in _ARRAYS:
-        return [canonical.element_type] * count
-    if canonical.kind == TypeKind.RECORD:
-        fields: list[Type | None] = [field.type for field in canonical.get_fields()]
-        return (fields + [None] * count)[:count]
-    return [None] * count
 
 
 _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], None]] = {
@@ -574,5 +527,6 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.CHARACTER_LITERAL: Rewriter._character,
     CursorKind.DECL_REF_EXPR: Rewriter._reference,
     CursorKind.FLOATING_LITERAL: Rewriter._float,
+    CursorKind.CASE_STMT: Rewriter._case,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,
 }

@@ -78,14 +78,14 @@ template <class T, bool SATURATE, rounding R, class S> inline T convert_one(S x)
     } else return (ulong)x > (ulong)highest_of<T>() ? highest_of<T>() : T(x);
   }
 }
-template <class V, bool SATURATE, rounding R, class S> inline V convert(const S &x) {
+template <class V, bool SATURATE, rounding R, class S> inline V convert(S x) {
   if constexpr (is_vector<V>)
     return each<element_of<V>, count_of<V>>([](auto y) { return convert_one<element_of<V>, SATURATE, R>(y); }, x);
   else return convert_one<V, SATURATE, R>(x);
 }
 
 // as_type(): the bits, of the smaller of the two where three components meet four.
-template <class R, class S> inline R as(const S &x) {
+template <class R, class S> inline R as(S x) {
   static_assert(sizeof(R) == sizeof(S), "sizes differ");
   R r;
   ::memcpy(&r, &x, sizeof(R));
@@ -98,7 +98,7 @@ template <int N, class T> inline vec<plain_t<T>, N> vload(size_t offset, const T
   for (int i = 0; i < N; ++i) r.v[i] = p[offset * N + i];
   return r;
 }
-template <int N, class T> inline void vstore(const vec<T, N> &x, size_t offset, T *p) {
+template <int N, class T> inline void vstore(vec<T, N> x, size_t offset, T *p) {
   for (int i = 0; i < N; ++i) p[offset * N + i] = x.v[i];
 }
 template <int N, int STRIDE, class H> inline auto vload_half(size_t offset, const H *p) {
@@ -109,7 +109,7 @@ template <int N, int STRIDE, class H> inline auto vload_half(size_t offset, cons
     return r;
   }
 }
-template <int N, int STRIDE, rounding R, class S> inline void vstore_half(const S &x, size_t offset, half *p) {
+template <int N, int STRIDE, rounding R, class S> inline void vstore_half(S x, size_t offset, half *p) {
   for (int i = 0; i < N; ++i) p[offset * STRIDE + i] = to_half<R>(part(x, i));
 }
 }  // namespace vdev_cl

@@ -35,7 +35,7 @@ inline void atomic_work_item_fence(cl_mem_fence_flags, memory_order order, memor
 }
 
 // Asynchronous copies are done when they are asked for; waiting makes them visible to the work-group.
-typedef struct { int unused; } event_t;
+typedef uint event_t;
 template <class T> inline event_t async_work_group_copy(T *target, const T *source, size_t count, event_t event) {
   for (size_t i = get_local_linear_id(); i < count; i += items_of_group()) target[i] = source[i];
   return event;
@@ -119,10 +119,7 @@ template <class T> inline T work_group_broadcast(T x, size_t i, size_t j = 0, si
   return result;
 }
 
-// Address spaces of generic pointers (6.13.9).
-template <class T> inline T *to_global(T *p) { return __isGlobal(p) ? p : nullptr; }
-template <class T> inline T *to_local(T *p) { return __isShared(p) ? p : nullptr; }
-template <class T> inline T *to_private(T *p) { return __isLocal(p) ? p : nullptr; }
+// The address space of a generic pointer (6.13.9).
 inline cl_mem_fence_flags get_fence(const volatile void *p) { return __isShared((const void *)p) ? 1 : 2; }
 
 // Atomics of OpenCL 1.x (6.12.11): relaxed, of the device.

@@ -6,19 +6,19 @@ namespace vdev_cl {
   inline float name(float x) { return f32; } \
   inline double name(double x) { return f64; } \
   inline half name(half h) { float x = h; return half(f32); } \
-  template <class T, int N> inline vec<T, N> name(const vec<T, N> &a) { return each<T, N>([](T x) { return name(x); }, a); }
+  template <class T, int N> inline vec<T, N> name(vec<T, N> a) { return each<T, N>([](T x) { return name(x); }, a); }
 #define VDEV_MATH2(name, f32, f64) \
   inline float name(float x, float y) { return f32; } \
   inline double name(double x, double y) { return f64; } \
   inline half name(half g, half h) { float x = g, y = h; return half(f32); } \
-  template <class T, int N> inline vec<T, N> name(const vec<T, N> &a, const vec<T, N> &b) { \
+  template <class T, int N> inline vec<T, N> name(vec<T, N> a, vec<T, N> b) { \
     return each<T, N>([](T x, T y) { return name(x, y); }, a, b); \
   }
 #define VDEV_MATH3(name, f32, f64) \
   inline float name(float x, float y, float z) { return f32; } \
   inline double name(double x, double y, double z) { return f64; } \
   inline half name(half g, half h, half i) { float x = g, y = h, z = i; return half(f32); } \
-  template <class T, int N> inline vec<T, N> name(const vec<T, N> &a, const vec<T, N> &b, const vec<T, N> &c) { \
+  template <class T, int N> inline vec<T, N> name(vec<T, N> a, vec<T, N> b, vec<T, N> c) { \
     return each<T, N>([](T x, T y, T z) { return name(x, y, z); }, a, b, c); \
   }
 VDEV_MATH1(acos, ::acosf(x), ::acos(x)) VDEV_MATH1(acosh, ::acoshf(x), ::acosh(x))
@@ -62,10 +62,10 @@ inline float approximate_exp2(float x) { float r; asm("ex2.approx.f32 %0, %1;" :
 inline float approximate_quotient(float x, float y) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
 #define VDEV_FAST1(name, f32) \
   inline float name(float x) { return f32; } \
-  template <int N> inline vec<float, N> name(const vec<float, N> &a) { return each<float, N>([](float x) { return name(x); }, a); }
+  template <int N> inline vec<float, N> name(vec<float, N> a) { return each<float, N>([](float x) { return name(x); }, a); }
 #define VDEV_FAST2(name, f32) \
   inline float name(float x, float y) { return f32; } \
-  template <int N> inline vec<float, N> name(const vec<float, N> &a, const vec<float, N> &b) { \
+  template <int N> inline vec<float, N> name(vec<float, N> a, vec<float, N> b) { \
     return each<float, N>([](float x, float y) { return name(x, y); }, a, b); \
   }
 VDEV_FAST1(native_cos, __cosf(x)) VDEV_FAST1(native_sin, __sinf(x)) VDEV_FAST1(native_tan, __tanf(x))
@@ -80,8 +80,8 @@ VDEV_FAST1(half_recip, approximate_quotient(1.0f, x)) VDEV_FAST1(half_rsqrt, ::r
 VDEV_FAST2(half_divide, approximate_quotient(x, y)) VDEV_FAST2(half_powr, powr(x, y))
 
 // Vector and scalar.
-template <class T, int N> inline vec<T, N> fmax(const vec<T, N> &a, same_t<T> b) { return fmax(a, vec<T, N>(b)); }
-template <class T, int N> inline vec<T, N> fmin(const vec<T, N> &a, same_t<T> b) { return fmin(a, vec<T, N>(b)); }
+template <class T, int N> inline vec<T, N> fmax(vec<T, N> a, same_t<T> b) { return fmax(a, vec<T, N>(b)); }
+template <class T, int N> inline vec<T, N> fmin(vec<T, N> a, same_t<T> b) { return fmin(a, vec<T, N>(b)); }
 
 inline float ldexp(float x, int n) { return ::ldexpf(x, n); }
 inline double ldexp(double x, int n) { return ::ldexp(x, n); }
@@ -96,18 +96,18 @@ inline double rootn(double x, int n) {
 }
 inline float rootn(float x, int n) { return (float)rootn((double)x, n); }
 #define VDEV_INTEGER_POWER(name) \
-  template <class T, int N> inline vec<T, N> name(const vec<T, N> &a, const vec<int, N> &n) { \
+  template <class T, int N> inline vec<T, N> name(vec<T, N> a, vec<int, N> n) { \
     return each<T, N>([](T x, int m) { return name(x, m); }, a, n); \
   }
 VDEV_INTEGER_POWER(ldexp) VDEV_INTEGER_POWER(pown) VDEV_INTEGER_POWER(rootn)
-template <class T, int N> inline vec<T, N> ldexp(const vec<T, N> &a, int n) { return ldexp(a, vec<int, N>(n)); }
+template <class T, int N> inline vec<T, N> ldexp(vec<T, N> a, int n) { return ldexp(a, vec<int, N>(n)); }
 inline int ilogb(float x) { return ::ilogbf(x); }
 inline int ilogb(double x) { return ::ilogb(x); }
-template <class T, int N> inline vec<int, N> ilogb(const vec<T, N> &a) { return each<int, N>([](T x) { return ilogb(x); }, a); }
+template <class T, int N> inline vec<int, N> ilogb(vec<T, N> a) { return each<int, N>([](T x) { return ilogb(x); }, a); }
 inline float nan(uint x) { return __uint_as_float(0x7fc00000u | (x & 0x3fffffu)); }
 inline double nan(ulong x) { return __longlong_as_double(0x7ff8000000000000ul | (x & 0x7fffffffffffful)); }
-template <int N> inline vec<float, N> nan(const vec<uint, N> &a) { return each<float, N>([](uint x) { return nan(x); }, a); }
-template <int N> inline vec<double, N> nan(const vec<ulong, N> &a) { return each<double, N>([](ulong x) { return nan(x); }, a); }
+template <int N> inline vec<float, N> nan(vec<uint, N> a) { return each<float, N>([](uint x) { return nan(x); }, a); }
+template <int N> inline vec<double, N> nan(vec<ulong, N> a) { return each<double, N>([](ulong x) { return nan(x); }, a); }
 
 // Functions with a second result through a pointer.
 inline float fract(float x, float *whole) { *whole = ::floorf(x); return ::isinf(x) ? ::copysignf(0.0f, x) : ::fminf(x - *whole, 0x1.fffffep-1f); }
@@ -123,14 +123,14 @@ inline double lgamma_r(double x, int *sign) { *sign = x < 0 && ::floor(x) != x &
 inline float remquo(float x, float y, int *q) { return ::remquof(x, y, q); }
 inline double remquo(double x, double y, int *q) { return ::remquo(x, y, q); }
 #define VDEV_SECOND(name, S) \
-  template <class T, int N> inline vec<T, N> name(const vec<T, N> &a, vec<S, N> *second) { \
+  template <class T, int N> inline vec<T, N> name(vec<T, N> a, vec<S, N> *second) { \
     vec<T, N> r{}; \
     for (int i = 0; i < N; ++i) r.v[i] = name(a.v[i], &second->v[i]); \
     return r; \
   }
 VDEV_SECOND(fract, T) VDEV_SECOND(modf, T) VDEV_SECOND(sincos, T) VDEV_SECOND(frexp, int) VDEV_SECOND(lgamma_r, int)
 #undef VDEV_SECOND
-template <class T, int N> inline vec<T, N> remquo(const vec<T, N> &a, const vec<T, N> &b, vec<int, N> *q) {
+template <class T, int N> inline vec<T, N> remquo(vec<T, N> a, vec<T, N> b, vec<int, N> *q) {
   vec<T, N> r{};
   for (int i = 0; i < N; ++i) r.v[i] = remquo(a.v[i], b.v[i], &q->v[i]);
   return r;
@@ -142,18 +142,18 @@ template <class G, class R> struct like { typedef R type; };
 template <class T, int N, class R> struct like<vec<T, N>, R> { typedef vec<R, N> type; };
 template <class G, class R> using like_t = typename like<G, R>::type;
 // f of every component, for scalars as for vectors.
-template <class R, class G, class F, class... A> inline like_t<G, R> apply(F f, const G &a, const A &...b) {
+template <class R, class G, class F, class... A> inline like_t<G, R> apply(F f, G a, A... b) {
   if constexpr (is_vector<G>) return each<R, count_of<G>>(f, a, b...);
   else return f(a, b...);
 }
 #define VDEV_T element_of<G>
 #define VDEV_BOTH2(name, value) \
-  template <class G> inline G name(const G &a, const same_t<G> &b) { \
+  template <class G> inline G name(G a, same_t<G> b) { \
     typedef VDEV_T T; \
     return apply<T>([](T x, T y) -> T { return value; }, a, b); \
   }
 #define VDEV_BOTH3(name, value) \
-  template <class G> inline G name(const G &a, const same_t<G> &b, const same_t<G> &c) { \
+  template <class G> inline G name(G a, same_t<G> b, same_t<G> c) { \
     typedef VDEV_T T; \
     return apply<T>([](T x, T y, T z) -> T { return value; }, a, b, c); \
   }
@@ -164,9 +164,9 @@ template <> inline float greater(float x, float y) { return ::fmaxf(x, y); }
 template <> inline double lesser(double x, double y) { return ::fmin(x, y); }
 template <> inline double greater(double x, double y) { return ::fmax(x, y); }
 VDEV_BOTH2(max, greater<T>(x, y)) VDEV_BOTH2(min, lesser<T>(x, y)) VDEV_BOTH3(clamp, lesser<T>(greater<T>(x, y), z))
-template <class T, int N> inline vec<T, N> max(const vec<T, N> &a, same_t<T> b) { return max(a, vec<T, N>(b)); }
-template <class T, int N> inline vec<T, N> min(const vec<T, N> &a, same_t<T> b) { return min(a, vec<T, N>(b)); }
-template <class T, int N> inline vec<T, N> clamp(const vec<T, N> &a, same_t<T> b, same_t<T> c) {
+template <class T, int N> inline vec<T, N> max(vec<T, N> a, same_t<T> b) { return max(a, vec<T, N>(b)); }
+template <class T, int N> inline vec<T, N> min(vec<T, N> a, same_t<T> b) { return min(a, vec<T, N>(b)); }
+template <class T, int N> inline vec<T, N> clamp(vec<T, N> a, same_t<T> b, same_t<T> c) {
   return clamp(a, vec<T, N>(b), vec<T, N>(c));
 }
 template <class T> using wide_of = typename sized<sizeof(T) == 8 ? 8 : 2 * sizeof(T)>::I;
@@ -218,23 +218,23 @@ VDEV_BOTH2(mul_hi, high_product<T>(x, y)) VDEV_BOTH3(mad_hi, T(high_product<T>(x
 VDEV_BOTH2(mul24, T(is_signed<T> ? __mul24((int)x, (int)y) : __umul24((uint)x, (uint)y)))
 VDEV_BOTH3(mad24, T((is_signed<T> ? __mul24((int)x, (int)y) : __umul24((uint)x, (uint)y)) + z))
 VDEV_BOTH2(rotate, rotated<T>(x, y))
-template <class G> inline G clz(const G &a) { typedef VDEV_T T; return apply<T>([](T x) { return leading_zeros<T>(x); }, a); }
-template <class G> inline G ctz(const G &a) { typedef VDEV_T T; return apply<T>([](T x) { return trailing_zeros<T>(x); }, a); }
-template <class G> inline G popcount(const G &a) {
+template <class G> inline G clz(G a) { typedef VDEV_T T; return apply<T>([](T x) { return leading_zeros<T>(x); }, a); }
+template <class G> inline G ctz(G a) { typedef VDEV_T T; return apply<T>([](T x) { return trailing_zeros<T>(x); }, a); }
+template <class G> inline G popcount(G a) {
   typedef VDEV_T T;
   return apply<T>([](T x) { return T(__popcll((ulong)(unsigned_of<T>)x)); }, a);
 }
-template <class G> inline like_t<G, unsigned_of<VDEV_T>> abs(const G &a) {
+template <class G> inline like_t<G, unsigned_of<VDEV_T>> abs(G a) {
   typedef VDEV_T T;
   typedef unsigned_of<T> U;
   return apply<U>([](T x) { return U(is_signed<T> && x < 0 ? U(0) - U(x) : U(x)); }, a);
 }
-template <class G> inline like_t<G, unsigned_of<VDEV_T>> abs_diff(const G &a, const same_t<G> &b) {
+template <class G> inline like_t<G, unsigned_of<VDEV_T>> abs_diff(G a, same_t<G> b) {
   typedef VDEV_T T;
   typedef unsigned_of<T> U;
   return apply<U>([](T x, T y) { return U(x < y ? U(y) - U(x) : U(x) - U(y)); }, a, b);
 }
-template <class H, class L> inline auto upsample(const H &high, const L &low) {
+template <class H, class L> inline auto upsample(H high, L low) {
   typedef element_of<H> S;
   typedef element_of<L> U;
   constexpr int bits = 8 * sizeof(S);
@@ -256,19 +256,19 @@ VDEV_MATH2(step, y < x ? 0.0f : 1.0f, y < x ? 0.0 : 1.0)
 inline float hermite(float t) { t = ::fminf(::fmaxf(t, 0.0f), 1.0f); return t * t * (3.0f - 2.0f * t); }
 inline double hermite(double t) { t = ::fmin(::fmax(t, 0.0), 1.0); return t * t * (3.0 - 2.0 * t); }
 VDEV_MATH3(smoothstep, hermite((z - x) / (y - x)), hermite((z - x) / (y - x)))
-template <class T, int N> inline vec<T, N> mix(const vec<T, N> &a, const vec<T, N> &b, same_t<T> c) { return mix(a, b, vec<T, N>(c)); }
-template <class T, int N> inline vec<T, N> step(same_t<T> a, const vec<T, N> &b) { return step(vec<T, N>(a), b); }
-template <class T, int N> inline vec<T, N> smoothstep(same_t<T> a, same_t<T> b, const vec<T, N> &c) {
+template <class T, int N> inline vec<T, N> mix(vec<T, N> a, vec<T, N> b, same_t<T> c) { return mix(a, b, vec<T, N>(c)); }
+template <class T, int N> inline vec<T, N> step(same_t<T> a, vec<T, N> b) { return step(vec<T, N>(a), b); }
+template <class T, int N> inline vec<T, N> smoothstep(same_t<T> a, same_t<T> b, vec<T, N> c) {
   return smoothstep(vec<T, N>(a), vec<T, N>(b), c);
 }
 
 // Geometric functions (6.12.5).
-template <class G> inline VDEV_T dot(const G &a, const same_t<G> &b) {
+template <class G> inline VDEV_T dot(G a, same_t<G> b) {
   VDEV_T r = part(a, 0) * part(b, 0);
   for (int i = 1; i < count_of<G>; ++i) r = mad(part(a, i), part(b, i), r);
   return r;
 }
-template <class T, int N> inline vec<T, N> cross(const vec<T, N> &a, const vec<T, N> &b) {
+template <class T, int N> inline vec<T, N> cross(vec<T, N> a, vec<T, N> b) {
   vec<T, N> r{};
   r.v[0] = a.v[1] * b.v[2] - a.v[2] * b.v[1];
   r.v[1] = a.v[2] * b.v[0] - a.v[0] * b.v[2];
@@ -276,7 +276,7 @@ template <class T, int N> inline vec<T, N> cross(const vec<T, N> &a, const vec<T
   return r;
 }
 // Scaled by the largest component, so that squares neither overflow nor vanish (6.12.5: without extraordinary precautions).
-template <class G> inline VDEV_T length(const G &a) {
+template <class G> inline VDEV_T length(G a) {
   typedef VDEV_T T;
   if constexpr (!is_vector<G>) return fabs(a);
   else {
@@ -291,17 +291,17 @@ template <class G> inline VDEV_T length(const G &a) {
     return largest * sqrt(dot(scaled, scaled));
   }
 }
-template <class G> inline VDEV_T distance(const G &a, const same_t<G> &b) { return length(G(a - b)); }
-template <class G> inline G normalize(const G &a) {
+template <class G> inline VDEV_T distance(G a, same_t<G> b) { return length(G(a - b)); }
+template <class G> inline G normalize(G a) {
   if constexpr (!is_vector<G>) return sign(a);
   else {
     VDEV_T n = length(a);
     return n == VDEV_T(0) ? a : G(a / G(n));
   }
 }
-template <class G> inline float fast_length(const G &a) { return half_sqrt(dot(a, a)); }
-template <class G> inline float fast_distance(const G &a, const same_t<G> &b) { return fast_length(G(a - b)); }
-template <class G> inline G fast_normalize(const G &a) {
+template <class G> inline float fast_length(G a) { return half_sqrt(dot(a, a)); }
+template <class G> inline float fast_distance(G a, same_t<G> b) { return fast_length(G(a - b)); }
+template <class G> inline G fast_normalize(G a) {
   float square = dot(a, a);
   return square == 0.0f ? a : G(a * G(half_rsqrt(square)));
 }
@@ -312,14 +312,14 @@ template <class G> using truth_of = like_t<G, signed_of<VDEV_T>>;
   inline int name(float x, float y) { return value; } \
   inline int name(double x, double y) { return value; } \
   inline int name(half g, half h) { float x = g, y = h; return value; } \
-  template <class T, int N> inline vec<signed_of<T>, N> name(const vec<T, N> &a, const vec<T, N> &b) { \
+  template <class T, int N> inline vec<signed_of<T>, N> name(vec<T, N> a, vec<T, N> b) { \
     return each<signed_of<T>, N>([](T x, T y) { return signed_of<T>(name(x, y) ? -1 : 0); }, a, b); \
   }
 #define VDEV_RELATION1(name, value) \
   inline int name(float x) { return value; } \
   inline int name(double x) { return value; } \
   inline int name(half h) { float x = h; return value; } \
-  template <class T, int N> inline vec<signed_of<T>, N> name(const vec<T, N> &a) { \
+  template <class T, int N> inline vec<signed_of<T>, N> name(vec<T, N> a) { \
     return each<signed_of<T>, N>([](T x) { return signed_of<T>(name(x) ? -1 : 0); }, a); \
   }
 VDEV_RELATION2(isequal, x == y) VDEV_RELATION2(isnotequal, x != y) VDEV_RELATION2(isgreater, x > y)
@@ -329,36 +329,36 @@ VDEV_RELATION1(isfinite, ::isfinite(x)) VDEV_RELATION1(isinf, ::isinf(x)) VDEV_R
 VDEV_RELATION1(signbit, ::signbit(x))
 inline int isnormal(float x) { return ::isfinite(x) && ::fabsf(x) >= 0x1p-126f; }
 inline int isnormal(double x) { return ::isfinite(x) && ::fabs(x) >= 0x1p-1022; }
-template <class T, int N> inline vec<signed_of<T>, N> isnormal(const vec<T, N> &a) {
+template <class T, int N> inline vec<signed_of<T>, N> isnormal(vec<T, N> a) {
   return each<signed_of<T>, N>([](T x) { return signed_of<T>(isnormal(x) ? -1 : 0); }, a);
 }
-template <class G> inline int any(const G &a) {
+template <class G> inline int any(G a) {
   bool r = false;
   for (int i = 0; i < count_of<G>; ++i) r |= (signed_of<VDEV_T>)part(a, i) < 0;
   return r;
 }
-template <class G> inline int all(const G &a) {
+template <class G> inline int all(G a) {
   bool r = true;
   for (int i = 0; i < count_of<G>; ++i) r &= (signed_of<VDEV_T>)part(a, i) < 0;
   return r;
 }
-template <class G> inline G bitselect(const G &a, const same_t<G> &b, const same_t<G> &c) {
+template <class G> inline G bitselect(G a, same_t<G> b, same_t<G> c) {
   typedef VDEV_T T;
   typedef unsigned_of<T> U;
   return apply<T>([](T x, T y, T z) { return as<T>(U((as<U>(x) & U(~as<U>(z))) | (as<U>(y) & as<U>(z)))); }, a, b, c);
 }
-template <class G, class C> inline G select(const G &a, const same_t<G> &b, const C &c) {
+template <class G, class C> inline G select(G a, same_t<G> b, C c) {
   if constexpr (is_vector<G>) return choose(c, b, a);
   else return c ? b : a;
 }
 
 // shuffle and shuffle2 (6.12.12): as many low bits of the mask as there are components.
-template <class T, int M, class U, int N> inline vec<T, N> shuffle(const vec<T, M> &a, const vec<U, N> &mask) {
+template <class T, int M, class U, int N> inline vec<T, N> shuffle(vec<T, M> a, vec<U, N> mask) {
   vec<T, N> r{};
   for (int i = 0; i < N; ++i) r.v[i] = a.v[mask.v[i] & (M == 3 ? 3 : M - 1)];
   return r;
 }
-template <class T, int M, class U, int N> inline vec<T, N> shuffle2(const vec<T, M> &a, const vec<T, M> &b, const vec<U, N> &mask) {
+template <class T, int M, class U, int N> inline vec<T, N> shuffle2(vec<T, M> a, vec<T, M> b, vec<U, N> mask) {
   constexpr int count = M == 3 ? 4 : M;
   vec<T, N> r{};
   for (int i = 0; i < N; ++i) {

@@ -1,6 +1,6 @@
 // OpenCL C's types for CUDA C++ (OpenCL C 6.1): vectors as classes whose components are reached by index, swizzles as
 // get<...>() (a value) and ref<...>() (an assignable view), operators component by component.
-// Everything is constexpr and trivially copyable, so that vectors may stand in unions, in shared and in constant memory.
+// Arguments are values, so that a vector is loaded at once. Everything is constexpr and trivially copyable, so that vectors may stand in unions, in shared and in constant memory.
 namespace vdev_cl {
 
 typedef unsigned char uchar;
@@ -109,7 +109,6 @@ template <class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) vec {
   template <int... I> constexpr vec<T, sizeof...(I)> get() const volatile { return vec(*this).template get<I...>(); }
   template <int... I> view<vec, I...> ref() { return {*this}; }
   template <int... I> view<volatile vec, I...> ref() volatile { return {*this}; }
-  constexpr void put(int &k, const vec &) = delete;
 };
 template <class T> struct vector_of { typedef T element; static constexpr int count = 1; };
 template <class T, int N> struct vector_of<vec<T, N>> { typedef T element; static constexpr int count = N; };
@@ -141,24 +140,15 @@ template <class V, int... I> struct view {
 };
 
 #define VDEV_BINARY(op, value) \
-  template <class T, int N> constexpr vec<T, N> operator op(const vec<T, N> &a, const vec<T, N> &b) { \
+  template <class T, int N> constexpr vec<T, N> operator op(vec<T, N> a, vec<T, N> b) { \
     vec<T, N> r{}; \
     for (int i = 0; i < N; ++i) { T x = a.v[i], y = b.v[i]; r.v[i] = T(value); } \
     return r; \
   } \
-  template <class T, int N> constexpr vec<T, N> operator op(const volatile vec<T, N> &a, const vec<T, N> &b) { \
-    return vec<T, N>(a) op b; \
-  } \
-  template <class T, int N> constexpr vec<T, N> operator op(const vec<T, N> &a, const volatile vec<T, N> &b) { \
-    return a op vec<T, N>(b); \
-  } \
-  template <class T, int N> constexpr vec<T, N> operator op(const volatile vec<T, N> &a, const volatile vec<T, N> &b) { \
-    return vec<T, N>(a) op vec<T, N>(b); \
-  } \
-  template <class T, int N> constexpr vec<T, N> &operator op##=(vec<T, N> &a, const same_t<vec<T, N>> &b) { \
+  template <class T, int N> constexpr vec<T, N> &operator op##=(vec<T, N> &a, same_t<vec<T, N>> b) { \
     return a = a op b; \
   } \
-  template <class T, int N> vec<T, N> operator op##=(volatile vec<T, N> &a, const same_t<vec<T, N>> &b) { \
+  template <class T, int N> vec<T, N> operator op##=(volatile vec<T, N> &a, same_t<vec<T, N>> b) { \
     vec<T, N> r = vec<T, N>(a) op b; \
     a = r; \
     return r; \
@@ -170,7 +160,7 @@ VDEV_BINARY(<<, shift_left<T>(x, y)) VDEV_BINARY(>>, shift_right<T>(x, y))
 
 // 6.3 d, e, g: 0 and -1 in integers of the operands' width. Both operands are evaluated.
 #define VDEV_COMPARE(op) \
-  template <class T, int N> constexpr vec<signed_of<T>, N> operator op(const vec<T, N> &a, const vec<T, N> &b) { \
+  template <class T, int N> constexpr vec<signed_of<T>, N> operator op(vec<T, N> a, vec<T, N> b) { \
     vec<signed_of<T>, N> r{}; \
     for (int i = 0; i < N; ++i) r.v[i] = (a.v[i] op b.v[i]) ? -1 : 0; \
     return r; \
@@ -178,13 +168,13 @@ VDEV_BINARY(<<, shift_left<T>(x, y)) VDEV_BINARY(>>, shift_right<T>(x, y))
 VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
 VDEV_COMPARE(&&) VDEV_COMPARE(||)
 #undef VDEV_COMPARE
-template <class T, int N> constexpr vec<signed_of<T>, N> operator!(const vec<T, N> &a) {
+template <class T, int N> constexpr vec<signed_of<T>, N> operator!(vec<T, N> a) {
   vec<signed_of<T>, N> r{};
   for (int i = 0; i < N; ++i) r.v[i] = a.v[i] ? 0 : -1;
   return r;
 }
 #define VDEV_UNARY(op) \
-  template <class T, int N> constexpr vec<T, N> operator op(const vec<T, N> &a) { \
+  template <class T, int N> constexpr vec<T, N> operator op(vec<T, N> a) { \
     vec<T, N> r{}; \
     for (int i = 0; i < N; ++i) r.v[i] = T(op a.v[i]); \
     return r; \
@@ -198,18 +188,18 @@ VDEV_STEP(++, +) VDEV_STEP(--, -)
 #undef VDEV_STEP
 
 // 6.3 i: a vector condition chooses by the most significant bit of each component.
-template <class C, int N, class T> constexpr vec<T, N> choose(const vec<C, N> &c, const vec<T, N> &a, const vec<T, N> &b) {
+template <class C, int N, class T> constexpr vec<T, N> choose(vec<C, N> c, vec<T, N> a, vec<T, N> b) {
   vec<T, N> r{};
   for (int i = 0; i < N; ++i) r.v[i] = (signed_of<C>)c.v[i] < 0 ? a.v[i] : b.v[i];
   return r;
 }
 
 // Vector literals and lists (6.1.6): parts one behind the other, the rest zero.
-template <class T, int N, class S> constexpr void append(vec<T, N> &r, int &k, const S &part) { r.v[k++] = T(part); }
-template <class T, int N, int M> constexpr void append(vec<T, N> &r, int &k, const vec<T, M> &part) {
+template <class T, int N, class S> constexpr void append(vec<T, N> &r, int &k, S part) { r.v[k++] = T(part); }
+template <class T, int N, int M> constexpr void append(vec<T, N> &r, int &k, vec<T, M> part) {
   for (int i = 0; i < M; ++i) r.v[k++] = part.v[i];
 }
-template <class V, class... A> constexpr V make(const A &...parts) {
+template <class V, class... A> constexpr V make(A... parts) {
   V r{};
   int k = 0;
   (append(r, k, parts), ...);
@@ -241,9 +231,9 @@ VDEV_VECTORS(long) VDEV_VECTORS(ulong) VDEV_VECTORS(half) VDEV_VECTORS(float) VD
 #undef VDEV_VECTORS
 
 // Functions of components, for vectors: f is called for each, scalar arguments count for all.
-template <class A> constexpr A part(const A &a, int) requires scalar<A> { return a; }
-template <class T, int N> constexpr T part(const vec<T, N> &a, int i) { return a.v[i]; }
-template <class R, int N, class F, class... A> constexpr vec<R, N> each(F f, const A &...a) {
+template <class A> constexpr A part(A a, int) requires scalar<A> { return a; }
+template <class T, int N> constexpr T part(vec<T, N> a, int i) { return a.v[i]; }
+template <class R, int N, class F, class... A> constexpr vec<R, N> each(F f, A... a) {
   vec<R, N> r{};
   for (int i = 0; i < N; ++i) r.v[i] = f(part(a, i)...);
   return r;

@@ -1,0 +1,99 @@
+"""Types as the CUDA translator sees them: how C++ spells them, and which conversions it must be told of.
+
+Decides from clang's types alone; never looks at a program's text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clang.cindex import Cursor, Type, TypeKind
+
+from . import clang, cuda_dialect
+
+_SCALARS = {
+    TypeKind.BOOL: "bool", TypeKind.CHAR_S: "char", TypeKind.SCHAR: "char", TypeKind.CHAR_U: "uchar",
+    TypeKind.UCHAR: "uchar", TypeKind.SHORT: "short", TypeKind.USHORT: "ushort", TypeKind.INT: "int",
+    TypeKind.UINT: "uint", TypeKind.LONG: "long", TypeKind.ULONG: "ulong", TypeKind.HALF: "half",
+    TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double", TypeKind.LONGLONG: "long", TypeKind.ULONGLONG: "ulong",
+}  # fmt: skip
+_VECTORS = (TypeKind.EXTVECTOR, TypeKind.VECTOR)
+ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY)
+
+
+def vector_type(type_: Type) -> tuple[Type, int] | None:
+    """(Type of a component, number of components), or None."""
+    canonical = type_.get_canonical()
+    if canonical.kind not in _VECTORS:
+        return None
+    return canonical.element_type, int(canonical.element_count)
+
+
+def spell(type_: Type) -> str | None:
+    """A scalar or vector type as C++ reads it wherever it stands, whatever the program calls its own things."""
+    vector = vector_type(type_)
+    if vector is not None:
+        element = spell(vector[0])
+        return None if element is None else f"::vdev_cl::vec<{element}, {vector[1]}>"
+    name = _SCALARS.get(type_.get_canonical().kind)
+    if name is None:
+        return None
+    return cuda_dialect.type_name(name)
+
+
+def conversion(target: Type, source: Type, exact: bool) -> str | None:
+    """What says an implicit conversion in C++: the text in front of an operand in parentheses, or None."""
+    to, from_ = target.get_canonical(), source.get_canonical()
+    vector = vector_type(target)
+    if vector is not None:
+        # A load from volatile memory is a copy component by component.
+        loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
+        return None if vector_type(source) is not None and not loads else f"({spell(target)})"
+    if to.kind == TypeKind.POINTER:
+        if from_.kind != TypeKind.POINTER:
+            return None
+        there, here = to.get_pointee(), from_.get_pointee()
+        if there.kind == TypeKind.VOID:
+            return None
+        narrower = here.is_const_qualified() and not there.is_const_qualified()
+        return (
+            "::vdev_cl::pointer"
+            if here.kind == TypeKind.VOID or narrower or _bare(there) != _bare(here)
+            else None
+        )
+    if to.kind == TypeKind.ENUM:
+        return "::vdev_cl::enumeration" if from_.kind != TypeKind.ENUM else None
+    name = spell(target)
+    if name is None or to.kind == from_.kind:
+        return None
+    halves = TypeKind.HALF in (to.kind, from_.kind)
+    return f"({name})" if exact or halves else None
+
+
+def _bare(type_: Type) -> str:
+    words = r"\b(?:__global|__local|__private|__constant|__generic|const|volatile|restrict|__restrict)\b"
+    return " ".join(re.sub(words, " ", type_.get_canonical().spelling).split())
+
+
+def is_half(a: Cursor, b: Cursor) -> bool:
+    return TypeKind.HALF in (a.type.get_canonical().kind, b.type.get_canonical().kind)
+
+
+def space_of(type_: Type) -> str:
+    canonical = type_.get_canonical()
+    while (space := clang.address_space(canonical)) not in ("local", "constant"):
+        if canonical.kind not in ARRAYS:
+            return "private"
+        canonical = canonical.element_type
+    return space
+
+
+def members_of(type_: Type, count: int) -> list[Type | None]:
+    """Types of what a list without designators initialises."""
+    canonical = type_.get_canonical()
+    if canonical.kind in ARRAYS:
+        return [canonical.element_type] * count
+    if canonical.kind == TypeKind.RECORD:
+        fields: list[Type | None] = [field.type for field in canonical.get_fields()]
+        return (fields + [None] * count)[:count]
+    return [None] * count
