@@ -22,7 +22,7 @@ from .domain import Infeasible
 from .evaluation import Launch, Scope, explore, uniform_pieces
 from .expression import Expr
 from .image import image
-from .interpreter import interpret
+from .interpreter import Interpreter, interpret
 from .ndrange import Chunk, NDRange
 from .recording import Record, Step
 from .region import Region
@@ -357,12 +357,19 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     return KernelSummary(
         name,
         tuple(accesses),
-        tuple(Reason(text, line) for text, line in walked.outside_program),
+        tuple(Reason(text, line) for text, line in walked.outside_program) + _waiting(walked, names),
         _scalars(accesses),
         images,
         names,
         _merged_dimensions(accesses),
     )
+
+
+def _waiting(walked: Interpreter, names: Mapping[int, str]) -> tuple[Reason, ...]:
+    """Loops that wait for other work-items: across workers they would wait for ever."""
+    changed = {record.arg for record in walked.records if record.mode != "read"}
+    polls = [(arg, line) for arg, line in walked.polls if arg in changed or None in changed]
+    return tuple(Reason(f"a loop that waits for `{names[arg]}` to change", line) for arg, line in polls)
 
 
 def _gave_up(

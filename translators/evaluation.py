@@ -184,7 +184,9 @@ class Scope:
             self.memo[expr] = found
         return found
 
-    def between(self, lo: int, hi: int, *sources: Form, origin: str = "") -> Form:
+    def between(
+        self, lo: int, hi: int, *sources: Form, origin: str = "a calculation that is not affine"
+    ) -> Form:
         """Some value between `lo` and `hi`, made from `sources` in a way that is not followed.
 
         `origin`: what it is, for messages; what is not known of a source comes first.

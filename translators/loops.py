@@ -73,6 +73,7 @@ class Loop:
         self.entry = interpreter.ways.step(start.way, "loop", ex.TRUE, self.counter)
         self.first_record = len(interpreter.records)
         self.first_return = len(interpreter.returned)
+        self.first_poll = len(interpreter.polls)
         self.written_before = interpreter.written
         self.head: dict[Private, Value] = {}
         self.slots: dict[Expr, tuple[Private, Number | None]] = {}
@@ -164,6 +165,7 @@ class Loop:
         interpreter = self.interpreter
         del interpreter.records[self.first_record :]
         del interpreter.returned[self.first_return :]
+        del interpreter.polls[self.first_poll :]
         interpreter.written = self.written_before
 
     # what is known once the body is ------------------------------------------------------------------
@@ -173,6 +175,7 @@ class Loop:
         interpreter.written = self.written_before | {p for p in interpreter.written if p in self.start.env}
         heads = self._inductions()
         stays = self._stays(heads)
+        self._note_polls(stays)
         rewriter = LoopRewriter(interpreter.ways, self.entry, heads, stays)
         records = interpreter.records
         records[self.first_record :] = [rewriter.record(record) for record in records[self.first_record :]]
@@ -246,6 +249,30 @@ class Loop:
                 passed.add(stay)
                 stays.append((stay, self._regular(stay, heads)))
         return stays
+
+    def _note_polls(self, stays: list[tuple[Expr, bool]]) -> None:
+        """Whether the loop can only end when somebody else changes what it loads, always from one place."""
+        if not stays or any(regular for _, regular in stays):
+            return
+        ends = self._ends()
+        leaves: set[Expr] = set()
+        for stay, _ in stays:
+            for leaf in stay.leaves:
+                leaves |= ends[leaf].leaves if leaf in ends else {leaf}
+        polled: set[int] = set()
+        for leaf in leaves:
+            if leaf.serial < self.mark or _repeats(leaf):
+                continue
+            arg, offset = self.interpreter.loads.get(leaf, (-1, ex.ZERO))
+            if arg < 0 or not self._invariant(offset) or self._stores(arg, offset):
+                return
+            polled.add(arg)
+        self.interpreter.polls.extend((arg, self.node.line) for arg in sorted(polled))
+
+    def _stores(self, arg: int, offset: Expr) -> bool:
+        """Whether the body itself writes where it loads."""
+        body = self.interpreter.records[self.first_record :]
+        return any(r.arg == arg and r.offset is offset and r.mode != "read" for r in body)
 
     def _regular(self, stay: Expr, heads: dict[Expr, Expr]) -> bool:
         for leaf in stay.leaves:

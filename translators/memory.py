@@ -75,6 +75,9 @@ class Memory:
         self.records: list[Record] = []
         self.frame: Frame = {}
         self.written: set[Private] = set()  #: private objects stored to, for loops to look at
+        self.loads: dict[Expr, tuple[int, Expr]] = {}  #: what was loaded -> argument and offset, the same
+        #: arguments on whose content a loop waits, and its line
+        self.polls: list[tuple[int, int | None]] = []
         self.deadline = deadline
         self.nsteps = 0
 
@@ -143,7 +146,10 @@ class Memory:
             self._volatile(target, ctype, line)
         else:
             self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)
-        return unknown_value(ctype, LOADED)
+        value = unknown_value(ctype, LOADED)
+        if isinstance(value, Number) and isinstance(place, Argument):
+            self.loads[value.expr] = place.index, target.offset
+        return value
 
     def _volatile(self, target: Target, ctype: CType, line: int | None) -> None:
         self.record(

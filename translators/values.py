@@ -155,7 +155,10 @@ def pointer_to(place: Place) -> Pointer:
 
 def pointer_into(places: Iterable[Place]) -> Pointer:
     """A pointer somewhere into one of `places`."""
-    return Pointer(tuple(Target(place, ex.unknown(*_UNBOUNDED), ex.unknown(0, 1)) for place in places))
+    offset, which = "a pointer that is not followed", "which of several pointers is used"
+    return Pointer(
+        tuple(Target(place, ex.unknown(*_UNBOUNDED, offset), ex.unknown(0, 1, which)) for place in places)
+    )
 
 
 def unknown_number(kind: IntType, origin: str = "") -> Number:
@@ -350,7 +353,7 @@ def _load_somewhere(content: Value, ctype: CType) -> Value:
         return pointer_into(places) if places else POINTS_ANYWHERE
     if ctype.kind in ("record", "array"):
         return Aggregate({}, places_of(content))
-    return unknown_value(ctype)
+    return unknown_value(ctype, "an element of a private array")
 
 
 def store_private(

@@ -549,3 +549,23 @@ def test_c11_atomics_whose_result_is_not_used_commute() -> None:
     found = analyse_kernel(parse_program(text, ["-cl-std=CL2.0"]), "k")
     (atomic,) = (access for access in found.accesses if access.mode == "atomic")
     assert (atomic.op, atomic.dtype) == ("add", "uint32")
+
+
+@pytest.mark.parametrize(
+    ("body", "waits"),
+    [
+        ("int v = -1; while (v < 0) { read_mem_fence(CLK_GLOBAL_MEM_FENCE); v = a[g]; } a[g + 1] = v;", True),
+        ("while (a[g] == 0 || b[0] == 0) ; a[g + 1] = 1;", True),
+        ("while (b[g] == 0) ; a[g] = 1;", False),  # nobody changes b
+        ("for (int k = 0; k < 9 && a[g] == 0; k++) ; a[g + 1] = 1;", False),  # ends by itself
+        ("while (a[g] > 0) a[g] -= 1;", False),  # it changes what it looks at
+        ("int v = g; while (v != a[v]) v = a[v]; a[g] = v;", False),  # never twice the same place
+        ("int v = b[g]; while (v > 1) { v = v / 2; a[v] = g; }", False),
+    ],
+)
+def test_a_loop_that_waits_for_another_work_item_runs_on_one_worker(body: str, waits: bool) -> None:
+    text = f"__kernel void k(__global int *a, __global const int *b) {{ int g = get_group_id(0);\n{body} }}"
+    reasons = summary(text).one_worker
+    assert [str(reason) for reason in reasons] == (
+        ["a loop that waits for `a` to change (line 2)"] if waits else []
+    )
