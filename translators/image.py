@@ -77,6 +77,11 @@ def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region,
     return region.clip(0, size), exact, reason
 
 
+def _leaves_int64(start: int, free: list[tuple[int, int]]) -> bool:
+    """Whether adding up the dimensions may leave 64 bits on the way: a variable with a huge range, cut by a guard."""
+    return abs(start) + sum(abs(stride) * count for stride, count in free) >= _BIG
+
+
 def _within(domain: Domain, offset: Form, low: int, high: int) -> None:
     """Narrow the box to offsets from `low` to `high`; the region is clipped to them in the end anyway."""
     constraints = list(domain.constraints)
@@ -233,6 +238,8 @@ class _Projection:
                 start += coefficient * self.lo[variable]
                 free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
         if not tied:
+            if _leaves_int64(start, free):
+                return Region.span(max(low, 0), high + nbytes), False
             return _boxes(start, nbytes, free, self.max_runs)
         rows: list[_Rows] = []
         exact = True
@@ -250,6 +257,8 @@ class _Projection:
                 return Region.empty(), True
             exact = exact and same
             rows.append(found)
+        if _leaves_int64(start, free):
+            return Region.span(max(low, 0), high + nbytes), False
         region, same = _spread(start, nbytes, free, rows, self.max_runs)
         if not exact:
             region = region.clip(low, high + nbytes)

@@ -7,6 +7,7 @@ cannot change which bytes are touched. The plan itself is the planner's.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,15 +23,21 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.programs import SessionKernel
-from vdev.translators.access import AccessRange
+from vdev.translators.access import AccessRange, Reason
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
+
+logger = logging.getLogger("vdev.launching")
 
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
 #: nothing from a cache
 _MOST_PLANS = 1024
 #: runs of bytes in remembered access ranges per kernel, of sixteen bytes each
 _MOST_RUNS = 1 << 19
+
+
+class EvaluationFault(Exception):
+    """Analysis could not say what a chunk touches, for a reason of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +115,14 @@ def make_plan(
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
     )
-    plan = plan_launch([buffer.state for buffer in buffers], request, options)
+    states = [buffer.state for buffer in buffers]
+    try:
+        plan = plan_launch(states, request, options)
+    except EvaluationFault:
+        reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
+        plan = plan_launch(
+            states, replace(request, evaluate=everything(sizes), one_worker=(reason,)), options
+        )
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     recipe = LaunchRecipe(
@@ -132,15 +146,29 @@ def evaluator(
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
     """The access ranges of a chunk of `launch`."""
     summary = kernel.summary
-    if summary is None:
-        # Only the worker's compiler understands the kernel: it may read and write everything it is given.
-        return lambda chunk: [
-            AccessRange(arg, mode, Region.span(0, nbytes), exact=False)
-            for arg, nbytes in sizes.items()
-            for mode in ("read", "write")
-        ]
+    if summary is None:  # only the worker's compiler understands the kernel
+        return everything(sizes)
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
-    return lambda chunk: summary.evaluate(launch.ndrange, chunk, values, sizes)
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        try:
+            return summary.evaluate(launch.ndrange, chunk, values, sizes)
+        except Exception as error:
+            # A fault of ours must not become the program's: the launch still runs, on one worker.
+            logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
+            raise EvaluationFault from error
+
+    return evaluate
+
+
+def everything(sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """What a kernel may do of which nothing is known: read and write all that it is given."""
+    ranges = [
+        AccessRange(arg, mode, Region.span(0, nbytes), exact=False)
+        for arg, nbytes in sizes.items()
+        for mode in ("read", "write")
+    ]
+    return lambda chunk: ranges
 
 
 class RangeCache:

@@ -77,7 +77,12 @@ class SessionKernel:
         if parsed is None or self.subgrid is None:
             return None
         started = time.perf_counter()
-        summary = analyse_kernel(parsed, self.name)
+        try:
+            summary = analyse_kernel(parsed, self.name)
+        except Exception:
+            # A fault of ours must not become the program's: the kernel still runs, whole.
+            logger.exception("the analysis of kernel %s failed", self.name)
+            return None
         logger.debug("analysis of kernel %s: %.3f ms", self.name, (time.perf_counter() - started) * 1e3)
         return summary
 
@@ -90,7 +95,7 @@ class SessionKernel:
     def one_worker(self) -> tuple[Reason, ...]:
         """Why every launch must run as one chunk; empty where it need not."""
         if self.summary is None:
-            return self.program.reasons
+            return self.program.reasons or (Reason("its analysis failed (see the log)", self.info.line),)
         return self.program.reasons + self.summary.one_worker
 
     @cached_property
