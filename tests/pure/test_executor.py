@@ -24,6 +24,7 @@ from vdev.backends.base import BackendError
 from vdev.backends.reference import Faults, ReferenceProgram
 from vdev.commands import Layout
 from vdev.executor import Completion, Executor
+from vdev.executor.executor import QUEUE_LIMIT
 from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
 from vdev.executor.steps import copy_changes
 from vdev.planner.instructions import HOST
@@ -201,6 +202,39 @@ def test_atomics_and_scatters_merge() -> None:
         twins.launch(SCATTER, (1,))
         twins.launch(COUNT, (0, 1))
         twins.check()
+
+
+class DrainedWhenMeasured:
+    """A worker's queue that the worker empties as soon as the test has asked for its length."""
+
+    def __init__(self, machine: Machine, gate: threading.Event) -> None:
+        self._machine, self._gate = machine, gate
+        self._queue = machine.executor.worker(0).queue
+
+    def __len__(self) -> int:
+        length = len(self._queue)
+        if threading.current_thread().name == "throttled":
+            self._gate.set()
+            self._machine.executor.quiesce()
+        return length
+
+
+def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Machine(1) as machine:
+        executor, gate, buffer = machine.executor, threading.Event(), machine.buffer(NBYTES)
+        machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+        holding = threading.Thread(target=executor.call, args=(0, lambda _: gate.wait()))
+        holding.start()
+        with monkeypatch.context() as unlimited:
+            unlimited.setattr("vdev.executor.executor.QUEUE_LIMIT", 1 << 30)
+            for _ in range(QUEUE_LIMIT + 10):
+                machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
+        monkeypatch.setattr(executor.worker(0), "queue", DrainedWhenMeasured(machine, gate))
+        throttled = threading.Thread(target=executor.throttle, name="throttled", daemon=True)
+        throttled.start()
+        throttled.join(10)
+        assert not throttled.is_alive()
+        holding.join()
 
 
 def test_zeros_are_not_written_to_a_home_that_has_never_been_touched() -> None:

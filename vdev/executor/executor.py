@@ -271,9 +271,11 @@ class Executor:
     def throttle(self) -> None:
         """Hold the caller back while a worker's queue is long. Call it outside every lock."""
         for worker in self.all_workers:
+            # Read before the queue's length: the worker may empty the queue meanwhile, and a step beyond the
+            # last would never come. Every batch that is queued has a step beyond `issued`.
+            issued = worker.issued
             if len(worker.queue) > QUEUE_LIMIT and not self._closed and not self._on_a_worker():
-                # As long as the queue is at least this long, these steps are in it.
-                worker.marker_at(worker.issued + QUEUE_LIMIT // 2)
+                worker.marker_at(issued + QUEUE_LIMIT // 2)
 
     def _on_a_worker(self) -> bool:
         """Whether a finaliser of the program's is running on one of the threads that must not wait."""
