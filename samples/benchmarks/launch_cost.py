@@ -134,7 +134,8 @@ def write_results(folder: Path, result: dict[str, Any]) -> None:
         "",
         f"`{result['command']}`",
         "",
-        f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}; "
+        f"{machine['processor']}, {machine['cores']} cores (load {machine['load']} before the run), "
+        f"{machine['system']}, Python {machine['python']}; "
         f"{result['launches']} launches of {result['items']} work-items, {ROUNDS} rounds, all in one run.",
         "",
         "| | median | best |",
@@ -160,6 +161,7 @@ def main() -> int:
         part = by_hand if options.part == "by-hand" else virtual
         print(json.dumps(part(options.launches, options.items)))
         return 0
+    load = round(os.getloadavg()[0], 1)  # of others, before this begins: processors that are shared tell little
     native = {name: value for name, value in os.environ.items() if name != "VDEV"}
     workers = os.environ.get("VDEV_WORKERS", "cpu:2")
     print(f"{options.launches} launches of {options.items} work-items, {ROUNDS} rounds")
@@ -173,6 +175,7 @@ def main() -> int:
             "cores": os.cpu_count(),
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
+            "load": load,
         }
         result = {
             "command": f"VDEV_WORKERS={workers} python samples/benchmarks/launch_cost.py "
