@@ -6,6 +6,7 @@ of the program's own functions are `interpreter`'s; functions of OpenCL C are `b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from . import expression as ex
@@ -59,19 +60,19 @@ def _compare_pointers(operator: str, a: Value, b: Value) -> Number:
     return bool_number(unknown_truth("a comparison of pointers"))
 
 
-class Calculator(Memory):
+class Calculator(Memory, ABC):
     """Evaluates expressions in the current state and records accesses."""
 
     # what subclasses know ---------------------------------------------------------------------------
 
-    def call(self, node: Node, *, used: bool) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def call(self, node: Node, *, used: bool) -> Value: ...
 
-    def execute(self, node: Node) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def execute(self, node: Node) -> None: ...
 
-    def program_place(self, node: Node) -> Place:
-        raise NotImplementedError
+    @abstractmethod
+    def program_place(self, node: Node) -> Place: ...
 
     # places -----------------------------------------------------------------------------------------
 

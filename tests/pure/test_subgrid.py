@@ -135,7 +135,8 @@ def test_constants_at_program_scope_are_not_refused() -> None:
     source = (
         "constant int c[] = {1}; constant sampler_t s = 0; kernel void k(global int *a) { a[0] = c[0] ^ 3; }"
     )
-    parse_program(translate(source, "-cl-std=CL2.0").source, ["-cl-std=CL2.0"])
+    translated = parse_program(translate(source, "-cl-std=CL2.0").source, ["-cl-std=CL2.0"])
+    assert list(translated.kernels) == ["k"]
 
 
 def test_edits() -> None:
