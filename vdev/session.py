@@ -134,10 +134,11 @@ class Session:
                 if order is not None and order.settled:
                     order = None
             else:
-                if queue.barrier is not None and not queue.barrier.settled:
-                    after = (*after, queue.barrier)
+                barrier = queue.barrier
                 if isinstance(command, Marker):
                     after = self._marker_waits(command, after, queue, completion)
+                if barrier is not None and not barrier.settled:
+                    after = (*after, barrier)
             queue.remember(completion)
             missing: set[Completion] | None = None
             if after or self._deferrals:
