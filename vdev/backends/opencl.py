@@ -433,8 +433,10 @@ class OpenCLBackend(Backend):
             if hidden is not None and hidden is not kernel.hidden:
                 native._set_arg_buf(len(args), hidden)
                 kernel.hidden = hidden
+            # A kernel taken as it is asks the device for its ids; the hidden argument knows the offset.
+            offset = shape.ndrange.offset if hidden is None else None
             event = self._enqueue(
-                self._queue, native, shape.global_size, shape.local_size, None, None, False, False
+                self._queue, native, shape.global_size, shape.local_size, offset, None, False, False
             )
         except self._cl.Error as error:
             raise _failure(error, "launch") from error
