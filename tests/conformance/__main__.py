@@ -4,12 +4,13 @@ Fetches PyOpenCL's source package for the installed version, runs its tests on t
 then under VDEV=1 with each number of workers, and lists every test that passes natively and does not pass
 virtually. `--examples` does the same with PyOpenCL's examples: those that end by themselves without a
 screen and with status 0 natively have to virtually. The exit status is 0 where nothing is listed but what
-is excepted (see `tests.conformance.outcomes`).
+is excepted (see `tests.conformance.outcomes`). `--engine` names another driver than the one vdev would choose.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping
 
 from tests.conformance.outcomes import Comparison, Outcome, compare, run_examples, run_tests
 from tests.conformance.source import fetch
+from vdev import engines
 
 Runner = Callable[[int | None], Mapping[str, Outcome]]
 
@@ -58,11 +60,16 @@ def main() -> int:
     parser.add_argument("--workers", default="1,2,3,8", help="numbers of workers (default: %(default)s)")
     parser.add_argument("--select", action="store_true", help="without the slowest tests, as CI has it")
     parser.add_argument("--examples", action="store_true", help="PyOpenCL's examples instead of its tests")
+    parser.add_argument("--engine", help="a driver's library, its .icd file or a folder of these, for both runs")
+    parser.add_argument("--min-items", type=int, help="VDEV_MIN_ITEMS of the virtual runs")
     options = parser.parse_args()
+    if options.engine:
+        os.environ[engines.VARIABLE] = options.engine
     counts = [int(count) for count in options.workers.split(",")]
     folder = fetch()
     if not options.examples:
-        done = check("tests", lambda n: run_tests(folder / "test", n, select=options.select), counts)
+        given = {"select": options.select, "min_items": options.min_items}
+        done = check("tests", lambda n: run_tests(folder / "test", n, **given), counts)
         return 0 if done else 1
     running = [name for name, outcome in run_examples(folder / "examples", None).items() if outcome.passed]
     done = check("examples", lambda n: run_examples(folder / "examples", n, running), counts)

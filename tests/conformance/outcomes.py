@@ -57,18 +57,23 @@ class Comparison:
     missing: tuple[str, ...]
 
 
-def environment(workers: int | None) -> dict[str, str]:
-    """The environment for a native run (None), on the engine that vdev would choose, or a virtual one."""
+def environment(workers: int | None, min_items: int | None = None) -> dict[str, str]:
+    """The environment for a native run (None) or a virtual one, on the engine that OCL_ICD_VENDORS names, else
+    on the one that vdev would choose."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     engines.register_engines()
     environ[engines.VARIABLE] = os.environ.get(engines.VARIABLE, "")
     environ |= {"PYOPENCL_CTX": "0", "MPLBACKEND": "Agg", "PYTHONFAULTHANDLER": "1"}
     if workers is not None:
         environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}"}
+        if min_items is not None:
+            environ["VDEV_MIN_ITEMS"] = str(min_items)
     return environ
 
 
-def run_tests(folder: Path, workers: int | None, *, select: bool = False) -> dict[str, Outcome]:
+def run_tests(
+    folder: Path, workers: int | None, *, select: bool = False, min_items: int | None = None
+) -> dict[str, Outcome]:
     """PyOpenCL's tests in `folder`, by name."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.xml")
@@ -76,7 +81,7 @@ def run_tests(folder: Path, workers: int | None, *, select: bool = False) -> dic
         command += [f"--rootdir={folder}", "-c", os.devnull, "--continue-on-collection-errors"]
         if select:
             command += ["-k", " and ".join(f"not {name}" for name in SLOW)]
-        environ = environment(workers) | {"XDG_CACHE_HOME": str(Path(scratch, "cache"))}
+        environ = environment(workers, min_items) | {"XDG_CACHE_HOME": str(Path(scratch, "cache"))}
         with Path(scratch, "log").open("w+") as log:
             done = subprocess.run(
                 [*command, "."],
