@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,65 @@ def timed(queue: cl.CommandQueue, what: str, *, count: float = 0, unit: str = ""
     seconds = time.perf_counter() - start
     rate = f", {count / seconds:.3g} {unit} a second" if count else ""
     print(f"  {what}: {seconds:.3f} s{rate}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a sample has a device do, in the steps of every OpenCL program.
+
+    Each step may be repeated. `upload` makes buffers and enqueues the writes of the inputs, `launch` enqueues
+    the kernels on these buffers, `download` reads results and returns them as arrays, complete.
+    """
+
+    queue: cl.CommandQueue
+    upload: Callable[[], Any]
+    launch: Callable[[Any], None]
+    download: Callable[[Any], Any]
+    #: launches of single kernels, by name, for those who want their times; they may spoil the results
+    parts: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
+
+
+#: Runs a job in place of `run` where somebody wants more of it than its results.
+measured_by: Callable[[Job], Any] | None = None
+#: Whether `write` has a buffer copy its array when it is made, in place of enqueueing a write.
+copies_when_made = False
+_writes: list[cl.Event] = []  # an event of a write that is let go waits for the write
+
+
+def run(job: Job, what: str, *, count: float = 0, unit: str = "") -> Any:
+    """Run the job once, print how long its launches take, and return its results."""
+    if measured_by is not None:
+        return measured_by(job)
+    buffers = job.upload()
+    with timed(job.queue, what, count=count, unit=unit):
+        job.launch(buffers)
+    return finished(job, buffers)
+
+
+def finished(job: Job, buffers: Any) -> Any:
+    """The job's results, with all writes done."""
+    results = job.download(buffers)
+    job.queue.finish()
+    _writes.clear()
+    return results
+
+
+def write(queue: cl.CommandQueue, array: Array, *, kept: bool = False) -> cl.Buffer:
+    """A buffer to which a write of the array is enqueued; kernels may write to it too where it is `kept`.
+
+    The array must not change until the queue is finished.
+    """
+    flags = cl.mem_flags.READ_WRITE if kept else cl.mem_flags.READ_ONLY
+    if copies_when_made:
+        return cl.Buffer(queue.context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
+    buffer = cl.Buffer(queue.context, flags, array.nbytes)
+    _writes.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False))
+    return buffer
+
+
+def room(queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
+    """A buffer for what kernels compute."""
+    return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, nbytes)
 
 
 def round_up(number: int, multiple: int) -> int:
