@@ -65,6 +65,8 @@ class Report:
     switches: list[dict[str, Any]] = field(default_factory=list)
     engines: list[dict[str, str]] = field(default_factory=list)
     native_devices: list[dict[str, str]] = field(default_factory=list)
+    gpus: list[dict[str, str]] = field(default_factory=list)
+    cuda_missing: str | None = None  #: why CUDA has no GPU to offer
     device: dict[str, Any] | None = None
     workers: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -89,7 +91,7 @@ def gather() -> Report:
     _look_at_hook(report)
     if any(problem.fatal for problem in report.problems):
         return report
-    for look in (_look_at_engines, _look_at_workers, _look_at_device):
+    for look in (_look_at_engines, _look_at_cuda, _look_at_workers, _look_at_device):
         try:
             look(report)
         except Exception as error:
@@ -168,6 +170,17 @@ def _look_at_engines(report: Report) -> None:
     ]
 
 
+def _look_at_cuda(report: Report) -> None:
+    from vdev.backends import cuda_driver
+
+    try:
+        report.gpus = [
+            {"spec": f"cuda:{number}", "name": name} for number, name in enumerate(cuda_driver.device_names())
+        ]
+    except cuda_driver.CudaMissing as missing:
+        report.cuda_missing = str(missing)
+
+
 def _look_at_workers(report: Report) -> None:
     from vdev.session import get_session
 
@@ -236,6 +249,8 @@ def _run_kernel(session: Session, number: int) -> str | None:
 def _route(session: Session, one: int, other: int) -> str:
     if session.workers[one].device_key == session.workers[other].device_key:
         return "within one device"
+    if {session.workers[one].backend, session.workers[other].backend} == {"cuda"}:
+        return "from GPU to GPU"
     return "through host memory"
 
 
@@ -302,8 +317,11 @@ def _text_of_engines(report: Report) -> list[str]:
     devices = [
         f"  {device['spec']}  {device['name']} ({device['platform']})" for device in report.native_devices
     ]
-    return (["OpenCL drivers:", *lines] if lines else []) + (
-        ["native OpenCL devices:", *devices] if devices else []
+    gpus = [f"  {gpu['spec']}  {gpu['name']}" for gpu in report.gpus]
+    return (
+        (["OpenCL drivers:", *lines] if lines else [])
+        + (["native OpenCL devices:", *devices] if devices else [])
+        + (["GPUs through CUDA:", *gpus] if gpus else [f"GPUs through CUDA: none ({report.cuda_missing})"])
     )
 
 

@@ -166,12 +166,13 @@ class SessionProgram:
             self.log = self.parsed.log
             translated = translate_subgrid(self.parsed)
             subgrid = dict(translated.kernels)
-            native = BackendProgram(translated.source, self.parsed.engine_options)
+            native = BackendProgram(translated.source, self.parsed.engine_options, self.parsed)
         except CompileError as error:
             refusal = error
             self.reasons = (Reason("the worker's compiler takes this program, clang's parser does not"),)
         except Untranslatable as error:
             self.reasons = (Reason(error.reason, error.line),)
+            native = BackendProgram(source, self.options, self.parsed)
         self.native = self._compile(native, build_on_workers, refusal)
         return {} if self.reasons else subgrid
 
@@ -186,7 +187,7 @@ class SessionProgram:
         except BuildFailure as failure:
             if refusal is not None:
                 raise BuildError(refusal.log) from failure
-            original = BackendProgram(self.source, self.options)
+            original = BackendProgram(self.source, self.options, self.parsed)
             if native.source == self.source:
                 raise BuildError(failure.log, failure.status) from failure
             try:

@@ -177,8 +177,10 @@ WORKERS = Switch(
     "VDEV_WORKERS",
     "auto",
     "The workers behind the virtual device. `cpu:4`: four on the CPU device (Intel's before others); "
+    "`cuda`: one on every NVIDIA GPU; `cuda:0,2` or `cuda:0-3`: on these; "
     "`opencl:0.1`: one on device 1 of OpenCL platform 0; `opencl:0.0*3`: three that share a device. "
-    "Mixtures stand side by side: `opencl:0.0,0.1,cpu:2`. `auto`: one on every OpenCL GPU, else `cpu:2`.",
+    "Mixtures stand side by side: `cuda:0,cpu:2`. `auto`: `cuda` where it works, else one on every OpenCL GPU, "
+    "else `cpu:2`.",
     "auto, cpu:N, opencl:P.D, opencl:P.D*N, cuda, cuda:N, cuda:N-M, or several of them with commas between",
     parse_workers,
 )
@@ -188,6 +190,13 @@ MIN_ITEMS = Switch(
     "A launch of fewer work-items than this stays on one worker.",
     "a whole number from 0",
     _parse_count,
+)
+CHECK = Switch(
+    "VDEV_CHECK",
+    "0",
+    "1 runs every split launch on one worker as well and compares: the first difference stops the program. Slow.",
+    "0, 1",
+    _parse_on,
 )
 LOG = Switch(
     "VDEV_LOG",
@@ -204,7 +213,7 @@ CACHE_DIR = Switch(
     _parse_folder,
 )
 
-SWITCHES: tuple[Switch[object], ...] = (VDEV, WORKERS, MIN_ITEMS, LOG, CACHE_DIR)  # type: ignore[assignment]
+SWITCHES: tuple[Switch[object], ...] = (VDEV, WORKERS, MIN_ITEMS, CHECK, LOG, CACHE_DIR)  # type: ignore[assignment]
 
 
 def enabled() -> bool:
@@ -220,6 +229,11 @@ def workers() -> tuple[WorkerSpec, ...]:
 def min_items() -> int:
     """Launches of fewer work-items stay on one worker."""
     return MIN_ITEMS.value()
+
+
+def check() -> bool:
+    """Whether split launches are compared with one worker."""
+    return CHECK.value()
 
 
 def log_level() -> int | None:

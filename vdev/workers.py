@@ -6,13 +6,17 @@ called on its worker's thread.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from vdev import engines
+from vdev.backends import cuda_driver
 from vdev.backends.base import Backend
 from vdev.backends.devices import NativeDevice, native_devices
 from vdev.backends.opencl import opener
 from vdev.switches import WorkerSpec
+
+logger = logging.getLogger("vdev.workers")
 
 #: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut
 #: does.
@@ -55,13 +59,24 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
-    raise NoWorkers(
-        f"VDEV_WORKERS names {spec}: this version has no CUDA workers. A GPU's own OpenCL driver "
-        "serves as opencl:P.D (see vdev-info)."
-    )
+    try:
+        names = cuda_driver.device_names()
+    except cuda_driver.CudaMissing as missing:
+        raise NoWorkers(
+            f"VDEV_WORKERS names {spec}, and there is no GPU that CUDA can use: {missing}"
+        ) from None
+    numbers = spec.device or tuple(range(len(names)))
+    if max(numbers) >= len(names):
+        known = ", ".join(f"cuda:{number} ({name})" for number, name in enumerate(names))
+        raise NoWorkers(f"VDEV_WORKERS names {spec}, which is not there; there are: {known}")
+    return [opener for number in numbers for opener in _on_gpu(number, spec.count)]
 
 
 def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    try:
+        return [opener for number in range(len(cuda_driver.device_names())) for opener in _on_gpu(number, 1)]
+    except cuda_driver.CudaMissing as missing:
+        logger.info("no CUDA workers: %s", missing)
     gpus = [device for group in native_devices() for device in group if device.is_gpu]
     if gpus:
         return [opener for gpu in gpus for opener in _on_native(gpu, 1)]
@@ -73,6 +88,12 @@ _OPENERS = {"cpu": _open_cpu, "opencl": _open_native, "cuda": _open_cuda, "auto"
 
 def _on_native(device: NativeDevice, count: int) -> list[Callable[[], Backend]]:
     return [opener(device.native, count)] * count
+
+
+def _on_gpu(number: int, count: int) -> list[Callable[[], Backend]]:
+    from vdev.backends import cuda  # loads the translator: not before there is a GPU
+
+    return [cuda.opener(number, count)] * count
 
 
 def _preferred_cpu() -> NativeDevice | None:

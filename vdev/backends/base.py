@@ -14,11 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from vdev.translators.ndrange import Chunk, NDRange
+
+if TYPE_CHECKING:
+    from vdev.translators.source import ParsedProgram
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -66,13 +70,15 @@ class WorkerInfo:
     local_memory_nbytes: int
     base_align_nbytes: int  #: alignment of a sub-buffer's origin
     address_bits: int = 64
-    is_cpu: bool = True
+    is_cpu: bool = True  #: False: with memory of its own, which the host reaches over a link
     platform: str = ""
     vendor: str = ""
     version: str = ""  #: CL_DEVICE_VERSION
     c_version: str = ""  #: CL_DEVICE_OPENCL_C_VERSION
     driver: str = ""
     extensions: tuple[str, ...] = ()
+    #: what a byte from another worker of this back end costs, in terms of a byte from the host
+    peer_cost: float = 0.5
     timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
     native: Mapping[int, object] = field(
         default_factory=dict
@@ -167,11 +173,13 @@ KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | None
 class BackendProgram:
     """Source to be built by a worker's compiler: OpenCL C, or an intermediate language where it is bytes.
 
-    Equality is identity: a worker builds one object once.
+    `parsed` is the user's program before any translation, for back ends that translate it themselves; None
+    where clang's parser does not take it. Equality is identity: a worker builds one object once.
     """
 
     source: str | bytes
     options: tuple[str, ...] = ()
+    parsed: ParsedProgram | None = None
 
 
 @dataclass(frozen=True, slots=True)

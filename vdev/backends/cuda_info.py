@@ -1,0 +1,76 @@
+"""What a GPU says of itself, in OpenCL's terms. Asks CUDA, decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vdev.backends.base import WorkerInfo
+
+#: Memory that contexts, streams and compiled programs take.
+_RESERVED_NBYTES = 1 << 30
+
+#: What the translator to CUDA C++ knows.
+EXTENSIONS = (
+    "cl_khr_global_int32_base_atomics",
+    "cl_khr_global_int32_extended_atomics",
+    "cl_khr_local_int32_base_atomics",
+    "cl_khr_local_int32_extended_atomics",
+    "cl_khr_int64_base_atomics",
+    "cl_khr_int64_extended_atomics",
+    "cl_khr_fp64",
+    "cl_khr_byte_addressable_store",
+)
+
+# CL_DEVICE_ numbers (OpenCL 3.0, table "Device queries")
+_FP_DENORM_INF_NAN_ROUND_FMA = 63
+
+
+def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
+    """GPU `number` as one of `share` workers that divide its memory."""
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(number)
+    memory = (int(properties["totalGlobalMem"]) - _RESERVED_NBYTES) // share
+    version = runtime.driverGetVersion()
+    return WorkerInfo(
+        backend="cuda",
+        name=properties["name"].decode(),
+        device_key=("cuda", number),
+        compute_units=int(properties["multiProcessorCount"]),
+        memory_nbytes=memory,
+        max_alloc_nbytes=memory,
+        max_work_group_size=int(properties["maxThreadsPerBlock"]),
+        max_work_item_sizes=tuple(int(size) for size in properties["maxThreadsDim"]),
+        local_memory_nbytes=int(properties["sharedMemPerBlock"]),
+        base_align_nbytes=512,
+        is_cpu=False,
+        platform="CUDA",
+        vendor="NVIDIA Corporation",
+        version="OpenCL 3.0 CUDA",
+        c_version="OpenCL C 1.2",
+        driver=f"CUDA {version // 1000}.{version % 1000 // 10}",
+        extensions=EXTENSIONS,
+        native=_native_infos(properties),
+    )
+
+
+def _native_infos(properties: Any) -> dict[int, object]:
+    """Answers to clGetDeviceInfo, by number, that are not the virtual device's own."""
+    return {
+        0x100C: int(properties["clockRate"]) // 1000
+        if "clockRate" in properties
+        else 0,  # MAX_CLOCK_FREQUENCY
+        0x1017: 4352,  # MAX_PARAMETER_SIZE, as NVIDIA's own driver has it
+        0x101A: 128,  # MIN_DATA_TYPE_ALIGN_SIZE
+        0x101B: _FP_DENORM_INF_NAN_ROUND_FMA,  # SINGLE_FP_CONFIG
+        0x1032: _FP_DENORM_INF_NAN_ROUND_FMA,  # DOUBLE_FP_CONFIG
+        0x101C: 2,  # GLOBAL_MEM_CACHE_TYPE: read and write
+        0x101D: 128,  # GLOBAL_MEM_CACHELINE_SIZE
+        0x101E: int(properties["l2CacheSize"]),  # GLOBAL_MEM_CACHE_SIZE
+        0x1020: 65536,  # MAX_CONSTANT_BUFFER_SIZE
+        0x1021: 9,  # MAX_CONSTANT_ARGS
+        0x1022: 1,  # LOCAL_MEM_TYPE: memory of its own
+        0x1024: int(properties["ECCEnabled"]),  # ERROR_CORRECTION_SUPPORT
+        0x1067: 32,  # PREFERRED_WORK_GROUP_SIZE_MULTIPLE
+        0x1068: 1,  # WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
+        0x1069: 1,  # GENERIC_ADDRESS_SPACE_SUPPORT
+    }

@@ -1,0 +1,168 @@
+"""Programs of a CUDA worker: OpenCL C to CUDA C++ to a cubin, compiled once and kept on disk.
+
+Decides under which key a cubin is kept and when one is compiled. What a program means is the translator's
+affair; how a kernel starts is the back end's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vdev.backends.base import BackendProgram, BuildFailure
+from vdev.translators.cuda import VERSION, CudaKernel, CudaProgram, Untranslatable, translate_cuda
+
+logger = logging.getLogger("vdev.cuda")
+
+#: Bytes of cubins kept; the ones unused for longest go first.
+CACHE_NBYTES = 512 << 20
+#: Registers a work-item may have where 1024 of them form a work-group, of 65536 on a multiprocessor.
+_REGISTERS_OF_1024 = 64
+
+#: (source, NVRTC's options with the architecture) -> (cubin, the compiler's messages); raises BuildFailure
+Compiler = Callable[[str, Sequence[str]], "tuple[bytes, str]"]
+
+
+class Cubins:
+    """Compiled programs on disk, named by a hash of everything that they come from. Any thread may ask."""
+
+    def __init__(self, folder: Path, compiler: Compiler, version: str) -> None:
+        """`version`: the compiler's."""
+        self._folder = folder / "cubins"
+        self._compiler = compiler
+        self._version = version
+
+    def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        """The cubin and the compiler's messages. BuildFailure with them where the source is refused."""
+        words = "\0".join([self._version, str(VERSION), *options, source])
+        path = self._folder / f"{hashlib.sha256(words.encode()).hexdigest()}.cubin"
+        try:
+            kept = path.read_bytes()
+            path.touch()
+            return kept, ""
+        except OSError:
+            logger.debug("no cubin is kept as %s", path.name)
+        started = time.perf_counter()
+        cubin, log = self._compiler(source, options)
+        logger.debug("compiled %d bytes of CUDA C++ in %.3f s", len(source), time.perf_counter() - started)
+        try:
+            self._keep(path, cubin)
+        except OSError as error:
+            logger.info("the cubin cannot be kept: %s", error)
+        return cubin, log
+
+    def _keep(self, path: Path, cubin: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(cubin)
+            os.replace(name, path)  # other processes see all of it or nothing
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+        self._trim()
+
+    def _trim(self) -> None:
+        found = []
+        for path in self._folder.glob("*.cubin"):
+            with contextlib.suppress(FileNotFoundError):  # another process trims as well
+                state = path.stat()
+                found.append((state.st_mtime, state.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= CACHE_NBYTES:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def nvrtc_compiler(cupy: Any) -> Compiler:
+    """NVRTC as CuPy brings it."""
+    nvrtc = cupy.cuda.nvrtc
+
+    def compile_source(source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        program = nvrtc.createProgram(source, "program.cu", (), ())
+        try:
+            try:
+                nvrtc.compileProgram(program, (*options, "--disable-warnings"))
+            except nvrtc.NVRTCError:
+                raise BuildFailure(nvrtc.getProgramLog(program)) from None
+            return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
+        finally:
+            nvrtc.destroyProgram(program)
+
+    return compile_source
+
+
+class Translated:
+    """A program in CUDA C++, and its cubins by architecture. Shared by all workers that build it."""
+
+    def __init__(self, program: CudaProgram, cubins: Cubins) -> None:
+        self.kernels: Mapping[str, CudaKernel] = program.kernels
+        self._program = program
+        self._cubins = cubins
+        self._lock = threading.Lock()
+        self._compiled: dict[tuple[str, bool], tuple[bytes, str]] = {}
+
+    def cubin(self, architecture: str, *, full_groups: bool = False) -> tuple[bytes, str]:
+        """The cubin for an architecture such as "sm_90", and the compiler's messages.
+
+        `full_groups`: with so few registers that every kernel can run in work-groups of 1024; slower where
+        that spills.
+        """
+        key = (architecture, full_groups)
+        with self._lock:  # one worker compiles, the others wait for it
+            found = self._compiled.get(key)
+            if found is None:
+                options = [f"--gpu-architecture={architecture}", *self._program.options]
+                if full_groups:
+                    options = [o for o in options if not o.startswith("--maxrregcount")]
+                    options.append(f"--maxrregcount={_REGISTERS_OF_1024}")
+                found = self._compiled[key] = self._cubins.get(self._program.source, options)
+            return found
+
+
+_translated: weakref.WeakKeyDictionary[BackendProgram, Translated | BuildFailure] = (
+    weakref.WeakKeyDictionary()
+)
+_locks: weakref.WeakKeyDictionary[BackendProgram, threading.Lock] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def translated(program: BackendProgram, cubins: Cubins) -> Translated:
+    """The program in CUDA C++, translated by whichever worker comes first.
+
+    BuildFailure names what cannot be translated, and the user's line.
+    """
+    with _lock:
+        own = _locks.setdefault(program, threading.Lock())
+    with own:
+        found = _translated.get(program)
+        if found is None:
+            found = _translated[program] = _translate(program, cubins)
+    if isinstance(found, BuildFailure):
+        raise BuildFailure(found.log, found.status)
+    return found
+
+
+def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFailure:
+    if isinstance(program.source, bytes):
+        return BuildFailure("CUDA workers take OpenCL C, no intermediate language")
+    if program.parsed is None:
+        return BuildFailure("clang's parser does not take this program, and CUDA workers need it")
+    try:
+        return Translated(translate_cuda(program.parsed), cubins)
+    except Untranslatable as refusal:
+        line = f"line {refusal.line}: " if refusal.line else ""
+        return BuildFailure(f"{line}not available on CUDA workers: {refusal.reason}")
