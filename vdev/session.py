@@ -52,8 +52,9 @@ __all__ = [
 
 logger = logging.getLogger("vdev.session")
 
-#: A peer's memory is nearer than the host's: bytes that a worker wrote stay with workers.
-_PEER_COST, _HOST_COST = 0.5, 1.0
+#: The unit of costs: a byte over a worker's link to the host. A peer's memory is nearer
+#: (`WorkerInfo.peer_cost`): bytes that a worker wrote stay with workers.
+_HOST_COST = 1.0
 #: Each run of a strided copy costs what so many bytes cost (measured on a CPU engine: 100 to 400), so that
 #: columns have to save bytes.
 _RUN_COST = 256.0
@@ -71,8 +72,11 @@ class Session:
         """
         self.executor = Executor(openers)
         self.workers: tuple[WorkerInfo, ...] = self.executor.workers
-        self.links = LinkCosts.uniform(
-            len(self.workers), host=_HOST_COST, peer=_PEER_COST, per_run=_RUN_COST
+        self.links = LinkCosts.between(
+            [(info.backend, info.peer_cost) for info in self.workers],
+            host=_HOST_COST,
+            per_run=_RUN_COST,
+            direct=[number for number, info in enumerate(self.workers) if not info.is_cpu],
         )
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
         #: called with every command and its plan, under the session's lock, in the order of planning
@@ -104,6 +108,19 @@ class Session:
         return QueueOrder(in_order=in_order, profiled=profiled)
 
     def user_completion(self) -> UserCompletion:
+    def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
+        """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
+
+        On workers with memory of their own a large one goes there at once; the home of any other is a copy.
+        """
+        if self.links.direct and nbytes >= self.links.large_nbytes:
+            buffer = self.create_buffer(nbytes)
+            write = Write(buffer, Layout.contiguous(0, nbytes), host)
+            if self.submit(write, queue=self.create_queue(in_order=False)).wait() == 0:
+                return buffer
+            # Creating a buffer may succeed where a worker fails: the commands that use it tell.
+        return self.create_buffer(nbytes, host.copy())
+
         """What clCreateUserEvent makes; its `set_status` lets go what waited for it."""
         return UserCompletion(self._released)
 

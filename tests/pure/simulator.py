@@ -165,16 +165,19 @@ class Run:
         *,
         kernel: Kernel | None = None,
         host: tuple[np.ndarray, np.ndarray] | None = None,
-        contiguous: bool = True,
+        anywhere: bool = True,
         launch_touches: Callable[[Launch], Sequence[Touch]] | None = None,
     ) -> None:
-        """`host`: the command's array, and for each byte of the buffer its index there (-1: none)."""
+        """`host`: the command's array, and for each byte of the buffer its index there (-1: none).
+
+        `anywhere`: workers may exchange bytes with it, not only the home.
+        """
         self.plan = plan
         self.buffers = buffers
         self.rng = rng
         self.kernel = kernel
         self.host = host
-        self.contiguous = contiguous
+        self.anywhere = anywhere
         self.launch_touches = launch_touches
         self.stages = [rng.integers(0, 256, max(s.region.stop, 1), dtype=np.uint8) for s in plan.stages]
 
@@ -345,7 +348,7 @@ class Run:
 
     def exchange(self, item: Upload | Download) -> None:
         assert self.host is not None
-        assert self.contiguous or item.worker == HOST, "a rectangle is exchanged with the home alone"
+        assert self.anywhere or item.worker == HOST, "a rectangle is exchanged with the home alone"
         array, places = self.host
         where = places[positions(item.region)]
         assert (where >= 0).all(), "outside the command's layout"

@@ -5,6 +5,7 @@ Every holder always holds what one device would.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -32,13 +33,24 @@ from .random_kernels import random_kernel
 from .simulator import Run, SimulatedBuffer, View, box_positions, positions
 
 
+def random_links(rng: np.random.Generator, workers: int) -> LinkCosts:
+    """Workers that share the host's memory, workers with memory of their own, or some of either kind."""
+    peer = float(rng.choice([1.0, 0.25]))
+    kinds = [("near" if rng.random() < 0.7 else "far", peer) for _ in range(workers)]
+    if rng.random() < 0.4:
+        return LinkCosts.uniform(workers, peer=peer)
+    direct = [number for number, (kind, _) in enumerate(kinds) if kind == "near"]
+    links = LinkCosts.between(kinds, host=1.0, per_run=0.0, direct=direct)
+    return replace(links, large_nbytes=int(rng.choice([1, 100, 5000, 1 << 20])))
+
+
 class Program:
     """A host program of random commands on one virtual device, checked after each."""
 
     def __init__(self, seed: int, workers: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.workers = workers
-        self.links = LinkCosts.uniform(workers, peer=float(self.rng.choice([1.0, 0.25])))
+        self.links = random_links(self.rng, workers)
         self.options = LaunchOptions(
             tuple(range(workers)), self.links, trust_exact=bool(self.rng.random() < 0.7)
         )
@@ -98,7 +110,8 @@ class Program:
         array, places = self.host_array(buffer, box)
         contiguous = box.shape[:2] == (1, 1)
         plan = plan_read(buffer.state, box.region(), self.links, contiguous=contiguous)
-        Run(plan, [buffer], self.rng, host=(array, places), contiguous=contiguous).finish()
+        anywhere = contiguous or bool(self.links.direct)
+        Run(plan, [buffer], self.rng, host=(array, places), anywhere=anywhere).finish()
         where = box_positions(box)
         sure = buffer.defined[where]
         assert (array[sure] == buffer.model[where[sure]]).all()

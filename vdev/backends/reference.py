@@ -117,8 +117,14 @@ class ReferenceBackend(Backend):
     """A worker in NumPy; `functions` of ReferencePrograms are its kernels."""
 
     def __init__(
-        self, name: str = "reference", faults: Faults | None = None, memory_nbytes: int = 1 << 32
+        self,
+        name: str = "reference",
+        faults: Faults | None = None,
+        memory_nbytes: int = 1 << 32,
+        *,
+        is_cpu: bool = True,
     ) -> None:
+        """`is_cpu`: False for one that pretends to be reached over a link."""
         self.faults = faults or Faults()
         self.counters = Counters()
         self.info = WorkerInfo(
@@ -132,6 +138,7 @@ class ReferenceBackend(Backend):
             max_work_item_sizes=(1 << 16,) * 3,
             local_memory_nbytes=1 << 20,
             base_align_nbytes=1,
+            is_cpu=is_cpu,
             version="OpenCL 3.0 reference",
         )
         self.progress = threading.Condition()

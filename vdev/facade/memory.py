@@ -284,8 +284,7 @@ def create_memory(
     if flags & USE_HOST_PTR:
         # the program's memory is the buffer's home: both are seen as one
         return Memory(context, flags, session.create_buffer(nbytes, host), 0, nbytes, hostbuf=hostbuf)
-    # the copy is what COPY_HOST_PTR asks for; it becomes the buffer's home and spares another
-    return Memory(context, flags, session.create_buffer(nbytes, host.copy()), 0, nbytes)
+    return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
 
 
 def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> int:

@@ -101,27 +101,44 @@ class PlanBuilder:
         missing = region - draft.valid_at(holder)
         if not missing:
             return
-        for source in self._cheapest_first(holder, draft):
-            piece = missing & draft.valid_at(source)
+        for source, held in self._cheapest_first(holder, draft):
+            piece = missing & held
             if piece:
                 self.copy(slot, source, holder, piece)
                 missing = missing - piece
                 if not missing:
                     return
 
-    def _cheapest_first(self, target: int, draft: Draft) -> list[int]:
-        """The other holders.
+    def _cheapest_first(self, target: int, draft: Draft) -> list[tuple[int, Region]]:
+        """The other holders, with what they hold.
 
-        By cost of the link, at equal cost the home (no device has to be waited for), then the idlest.
+        By cost of the link; at equal cost those that held it before the plan (no copy has to be waited for),
+        of them the home (no device has to be waited for), then the idlest.
         """
         costs = self.links.per_byte
-        return sorted(
-            (source for source, held in draft.valid.items() if source != target and held),
-            key=lambda source: (costs[source][target], source != HOST, self._outgoing.get(source, 0), source),
-        )
+        found = []
+        for source, held in draft.valid.items():
+            if source == target or not held:
+                continue
+            cost, load = costs[source][target], self._outgoing.get(source, 0)
+            before = draft.before.valid_at(source)
+            if before is not held and before != held:
+                found.append(((cost, True, source != HOST, load, source), held))
+                held = held & before
+            if held:
+                found.append(((cost, False, source != HOST, load, source), held))
+        found.sort(key=lambda item: item[0])
+        return [(key[-1], held) for key, held in found]
 
     def copy(self, slot: int, source: int, target: int, region: Region) -> None:
-        """Bytes of one buffer from holder to holder; both hold them afterwards."""
+        """Bytes of one buffer from holder to holder; both hold them afterwards, and so does the home where
+        they have to go by it.
+        """
+        if not self.links.linked(source, target):
+            home = region - self.drafts[slot].valid_at(HOST)
+            if home:
+                self.copy(slot, source, HOST, home)
+            source = HOST
         worker = source if target == HOST else target
         self._append(
             Copy(worker, slot, source, target, region),
@@ -158,8 +175,12 @@ class PlanBuilder:
             self._append(Fill(holder, slot, region, pattern), (Touch(slot, holder, region, True),))
 
     def upload(self, slot: int, holder: int, region: Region) -> None:
+        """The command's host array to a holder, one of those that hold `region` afterwards.
+
+        The caller had it forgotten before.
+        """
         self._append(Upload(holder, slot, region), (Touch(slot, holder, region, True),))
-        self.drafts[slot].own(holder, region)
+        self.drafts[slot].add(holder, region)
 
     def download(self, slot: int, holder: int, region: Region) -> None:
         self._append(Download(holder, slot, region), (Touch(slot, holder, region, False),))

@@ -99,9 +99,10 @@ def buffer_state(
 class Draft:
     """A buffer's state while a command is planned. Every method keeps the invariants that `check` tests."""
 
-    __slots__ = ("_before", "_changed", "nbytes", "replicas", "valid")
+    __slots__ = ("_changed", "before", "nbytes", "replicas", "valid")
 
     nbytes: int
+    before: BufferState  #: the state it started from
     valid: dict[int, Region]  #: by holder; empty regions may stand here
     replicas: dict[int, tuple[int, int]]  #: by worker
 
@@ -109,13 +110,13 @@ class Draft:
         self.nbytes = state.nbytes
         self.valid = dict(state.valid)
         self.replicas = {worker: (start, stop) for worker, start, stop in state.replicas}
-        self._before = state
+        self.before = state
         self._changed = False
 
     def freeze(self) -> BufferState:
         """The state reached."""
         if not self._changed:
-            return self._before
+            return self.before
         replicas = ((worker, start, stop) for worker, (start, stop) in self.replicas.items())
         return buffer_state(self.nbytes, self.valid.items(), replicas)
 

@@ -159,8 +159,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Copy the command's host array into holder `worker` of `slot`, for the bytes of `region` only (today
-    always HOST, the whole box).
+    """Copy the command's host array into holder `worker` of `slot`, for the bytes of `region` only, a part of
+    the command's box.
 
     The command's layout says where a buffer byte lies in the host array.
     """
@@ -175,9 +175,9 @@ class Download:
     """Copy `region` of `slot` from holder `worker` into the command's host array, at the places the command's
     layout gives.
 
-    For a layout that is contiguous the region is any part of it; otherwise `worker` is HOST, but the region
-    may still be only a part of the box: bytes that were never written have no holder, and the host array
-    keeps what it had there.
+    The region is any part of the box. Where the layout is not contiguous `worker` is HOST or one of
+    `LinkCosts.direct`. Bytes that were never written have no holder, and the host array keeps what it had
+    there.
     """
 
     worker: int

@@ -34,6 +34,7 @@ from vdev.planner.footprints import (
     Resolution,
     Unmergeable,
     argument_name,
+    covered_twice,
     format_reason,
     gather,
     resolve,
@@ -41,6 +42,7 @@ from vdev.planner.footprints import (
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
+from vdev.planner.placement import share
 from vdev.translators.access import AccessRange, Reason
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
@@ -287,6 +289,7 @@ def _reserve(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -
 def _supply(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
     """Bring to each worker, and home for twins and merges, what must be valid there and is not."""
     resolution = chosen.resolutions[slot]
+    _scatter(builder, slot, chosen)
     for worker, needs in zip(chosen.workers, resolution.needs, strict=True):
         if needs:
             builder.make_valid(slot, worker, needs)
@@ -294,6 +297,25 @@ def _supply(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
         builder.make_valid(slot, HOST, resolution.diff)
     for merge in resolution.merges:
         builder.make_valid(slot, HOST, merge.region)
+
+
+def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
+    """Bytes that several workers need and only the home has: each brings a part of them over its own link.
+
+    What the others brought it gets from them afterwards (`make_valid`), where that is cheaper than the link.
+    """
+    draft, links = builder.drafts[slot], builder.links
+    if draft.nbytes < links.large_nbytes or not draft.valid_at(HOST):
+        return
+    needs = {
+        worker: missing
+        for worker, needed in zip(chosen.workers, chosen.resolutions[slot].needs, strict=True)
+        if worker in links.direct
+        and (missing := needed & (draft.valid_at(HOST) - draft.held_elsewhere(HOST)))
+    }
+    if len(needs) > 1 and covered_twice(tuple(needs.values())):
+        for worker, part in list(share(Region.union(needs.values()), needs)):
+            builder.make_valid(slot, worker, part)
 
 
 def _prepare_merges(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:

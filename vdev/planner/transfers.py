@@ -1,8 +1,8 @@
 """Planning everything that is not a launch: writes, reads, fills, copies, mappings, migration.
 
 Decides at which holder each byte of such a command is read or written. Rule: where the bytes already are.
-Only what the host program hands over (a write, a mapping for writing) goes to the home. Commands come as
-boxes and regions of checked bounds.
+What the host program hands over goes where `placement` says; a mapping for writing to the home. Commands come
+as boxes and regions of checked bounds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import CopyBetween, Plan
 from vdev.planner.links import LinkCosts
+from vdev.planner.placement import Placed, place, senders, with_margin
 from vdev.translators.region import Region
 
 Offsets = npt.NDArray[np.int64]
@@ -43,67 +44,75 @@ class Box:
 
 
 def plan_write(state: BufferState, region: Region, links: LinkCosts) -> Plan:
-    """Host memory to a buffer: into the home, which alone holds `region` afterwards.
+    """Host memory to a buffer: to the holders that `placement.place` gives, who alone hold it afterwards.
 
     Launches fetch what they need of it.
     """
     builder = PlanBuilder((state,), links)
-    builder.upload(0, HOST, region)
+    placed = place(state, region, links)
+    builder.drafts[0].forget(region)
+    _take_memory(builder, state, placed)
+    for holder, part in placed:
+        builder.upload(0, holder, part)
     return builder.finish()
+
+
+def _take_memory(builder: PlanBuilder, state: BufferState, placed: Placed) -> None:
+    """Replicas of slot 0 for what workers are given; before any of it moves, so that all move at once."""
+    for holder, part in placed:
+        if holder != HOST:
+            replica = builder.drafts[0].replicas.get(holder)
+            if replica is None or part.start < replica[0] or replica[1] < part.stop:
+                builder.reserve(0, holder, *with_margin(part, state, builder.links))
 
 
 def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguous: bool) -> Plan:
     """A buffer to host memory.
 
-    A contiguous layout is filled piece by piece from whoever holds each, the home first. Any other layout is
-    taken from the home, to which the missing bytes are copied; they stay valid there. Bytes that nobody wrote
-    are not delivered.
+    A contiguous layout is filled piece by piece from whoever holds each, as `placement.senders` says. So is
+    any other by the home and by workers with memory of their own; what others hold is copied to the home for
+    it, and stays valid there. Bytes that nobody wrote are not delivered.
     """
     builder = PlanBuilder((state,), links)
     if not contiguous:
-        builder.make_valid(0, HOST, region)
-        present = region & builder.drafts[0].valid_at(HOST)
-        if present:
-            builder.download(0, HOST, present)
-        return builder.finish(reads=(0,))
-    wanted = region
-    for holder in _by_cost_to_home(state, links):
-        piece = wanted & state.valid_at(holder)
-        if piece:
-            builder.download(0, holder, piece)
-            wanted = wanted - piece
-            if not wanted:
-                break
+        able = Region.union(state.valid_at(worker) for worker in links.direct)
+        builder.make_valid(0, HOST, region - able)
+        state = builder.drafts[0].freeze()
+    for holder, part in senders(state, region, links):
+        builder.download(0, holder, part)
     return builder.finish(reads=(0,))
-
-
-def _by_cost_to_home(state: BufferState, links: LinkCosts) -> list[int]:
-    """All holders, the home (cost 0) first."""
-    return sorted(
-        (holder for holder, _ in state.valid), key=lambda holder: (links.per_byte[holder][HOST], holder)
-    )
 
 
 def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, links: LinkCosts) -> Plan:
     """A pattern over [offset, offset + nbytes), of which its length is a divisor.
 
     Bytes that workers hold are filled there, on each worker that holds them, so that nothing travels when a
-    program clears and uses a buffer again and again; all others at home.
+    program clears and uses a buffer again and again; all others where `placement` would have them written, or
+    at home.
     """
     builder = PlanBuilder((state,), links)
     region = Region.span(offset, offset + nbytes)
-    at_home = region
-    places: list[tuple[int, Region]] = []
+    rest = region
+    places: Placed = []
     for holder, held in state.valid:
         if holder == HOST:
             continue
         part = _whole_patterns(region & held, offset, len(pattern))
         if part:
             places.append((holder, part))
-            at_home = at_home - part
-    if at_home:
-        places.append((HOST, at_home))
+            rest = rest - part
     builder.drafts[0].forget(region)
+    if rest and links.direct:
+        found = [
+            (holder, part)
+            for holder, given in place(state, rest, links)
+            if holder != HOST and (part := _whole_patterns(given, offset, len(pattern)))
+        ]
+        rest = rest - Region.union(part for _, part in found)
+        _take_memory(builder, state, found)
+        places += found
+    if rest:
+        places.append((HOST, rest))
     for holder, part in places:
         builder.fill(0, holder, part, pattern)
         builder.drafts[0].add(holder, part)
