@@ -104,10 +104,6 @@ class Session:
         """A buffer; costs nothing until it is used. `host_memory` is its home and its content where given."""
         return VirtualBuffer(self.executor, nbytes, host_memory)
 
-    def create_queue(self, *, in_order: bool, profiled: bool = False) -> QueueOrder:
-        return QueueOrder(in_order=in_order, profiled=profiled)
-
-    def user_completion(self) -> UserCompletion:
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
 
@@ -121,6 +117,10 @@ class Session:
             # Creating a buffer may succeed where a worker fails: the commands that use it tell.
         return self.create_buffer(nbytes, host.copy())
 
+    def create_queue(self, *, in_order: bool, profiled: bool = False) -> QueueOrder:
+        return QueueOrder(in_order=in_order, profiled=profiled)
+
+    def user_completion(self) -> UserCompletion:
         """What clCreateUserEvent makes; its `set_status` lets go what waited for it."""
         return UserCompletion(self._released)
 
