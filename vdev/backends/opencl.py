@@ -35,7 +35,7 @@ from vdev.backends.base import (
     WorkerInfo,
 )
 from vdev.backends.native import load_native
-from vdev.backends.opencl_info import kernel_resources, worker_info
+from vdev.backends.opencl_info import kernel_resources, loses_compiled_kernels, worker_info
 
 INVALID_BUFFER_SIZE = -61
 EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
@@ -66,6 +66,8 @@ class SharedDevice:
         self.memory_nbytes = int(native.get_info(self.cl.device_info.GLOBAL_MEM_SIZE))
         self.held_nbytes = 0
         self.is_cpu = bool(native.get_info(self.cl.device_info.TYPE) & self.cl.device_type.CPU)
+        self._launch_order = threading.Lock() if loses_compiled_kernels(self.cl, native) else None
+        self._last_launch: Any = None
         self._lock = threading.Lock()
         self._programs: weakref.WeakKeyDictionary[BackendProgram, _Built] = weakref.WeakKeyDictionary()
 
@@ -92,6 +94,20 @@ class SharedDevice:
     def give_back(self, nbytes: int) -> None:
         with self._lock:
             self.held_nbytes -= nbytes
+
+    def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape, offset: Any) -> Any:
+        """Launch, after the launches of all queues where the driver asks for it; the event."""
+        enqueue = self.cl.enqueue_nd_range_kernel
+        if self._launch_order is None:
+            return enqueue(queue, kernel, shape.global_size, shape.local_size, offset, None, False, False)
+        with self._launch_order:
+            last = self._last_launch
+            if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
+                last = None
+            waits = None if last is None else [last]
+            event = enqueue(queue, kernel, shape.global_size, shape.local_size, offset, waits, False, False)
+            self._last_launch = event
+            return event
 
     def build(self, program: BackendProgram) -> _Built:
         """Build once, whichever worker comes first; the others wait for it."""
@@ -249,7 +265,6 @@ class OpenCLBackend(Backend):
         self.device = SharedDevice.of(device)
         self.counters = Counters()
         self._cl = cl = self.device.cl
-        self._enqueue = cl.enqueue_nd_range_kernel
         # Profiling costs nothing that shows per launch, and lets every command tell its times.
         self._queue = cl.CommandQueue(
             self.device.context, device, cl.command_queue_properties.PROFILING_ENABLE
@@ -435,9 +450,7 @@ class OpenCLBackend(Backend):
                 kernel.hidden = hidden
             # A kernel taken as it is asks the device for its ids; the hidden argument knows the offset.
             offset = shape.ndrange.offset if hidden is None else None
-            event = self._enqueue(
-                self._queue, native, shape.global_size, shape.local_size, offset, None, False, False
-            )
+            event = self.device.enqueue(self._queue, native, shape, offset)
         except self._cl.Error as error:
             raise _failure(error, "launch") from error
         self._events.append(event)

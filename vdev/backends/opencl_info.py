@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from vdev.backends.base import KernelResources, NativeArg, WorkerInfo
+
+
+def loses_compiled_kernels(cl: Any, device: Any) -> bool:
+    """Whether the driver must not run two launches at a time.
+
+    PoCL before 6 gives a launch's compiled kernel back by program and work-group size alone, while it keeps
+    several of these, for small and for large index spaces: where two of them run, its reference counts go wrong
+    and an assertion ends the process (pocl_release_dlhandle_cache).
+    """
+    platform = device.get_info(cl.device_info.PLATFORM)
+    version = re.search(r"\bPoCL (\d+)\.", str(platform.get_info(cl.platform_info.VERSION)), re.IGNORECASE)
+    return version is not None and int(version[1]) < 6
 
 
 def native_infos(cl: Any, device: Any) -> dict[int, object]:
