@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
 from tests.pure.simulator import changed_units
 from vdev.backends.base import BackendError
+from vdev.backends.merging import copy_changes
 from vdev.backends.reference import Faults, ReferenceProgram
 from vdev.commands import Layout
 from vdev.executor import Completion, Executor
 from vdev.executor.executor import QUEUE_LIMIT
 from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
-from vdev.executor.steps import copy_changes
 from vdev.planner.instructions import HOST
 
 WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts

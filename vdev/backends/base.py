@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.region import Region
 
 if TYPE_CHECKING:
     from vdev.translators.source import ParsedProgram
@@ -79,6 +80,9 @@ class WorkerInfo:
     extensions: tuple[str, ...] = ()
     #: what a byte from another worker of this back end costs, in terms of a byte from the host
     peer_cost: float = 0.5
+    merges: bool = False  #: whether it has `Backend.merge`
+    #: bytes that allocations may add up to; 0: as many as there is memory
+    room_nbytes: int = 0
     timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
     native: Mapping[int, object] = field(
         default_factory=dict
@@ -269,6 +273,7 @@ class Counters:
     from_peer: int = 0
     local: int = 0
     filled: int = 0
+    merged: int = 0
     launches: int = 0
     allocations: int = 0
     allocated_nbytes: int = 0  #: held now
@@ -308,6 +313,36 @@ class Backend(ABC):
     @abstractmethod
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         """Repeat `pattern` from `start`; its length (1, 2, 4 … 128) divides `nbytes` and `start`."""
+
+    def merge(
+        self,
+        target: Allocation,
+        target_start: int,
+        stage: Allocation,
+        stage_start: int,
+        twin: Allocation | None,
+        twin_start: int,
+        region: Region,
+        op: str,
+        dtype: str,
+    ) -> None:
+        """Combine what one chunk left in `stage` into `target`, on the bytes `region` of a buffer.
+
+        Byte b of the buffer is byte b - start of each allocation; all three starts are multiples of 16, so
+        that alignment in the buffer is alignment in memory. The three are different allocations of this
+        worker.
+
+        `op` 'diff', `dtype` 'V' and the bytes of a unit, 1, 2, 4, 8 or 16: where a unit of `stage` differs
+        from that of `twin`, it goes into `target` whole; all others stay. Units are aligned to their size in
+        the buffer. Where a run of the region begins or ends within a unit, the bytes of that unit are
+        compared and copied one by one.
+
+        `op` 'add', 'min', 'max', 'and', 'or' or 'xor' (`twin` is None): target = target op stage in elements
+        of `dtype`, a NumPy name; integers wrap around. Every run is whole elements, aligned in the buffer.
+
+        Only back ends with `WorkerInfo.merges` are asked.
+        """
+        raise TypeError("this back end merges nothing")
 
     @abstractmethod
     def build(self, program: BackendProgram) -> BuildResult:

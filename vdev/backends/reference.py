@@ -35,7 +35,9 @@ from vdev.backends.base import (
     WorkerInfo,
     copy_box,
 )
+from vdev.backends.merging import combine, copy_changes
 from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.region import Region
 
 NEW, FREED = 0xCD, 0xA5
 
@@ -124,7 +126,7 @@ class ReferenceBackend(Backend):
         *,
         is_cpu: bool = True,
     ) -> None:
-        """`is_cpu`: False for one that pretends to be reached over a link."""
+        """`is_cpu`: False for one that pretends to be reached over a link; such ones merge."""
         self.faults = faults or Faults()
         self.counters = Counters()
         self.info = WorkerInfo(
@@ -139,6 +141,7 @@ class ReferenceBackend(Backend):
             local_memory_nbytes=1 << 20,
             base_align_nbytes=1,
             is_cpu=is_cpu,
+            merges=not is_cpu,
             version="OpenCL 3.0 reference",
         )
         self.progress = threading.Condition()
@@ -248,6 +251,34 @@ class ReferenceBackend(Backend):
         unit = np.frombuffer(pattern, np.uint8)
         self._submit("fill", lambda: np.copyto(memory.reshape(-1, len(unit)), unit))
         self.counters.filled += nbytes
+
+    def merge(
+        self,
+        target: Allocation,
+        target_start: int,
+        stage: Allocation,
+        stage_start: int,
+        twin: Allocation | None,
+        twin_start: int,
+        region: Region,
+        op: str,
+        dtype: str,
+    ) -> None:
+        into, new = _memory(target), _memory(stage)
+        old = None if twin is None else _memory(twin)
+
+        def work() -> None:
+            for start, stop in region.runs.tolist():
+                run = into[start - target_start : stop - target_start]
+                changed = new[start - stage_start : stop - stage_start]
+                if old is None:
+                    combine(run, changed, op, dtype)
+                else:
+                    unchanged = old[start - twin_start : stop - twin_start]
+                    copy_changes(run, changed, unchanged, start, np.dtype(dtype).itemsize)
+
+        self._submit("merge", work)
+        self.counters.merged += region.nbytes
 
     # programs -----------------------------------------------------------------------------------
 

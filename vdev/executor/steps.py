@@ -25,6 +25,7 @@ from vdev.backends.base import (
     LaunchShape,
     copy_box,
 )
+from vdev.backends.merging import combine, copy_changes
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
 from vdev.executor.holdings import Replica
 from vdev.planner import instructions as plan_of
@@ -160,16 +161,6 @@ class FetchStep(Step):
             worker.backend.read(replica.allocation, stage, box)
 
 
-_UFUNCS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 class MergeStep(Step):
     """On the host: stages into the home, as `vdev.planner.instructions.Merge` lays down."""
 
@@ -177,7 +168,7 @@ class MergeStep(Step):
 
     def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
         self.slot, self.op = item.slot, item.op
-        self.dtype = np.dtype(item.dtype)
+        self.dtype = item.dtype
         self.parts = tuple((number, stages[number].region) for number in item.stages)
 
     def run(self, worker: Worker, job: Job) -> None:
@@ -185,16 +176,15 @@ class MergeStep(Step):
         if self.op == "diff":
             self._merge_changes(home, job)
         else:
-            ufunc = _UFUNCS[self.op]
             for number, region in self.parts:
                 stage, first = job.stage(number)
                 for start, stop in region.runs.tolist():
-                    into = home[start:stop].view(self.dtype)
-                    ufunc(into, stage[start - first : stop - first].view(self.dtype), out=into)
+                    combine(home[start:stop], stage[start - first : stop - first], self.op, self.dtype)
         for number, _ in self.parts:
             job.drop_stage(number)
 
     def _merge_changes(self, home: Bytes, job: Job) -> None:
+        unit = np.dtype(self.dtype).itemsize
         # The twin is taken before the first stage is merged: a unit of a later stage that equals the twin was
         # not changed there.
         twins = [
@@ -204,24 +194,7 @@ class MergeStep(Step):
             stage, first = job.stage(number)
             for (start, stop), old in zip(region.runs.tolist(), twin, strict=True):
                 new = stage[start - first : stop - first]
-                copy_changes(home[start:stop], new, old, start, self.dtype.itemsize)
-
-
-def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, unit: int) -> None:
-    """Put the units of `new` that differ from `old` into `into`; all begin at byte `start` of a buffer."""
-    first = -start % unit
-    count = max(len(into) - first, 0) // unit
-    if unit == 1 or count == 0:
-        np.copyto(into, new, where=new != old)
-        return
-    last = first + count * unit
-    for edge in (slice(0, first), slice(last, None)):
-        np.copyto(into[edge], new[edge], where=new[edge] != old[edge])
-    whole = slice(first, last)
-    word = f"u{min(unit, 8)}"  # the widest that NumPy compares at once
-    shape = (count, -1)
-    changed = (new[whole].view(word) != old[whole].view(word)).reshape(shape).any(axis=1, keepdims=True)
-    np.copyto(into[whole].view(word).reshape(shape), new[whole].view(word).reshape(shape), where=changed)
+                copy_changes(home[start:stop], new, old, start, unit)
 
 
 class FillStep(Step):
