@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vdev.buffers import VirtualBuffer
@@ -18,6 +18,7 @@ from vdev.commands import BufferArg, Launch
 from vdev.executor.executor import Executor
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
+from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
 from vdev.planner.directory import BufferState
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Plan
@@ -47,15 +48,20 @@ class CachedPlan:
     plan: Plan
     prepared: PreparedPlan
     states: tuple[BufferState, ...]
+    #: where its launches are counted, and what each of them moves; None where that is nothing
+    outcome: Outcome = field(default_factory=Outcome)
+    traffic: Traffic | None = None
 
 
 class LaunchCache:
     """The plans of one kernel."""
 
-    __slots__ = ("_kernel", "_plans", "_pointers", "_scalars", "ranges")
+    __slots__ = ("_kernel", "_plans", "_pointers", "_scalars", "ranges", "tally")
 
-    def __init__(self, kernel: SessionKernel) -> None:
+    def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
+        """`tally`: where the kernel's launches are counted."""
         self._kernel = kernel
+        self.tally = tally
         self._pointers = kernel.pointers
         self._scalars = tuple(sorted(kernel.scalars))
         self._plans: dict[Any, CachedPlan] = {}
@@ -82,7 +88,7 @@ class LaunchCache:
             else:
                 buffers.append(buffer)
                 parts.append(buffer.state)
-            parts.append((arg.offset, arg.nbytes))
+            parts.append((arg.offset, arg.nbytes, arg.before))
         for index in self._scalars:
             parts.append(args[index])
         key = tuple(parts)
@@ -107,7 +113,8 @@ def make_plan(
     evaluate = evaluator(kernel, launch, sizes)
     if kernel.plans is not None:
         values = tuple(launch.args[index] for index in sorted(kernel.scalars))
-        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, tuple(sizes.items())), evaluate)
+        places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
+        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, places), evaluate)
     request = LaunchRequest(
         args=pointers,
         ndrange=launch.ndrange,
@@ -120,15 +127,20 @@ def make_plan(
         plan = plan_launch(states, request, options)
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
-        plan = plan_launch(
-            states, replace(request, evaluate=everything(sizes), one_worker=(reason,)), options
-        )
+        evaluate = everything(launch, sizes)
+        plan = plan_launch(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     recipe = LaunchRecipe(
         kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange)
     )
-    return CachedPlan(plan, executor.prepare(plan, recipe), plan.states)
+    prepared = executor.prepare(plan, recipe)
+    if kernel.plans is None:
+        return CachedPlan(plan, prepared, plan.states)
+    ranges = [evaluate(chunk) for _, chunk in plan.partition]
+    available = len(executor.all_workers) - 1
+    counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
+    return CachedPlan(plan, prepared, plan.states, *counted)
 
 
 def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:
@@ -137,22 +149,24 @@ def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Poin
     for index in launch.kernel.pointers:
         arg = launch.args[index]
         if isinstance(arg, BufferArg):
-            found.append(PointerArg(index, buffers.index(arg.buffer), arg.offset, arg.nbytes))
+            slot = buffers.index(arg.buffer)
+            found.append(PointerArg(index, slot, arg.offset, arg.nbytes, arg.before))
     return tuple(found)
 
 
 def evaluator(
     kernel: SessionKernel, launch: Launch, sizes: dict[int, int]
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """The access ranges of a chunk of `launch`."""
+    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory."""
     summary = kernel.summary
     if summary is None:  # only the worker's compiler understands the kernel
-        return everything(sizes)
+        return everything(launch, sizes)
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
         try:
-            return summary.evaluate(launch.ndrange, chunk, values, sizes)
+            return summary.evaluate(launch.ndrange, chunk, values, sizes, before)
         except Exception as error:
             # A fault of ours must not become the program's: the launch still runs, on one worker.
             logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
@@ -161,10 +175,16 @@ def evaluator(
     return evaluate
 
 
-def everything(sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+def _before(launch: Launch, index: int) -> int:
+    """Bytes of a pointer argument's memory before the pointer."""
+    arg = launch.args[index]
+    return arg.before if isinstance(arg, BufferArg) else 0
+
+
+def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
     """What a kernel may do of which nothing is known: read and write all that it is given."""
     ranges = [
-        AccessRange(arg, mode, Region.span(0, nbytes), exact=False)
+        AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
         for arg, nbytes in sizes.items()
         for mode in ("read", "write")
     ]

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from vdev import switches
@@ -31,6 +33,7 @@ from vdev.commands import (
 )
 from vdev.executor import Completion, Executor, repaired
 from vdev.launching import CachedPlan, LaunchCache, make_plan
+from vdev.observe.tallies import Ledger
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
 from vdev.planner.instructions import Plan
@@ -47,6 +50,7 @@ __all__ = [
     "SessionKernel",
     "UserCompletion",
     "VirtualBuffer",
+    "current_session",
     "get_session",
 ]
 
@@ -81,6 +85,7 @@ class Session:
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
+        self._ledger = Ledger()
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
@@ -218,6 +223,12 @@ class Session:
         """End the workers' threads."""
         self.executor.close()
 
+    @contextmanager
+    def observing(self) -> Iterator[Ledger]:
+        """What was counted so far; nothing is planned meanwhile."""
+        with self._lock:
+            yield self._ledger
+
     # commands ---------------------------------------------------------------------------------------
 
     def _observe(self, command: Command, plan: Plan) -> None:
@@ -230,10 +241,13 @@ class Session:
         kernel = command.kernel
         cache = kernel.plans
         if cache is None:
-            cache = kernel.plans = LaunchCache(kernel)
+            cache = self._meet(kernel)
         cached, buffers = cache.find(command, self._plan_launch)
         for buffer, state in zip(buffers, cached.states, strict=True):
             buffer.state = state
+        cached.outcome.launches += 1
+        if cached.traffic is not None:
+            cached.traffic.count()
         if self.observers:
             self._observe(command, cached.plan)
         self.executor.submit(
@@ -245,8 +259,19 @@ class Session:
             order=order,
         )
 
+    def _meet(self, kernel: SessionKernel) -> LaunchCache:
+        """The first launch of a kernel: analyse it."""
+        started = time.perf_counter_ns()
+        tally = self._ledger.kernel(kernel)
+        cache = kernel.plans = LaunchCache(kernel, tally)
+        tally.planning_ns += time.perf_counter_ns() - started
+        return cache
+
     def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
+        started = time.perf_counter_ns()
         cached = make_plan(command, buffers, self.launch_options, self.executor)
+        if command.kernel.plans is not None:
+            command.kernel.plans.tally.planning_ns += time.perf_counter_ns() - started
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",
@@ -272,6 +297,7 @@ class Session:
     ) -> None:
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
+        self._ledger.count(type(command).__name__.lower(), plan)
         if self.observers:
             self._observe(command, plan)
         self.executor.submit(
@@ -397,6 +423,11 @@ class _Start:
 
 _session: Session | None = None
 _opening = threading.Lock()
+
+
+def current_session() -> Session | None:
+    """The process's session, if anything has opened it yet."""
+    return _session
 
 
 def get_session() -> Session:

@@ -1,0 +1,315 @@
+"""Statistics: the figures of a run as plain data, for programs, reports and tests.
+
+Decides how a session's tallies and what its back ends counted are put side by side: the two are counted
+independently, and `Statistics.moved` equals `Statistics.counted` when all commands have ended well. Changes
+nothing, and starts nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vdev.observe.tallies import ArgumentTally, CommandTally, KernelTally, Outcome
+    from vdev.session import Session
+
+
+@dataclass(slots=True)
+class Moved:
+    """Bytes that moved between holders, by route. A copy on the way through host memory counts once."""
+
+    host_to_worker: int = 0
+    worker_to_worker: int = 0
+    worker_to_host: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """On all routes."""
+        return self.host_to_worker + self.worker_to_worker + self.worker_to_host
+
+    def include(self, other: Moved) -> None:
+        self.host_to_worker += other.host_to_worker
+        self.worker_to_worker += other.worker_to_worker
+        self.worker_to_host += other.worker_to_host
+
+
+@dataclass(slots=True)
+class Times:
+    """Nanoseconds: `kernel`, `transfer` and `device` (fills, copies within a worker, making room) on
+    devices, all workers added up; `merge` and `host` (copies and fills in host memory) on the host.
+    """
+
+    kernel_ns: int = 0
+    transfer_ns: int = 0
+    device_ns: int = 0
+    merge_ns: int = 0
+    host_ns: int = 0
+
+    def include(self, other: Times) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True)
+class WorkerStatistics:
+    """One worker, as its back end counted; bytes."""
+
+    number: int
+    backend: str
+    name: str
+    launches: int
+    from_host_nbytes: int
+    to_host_nbytes: int
+    from_peer_nbytes: int  #: from other workers
+    local_nbytes: int  #: copied within the worker
+    filled_nbytes: int
+    allocated_nbytes: int  #: held now
+    peak_nbytes: int  #: the most ever held
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why launches were not split over all workers, or why results had to be merged."""
+
+    text: str
+    line: int | None  #: of the kernel's source
+
+
+@dataclass(frozen=True)
+class PartitionStatistics:
+    """A way in which launches of a kernel were run.
+
+    `chunks` are those of the first such launch: (worker, first work-group, one past the last), for every
+    dimension; with `global_size` and `local_size` as it had them.
+    """
+
+    launches: int
+    workers: int  #: that took part
+    available: int  #: workers that there were
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    chunks: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class ArgumentStatistics:
+    """One pointer argument of a kernel, over all launches; bytes.
+
+    `access` is 'read', 'write', 'both', 'atomic' or 'none' (an atomic counts as such whatever else is done).
+    `exact`: analysis knew the very set of bytes each time; otherwise `reason` says why it did not, and
+    `line` and `text` which access it was. `merged_nbytes` were compared with a twin or combined from atomics.
+    """
+
+    index: int
+    name: str
+    type_name: str
+    access: str
+    exact: bool
+    reason: str | None
+    line: int | None
+    text: str
+    nbytes: int  #: the largest it was
+    shares_with: str | None  #: the argument with which its bytes are counted, being the same buffer
+    moved: Moved
+    merged_nbytes: int
+    inexact_mode: str | None = None  #: 'read', 'write' or 'atomic': what `reason` is about
+
+
+@dataclass(frozen=True)
+class KernelStatistics:
+    """One kernel of one source, over all launches."""
+
+    name: str
+    program: int  #: programs are numbered in the order of first launches
+    line: int | None
+    launches: int
+    split: int  #: launches that ran on several workers
+    partitions: tuple[PartitionStatistics, ...]  #: the most frequent first
+    arguments: tuple[ArgumentStatistics, ...]  #: those that point to buffers
+    moved: Moved
+    merged_nbytes: int
+    plans: int  #: made; the plans of all other launches came from the cache
+    planning_ns: int  #: analysing the kernel and making plans
+    times: Times
+
+
+@dataclass(frozen=True)
+class CommandStatistics:
+    """All commands of a kind other than launches: 'write', 'read', 'copybuffer', 'fill', 'map', 'unmap',
+    'migrate'."""
+
+    kind: str
+    count: int
+    moved: Moved
+    within_host_nbytes: int  #: between the program's arrays and the buffers' homes, both in host memory
+    planning_ns: int
+    times: Times
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What `vdev.stats()` gives.
+
+    `moved` is what the rows of `kernels` and `commands` add up to, as planned; `counted` is what the back
+    ends counted. `undone` is what was planned and not carried out because a command failed: `moved` =
+    `counted` + `undone`. Times other than planning are 0 unless `timed`.
+    """
+
+    workers: tuple[WorkerStatistics, ...]
+    kernels: tuple[KernelStatistics, ...]
+    commands: tuple[CommandStatistics, ...]
+    moved: Moved
+    counted: Moved
+    undone: Moved
+    timed: bool
+
+    @property
+    def launches(self) -> int:
+        """All launches."""
+        return sum(kernel.launches for kernel in self.kernels)
+
+    def kernel(self, name: str) -> KernelStatistics:
+        """The row of the kernel called `name`, the first of several. Raises KeyError."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise KeyError(name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same in dictionaries, lists, strings and numbers, as `--json` prints it."""
+        found: dict[str, Any] = dataclasses.asdict(self)
+        return found
+
+
+def current() -> Statistics:
+    """The figures of this process so far, once all that was submitted has ended.
+
+    Empty where no virtual device was opened.
+    """
+    module = sys.modules.get("vdev.session")
+    session = None if module is None else module.current_session()
+    return NOTHING if session is None else of_session(session)
+
+
+def of_session(session: Session) -> Statistics:
+    """The figures of a session so far, once all that was submitted has ended."""
+    session.executor.quiesce()
+    return snapshot(session)
+
+
+def snapshot(session: Session) -> Statistics:
+    """The figures of a session as they are now; waits for nothing."""
+    with session.observing() as ledger:
+        kernels = tuple(_kernel(tally) for tally in ledger.kernels.values() if tally.launches)
+        commands = tuple(_command(tally) for tally in ledger.commands.values())
+        workers = _workers(session)
+        moved = Moved()
+        for part in (*(row.moved for row in kernels), *(row.moved for row in commands)):
+            moved.include(part)
+        undone = dataclasses.replace(ledger.undone)
+    counted = Moved(
+        sum(worker.from_host_nbytes for worker in workers),
+        sum(worker.from_peer_nbytes for worker in workers),
+        sum(worker.to_host_nbytes for worker in workers),
+    )
+    return Statistics(workers, kernels, commands, moved, counted, undone, False)
+
+
+def _workers(session: Session) -> tuple[WorkerStatistics, ...]:
+    return tuple(
+        WorkerStatistics(
+            number,
+            info.backend,
+            info.name,
+            counters.launches,
+            counters.from_host,
+            counters.to_host,
+            counters.from_peer,
+            counters.local,
+            counters.filled,
+            counters.allocated_nbytes,
+            counters.peak_nbytes,
+        )
+        for number, (info, counters) in enumerate(
+            zip(session.workers, session.executor.counters(), strict=True)
+        )
+    )
+
+
+def _kernel(tally: KernelTally) -> KernelStatistics:
+    outcomes = sorted(tally.outcomes.values(), key=lambda outcome: -outcome.launches)
+    arguments = tuple(_argument(argument) for _, argument in sorted(tally.arguments.items()))
+    moved = Moved()
+    for argument in arguments:
+        moved.include(argument.moved)
+    return KernelStatistics(
+        tally.name,
+        tally.program,
+        tally.line,
+        tally.launches,
+        sum(outcome.launches for outcome in outcomes if len(outcome.chunks) > 1),
+        tuple(_partition(outcome) for outcome in outcomes if outcome.launches),
+        arguments,
+        moved,
+        sum(argument.merged_nbytes for argument in arguments),
+        tally.plans,
+        tally.planning_ns,
+        dataclasses.replace(tally.times),
+    )
+
+
+def _partition(outcome: Outcome) -> PartitionStatistics:
+    ndrange = outcome.ndrange
+    return PartitionStatistics(
+        outcome.launches,
+        len(outcome.chunks),
+        outcome.available,
+        () if ndrange is None else ndrange.global_size,
+        () if ndrange is None else ndrange.local_size,
+        tuple((worker, chunk.start, chunk.stop) for worker, chunk in outcome.chunks),
+        tuple(Reason(text, line) for text, line in outcome.reasons),
+    )
+
+
+def _argument(tally: ArgumentTally) -> ArgumentStatistics:
+    return ArgumentStatistics(
+        tally.index,
+        tally.name,
+        tally.type_name,
+        _access(tally),
+        tally.exact,
+        tally.reason,
+        tally.line,
+        tally.text,
+        tally.nbytes,
+        tally.shares_with,
+        dataclasses.replace(tally.moved),
+        tally.merged_nbytes,
+        tally.inexact_mode,
+    )
+
+
+def _access(tally: ArgumentTally) -> str:
+    if tally.atomic:
+        return "atomic"
+    if tally.reads and tally.writes:
+        return "both"
+    return "read" if tally.reads else "write" if tally.writes else "none"
+
+
+def _command(tally: CommandTally) -> CommandStatistics:
+    return CommandStatistics(
+        tally.kind,
+        tally.count,
+        dataclasses.replace(tally.moved),
+        tally.within_host_nbytes,
+        tally.planning_ns,
+        dataclasses.replace(tally.times),
+    )
+
+
+NOTHING = Statistics((), (), (), Moved(), Moved(), Moved(), False)

@@ -1,0 +1,290 @@
+"""Tallies: what a session counts of every command, whether or not anybody is going to ask.
+
+Decides what is counted, and keeps it small: one row for a kernel however often it is built, one for each
+way its launches were cut, one for each argument. A launch whose plan moves nothing adds one to one number.
+Holds neither plans nor buffers nor programs. All of it changes under the session's lock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vdev.observe.statistics import Moved, Times
+from vdev.planner.instructions import HOST, Copy, Download, Fetch, Instruction, Merge, Plan, Upload
+from vdev.translators.ndrange import Chunk, NDRange
+
+if TYPE_CHECKING:
+    from vdev.planner.footprints import PointerArg
+    from vdev.programs import SessionKernel
+    from vdev.translators.access import AccessRange
+
+#: Ways of cutting one kernel that are told apart; launches cut in yet other ways share a last row.
+_MOST_OUTCOMES = 64
+_LINE = re.compile(r"\bline (\d+)\)?$")
+_NBYTES = re.compile(r"\d+ bytes")
+
+
+@dataclass(slots=True)
+class ArgumentTally:
+    """One pointer argument of a kernel over all of its launches."""
+
+    index: int
+    name: str
+    type_name: str
+    reads: bool = False
+    writes: bool = False
+    atomic: bool = False
+    #: every range was the very set of bytes touched
+    exact: bool = True
+    #: where its first access stands or, if one is not exact, the first of those; and why it is not
+    line: int | None = None
+    reason: str | None = None
+    text: str = ""  #: the access as the source has it
+    inexact_mode: str | None = None  #: 'read', 'write' or 'atomic': what `reason` is about
+    nbytes: int = 0  #: the most it ever had
+    shares_with: str | None = None  #: its bytes are counted with this argument, which was the same buffer
+    moved: Moved = field(default_factory=Moved)
+    merged_nbytes: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A way in which launches were run: on how many of the workers, and why on no more."""
+
+    chunks: tuple[tuple[int, Chunk], ...] = ()  #: (worker, work-groups) of the first such launch
+    ndrange: NDRange | None = None  #: of the first such launch
+    available: int = 0  #: workers that there were
+    reasons: tuple[tuple[str, int | None], ...] = ()  #: (text, line of the source)
+    launches: int = 0
+
+
+@dataclass(slots=True)
+class KernelTally:
+    """One kernel of one source."""
+
+    name: str
+    program: int  #: the program's number, in the order of first launches
+    line: int | None
+    outcomes: dict[object, Outcome] = field(default_factory=dict)
+    arguments: dict[int, ArgumentTally] = field(default_factory=dict)
+    plans: int = 0  #: made; the other launches found theirs in the cache
+    planning_ns: int = 0  #: analysing and making plans
+    times: Times = field(default_factory=Times)
+
+    @property
+    def launches(self) -> int:
+        return sum(outcome.launches for outcome in self.outcomes.values())
+
+
+@dataclass(slots=True)
+class CommandTally:
+    """All commands of a kind that is not a launch."""
+
+    kind: str
+    count: int = 0
+    moved: Moved = field(default_factory=Moved)
+    #: copied between the program's arrays and homes, which is within host memory
+    within_host_nbytes: int = 0
+    planning_ns: int = 0
+    times: Times = field(default_factory=Times)
+
+
+class Traffic:
+    """What every launch of one plan moves and merges, by argument."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[tuple[ArgumentTally, Moved, int]]) -> None:
+        self.parts = parts
+
+    def count(self) -> None:
+        """One more launch."""
+        for argument, moved, merged_nbytes in self.parts:
+            argument.moved.include(moved)
+            argument.merged_nbytes += merged_nbytes
+
+
+class Ledger:
+    """All tallies of a session."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[object, KernelTally] = {}
+        self.commands: dict[str, CommandTally] = {}
+        #: planned and not carried out, because a command failed
+        self.undone = Moved()
+        self._programs: dict[object, int] = {}
+
+    def kernel(self, kernel: SessionKernel) -> KernelTally:
+        """The row of a kernel; one for all programs with the same source and options."""
+        program = (hash(kernel.program.source), kernel.program.options)
+        number = self._programs.setdefault(program, len(self._programs) + 1)
+        found = self.kernels.get((number, kernel.name))
+        if found is None:
+            found = KernelTally(kernel.name, number, kernel.info.line or None)
+            self.kernels[number, kernel.name] = found
+        return found
+
+    def command(self, kind: str) -> CommandTally:
+        """The row of a kind of command."""
+        found = self.commands.get(kind)
+        if found is None:
+            found = self.commands[kind] = CommandTally(kind)
+        return found
+
+    def count(self, kind: str, plan: Plan) -> None:
+        """One more command that is not a launch."""
+        tally = self.command(kind)
+        tally.count += 1
+        for source, target, nbytes in plan.moved:
+            add_route(tally.moved, source, target, nbytes)
+        for item in plan.instructions:
+            if item.worker == HOST and isinstance(item, (Upload, Download)):
+                tally.within_host_nbytes += item.region.nbytes
+
+
+def count_plan(
+    tally: KernelTally,
+    kernel: SessionKernel,
+    ndrange: NDRange,
+    pointers: Sequence[PointerArg],
+    plan: Plan,
+    ranges: Sequence[Sequence[AccessRange]],
+    available: int,
+) -> tuple[Outcome, Traffic | None]:
+    """Where launches of `plan` are to be counted; no traffic where it moves nothing.
+
+    `ranges`: what each chunk of the partition accesses, `available`: the workers that there were.
+    """
+    tally.plans += 1
+    arguments = [_argument(tally, kernel, pointer) for pointer in pointers]
+    by_index = {argument.index: argument for argument in arguments}
+    for of_chunk in ranges:
+        for item in of_chunk:
+            if item.region and item.arg in by_index:
+                _note_access(by_index[item.arg], item, kernel)
+    by_slot: dict[int, ArgumentTally] = {}
+    for pointer, argument in zip(pointers, arguments, strict=True):
+        first = by_slot.setdefault(pointer.slot, argument)
+        if first is not argument:
+            argument.shares_with = first.name
+    return _outcome(tally, ndrange, plan, available), _traffic(plan, by_slot)
+
+
+def _argument(tally: KernelTally, kernel: SessionKernel, pointer: PointerArg) -> ArgumentTally:
+    found = tally.arguments.get(pointer.arg)
+    if found is None:
+        info = kernel.info.args[pointer.arg]
+        name = info.name or f"argument {pointer.arg}"
+        found = tally.arguments[pointer.arg] = ArgumentTally(pointer.arg, name, info.type_name)
+    found.nbytes = max(found.nbytes, pointer.nbytes)
+    return found
+
+
+def _note_access(argument: ArgumentTally, item: AccessRange, kernel: SessionKernel) -> None:
+    new = not (argument.reads or argument.writes or argument.atomic)
+    argument.reads = argument.reads or item.mode == "read"
+    argument.writes = argument.writes or item.mode == "write"
+    argument.atomic = argument.atomic or item.mode == "atomic"
+    worse = not item.exact and (argument.exact or (argument.inexact_mode == "read" and item.mode != "read"))
+    if worse:  # what is written inexactly costs more than what is read so
+        argument.exact, argument.inexact_mode = False, item.mode
+        argument.reason, argument.line = item.reason, item.line
+    elif new:
+        argument.line = item.line or _first_line(kernel, item)
+    if worse or new:
+        argument.text = access_text(kernel.program.source, argument.line, argument.name)
+
+
+def _first_line(kernel: SessionKernel, item: AccessRange) -> int | None:
+    """Where an exact access stands in the source."""
+    accesses = () if kernel.summary is None else kernel.summary.accesses
+    return next((a.line for a in accesses if (a.arg, a.mode) == (item.arg, item.mode)), None)
+
+
+def _outcome(tally: KernelTally, ndrange: NDRange, plan: Plan, available: int) -> Outcome:
+    grid = tuple(len({chunk.start[i] for _, chunk in plan.partition}) for i in range(ndrange.work_dim))
+    key: object = (grid, tuple(_NBYTES.sub("", reason) for reason in plan.reasons), len(plan.partition))
+    if key not in tally.outcomes and len(tally.outcomes) >= _MOST_OUTCOMES:
+        key = "others"
+    found = tally.outcomes.get(key)
+    if found is None:
+        reasons = tuple((text, line_of(text)) for text in plan.reasons)
+        found = tally.outcomes[key] = Outcome(plan.partition, ndrange, available, reasons)
+    return found
+
+
+def line_of(reason: str) -> int | None:
+    """The source line that a reason of the planner ends with.
+
+    >>> line_of("`goto` (line 14)"), line_of("one work-group")
+    (14, None)
+    """
+    match = _LINE.search(reason)
+    return int(match[1]) if match else None
+
+
+def _traffic(plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
+    moved: dict[int, Moved] = {}
+    merged: dict[int, int] = {}
+    for item in plan.instructions:
+        if isinstance(item, Merge):
+            merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
+        route = route_of(item)
+        if route is not None:
+            slot, source, target, nbytes = route
+            add_route(moved.setdefault(slot, Moved()), source, target, nbytes)
+    parts = [
+        (argument, moved.get(slot, Moved()), merged.get(slot, 0))
+        for slot, argument in by_slot.items()
+        if slot in moved or slot in merged
+    ]
+    return Traffic(parts) if parts else None
+
+
+def route_of(item: Instruction) -> tuple[int, int, int, int] | None:
+    """(slot, source, target, bytes) of an instruction that moves bytes between holders, as `Plan.moved` has
+    it."""
+    if isinstance(item, Copy):
+        return item.slot, item.source, item.target, item.region.nbytes
+    if isinstance(item, (Fetch, Download)) and item.worker != HOST:
+        return item.slot, item.worker, HOST, item.region.nbytes
+    if isinstance(item, Upload) and item.worker != HOST:
+        return item.slot, HOST, item.worker, item.region.nbytes
+    return None
+
+
+def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:
+    """Count bytes from holder to holder."""
+    if source == HOST:
+        moved.host_to_worker += nbytes
+    elif target == HOST:
+        moved.worker_to_host += nbytes
+    else:
+        moved.worker_to_worker += nbytes
+
+
+def access_text(source: str | bytes, line: int | None, name: str) -> str:
+    """The first access through `name` in line `line` of a source; the whole line where there is none, as
+    after a pointer went through a variable.
+
+    >>> access_text("void k(...) {\\n  out[idx[i]] = 1;\\n}", 2, "out")
+    'out[idx[i]]'
+    """
+    if line is None or isinstance(source, bytes):
+        return ""
+    lines = source.splitlines()
+    if not 1 <= line <= len(lines):
+        return ""
+    text = lines[line - 1].strip()
+    match = re.search(rf"\b{re.escape(name)}\s*\[", text)
+    if match is None:
+        return text
+    depth = 0
+    for at in range(match.end() - 1, len(text)):
+        depth += (text[at] == "[") - (text[at] == "]")
+        if depth == 0:
+            return text[match.start() : at + 1]
+    return text
