@@ -93,7 +93,7 @@ class Rewriter:
         inside = self.text[place.opening + 1 : place.closing].decode().strip()[1:-1]
         kept = [
             entry.strip()
-            for entry in re.findall(r"[^,()]+(?:\([^()]*\))?", inside)
+            for entry in _top_level_parts(inside)
             if entry.strip().strip("_").split("(")[0].rstrip("_ ") in cuda_dialect.ATTRIBUTES
         ]
         self._replace(offset, place.closing + 1, f"__attribute__(({', '.join(kept)}))" if kept else "")
@@ -530,3 +530,18 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.CASE_STMT: Rewriter._case,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,
 }
+
+
+def _top_level_parts(text: str) -> list[str]:
+    """`text` cut at the commas outside all parentheses.
+
+    >>> _top_level_parts("packed, aligned(max(2, 4))")
+    ['packed', ' aligned(max(2, 4))']
+    """
+    parts, depth, start = [], 0, 0
+    for index, character in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and not depth:
+            parts.append(text[start:index])
+            start = index + 1
+    return [*parts, text[start:]]

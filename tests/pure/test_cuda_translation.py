@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import struct
 import sys
@@ -48,6 +49,11 @@ KERNELS = {
         kernel void k(global float *a) { constant int inner[2] = { 4, 5 }; constant float *p = limits;
           a[0] = table[1] + pairs[1].y + p[1] + bytes[0] + settings.b.z + inner[1] + M_PI_F + NAN + INT_MAX;
           }""",
+    "layouts": """
+        typedef union { struct { float x, y; } __attribute__((aligned (sizeof(float)))); float2 v; } pair_t;
+        typedef struct { char a; int b; } __attribute__((packed, aligned(2 * sizeof(char)))) loose_t;
+        kernel void k(global int *a, global pair_t *p, global loose_t *q) {
+          int check[sizeof(pair_t) == 8 && sizeof(loose_t) == 6 ? 1 : -1]; check[0] = q[1].b; a[0] = check[0] + p[1].y; }""",
     "records": """
         typedef struct { char a; int b; float2 c; } __attribute__((packed)) packed_t;
         typedef struct { float x; } __attribute__((aligned(16))) aligned_t;
@@ -273,6 +279,36 @@ def test_memory_is_known_to_be_global_or_shared() -> None:
     assert "st.shared.v4.f32" in ptx
     assert "ld.shared." in ptx
     assert "\tld.f32" not in ptx
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("types", "statement", "most"),
+    [
+        ("float4, float4", "b[i] = a[i] * a[i + 1].x + a[i].wzyx", 3),
+        ("uchar4, float4", "b[i] = convert_float4(a[i])", 2),
+        ("float4, uchar4", "b[i] = convert_uchar4_sat_rte(a[i])", 2),
+        ("float8, float8", "b[i] = a[i] < a[i + 1] ? a[i] : sqrt(a[i])", 6),
+        ("short8, short8", "b[i] = a[i] * a[i + 1]", 3),
+        ("uchar4, uchar16", "b[i] = (uchar16)(a[i], a[1], a[2], a[3])", 5),
+        ("float16, float4", "b[i] = a[i].s0123 + a[i].hi.lo", 3),
+        ("double2, double2", "b[i] = (double2)(dot(a[i], a[i]), fma(a[i], a[i], a[i]).x)", 2),
+        ("float3, float3", "b[i] = normalize(a[i])", 2),
+    ],
+)
+def test_vectors_are_loaded_and_stored_at_once(types: str, statement: str, most: int) -> None:
+    """At most so many instructions, each of the whole vector or of 16 bytes of it."""
+    one, other = types.split(", ")
+    source = f"kernel void k(global const {one} *a, global {other} *b) {{ size_t i = get_global_id(0); {statement}; }}"
+    ptx = compiled(translate(source))
+    assert len(re.findall(r"\t(?:ld|st)\.global", ptx)) <= most, ptx
+
+
+@needs_nvrtc
+def test_constant_memory_is_read_through_the_read_only_cache() -> None:
+    source = "kernel void k(constant float *a, global const float *restrict b, global float *restrict c) {"
+    ptx = compiled(translate(source + " c[get_global_id(0)] = a[get_global_id(1)] + b[2]; }"))
+    assert len(re.findall(r"\tld\.global\.nc\.f32", ptx)) == 2
 
 
 def test_text() -> None:
