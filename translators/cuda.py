@@ -40,7 +40,7 @@ from .subgrid import SubgridKernel, translate_subgrid
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 1
+VERSION = 2
 #: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
 LOCAL_ALIGNMENT = 128
 
@@ -219,9 +219,9 @@ class _Translation:
                 parameters.append(f"unsigned int {name}")
                 arguments.append(f"::vdev_cl::pointer({self.prefix}shared + {name})")
             else:
-                parameters.append(
-                    f"void *{'__restrict__ ' if 'restrict' in argument.type_qualifiers else ''}{name}"
-                )
+                # Nobody writes to what a kernel is given as constant (6.7.3): it may come through the read-only cache.
+                alone = argument.kind == "constant" or "restrict" in argument.type_qualifiers
+                parameters.append(f"void *{'__restrict__ ' if alone else ''}{name}")
                 arguments.append(f"::vdev_cl::pointer({name})")
         structure = f"{kernel.entry}_hidden"
         hidden_type = re.sub(r"\b__private\b", " ", hidden.type.spelling).strip()

@@ -14,7 +14,9 @@ from functools import lru_cache
 from . import clang
 
 #: Our headers, in the order in which they build upon each other.
-HEADERS = ("vectors.h", "conversions.h", "functions.h", "execution.h")
+HEADERS = (
+    "machine.h", "vectors.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h",
+)  # fmt: skip
 #: Where everything of ours lives; a program's own names stand in a namespace within.
 NAMESPACE = "vdev_cl"
 
@@ -68,8 +70,8 @@ _TEMPLATES = [
     (re.compile(rf"as_(?P<type>(?:{_SCALARS})\d*)"), "as<{type}>"),
     (re.compile(r"vload(?P<n>\d+)"), "vload<{n}>"),
     (re.compile(r"vstore(?P<n>\d+)"), "vstore<{n}>"),
-    (re.compile(r"vloada?_half(?P<n>\d*)"), "vload_half<{n}, {stride}>"),
-    (re.compile(rf"vstorea?_half(?P<n>\d*){_ROUNDED}"), "vstore_half<{n}, {stride}, {round}>"),
+    (re.compile(r"vloada?_half(?P<n>\d*)"), "vload_half<{n}, {aligned}>"),
+    (re.compile(rf"vstorea?_half(?P<n>\d*){_ROUNDED}"), "vstore_half<{n}, {aligned}, {round}>"),
 ]  # fmt: skip
 #: What the sub-grid's text calls natively, and what needs no definition of ours.
 _FREE = frozenset({"printf"})
@@ -84,7 +86,7 @@ def template_of(name: str) -> str | None:
     """The template that a built-in function is, or None.
 
     >>> template_of("convert_uchar4_sat_rte"), template_of("vloada_half3")
-    ('convert< ::vdev_cl::uchar4, true, ::vdev_cl::rte>', 'vload_half<3, 4>')
+    ('convert< ::vdev_cl::uchar4, true, ::vdev_cl::rte>', 'vload_half<3, true>')
     """
     for pattern, text in _TEMPLATES:
         if match := pattern.fullmatch(name):
@@ -95,7 +97,7 @@ def template_of(name: str) -> str | None:
                 sat="true" if found.get("sat") else "false",
                 round="::vdev_cl::" + (found.get("round") or "rounds_default"),
                 n=count,
-                stride="4" if count == "3" and name.startswith(("vloada", "vstorea")) else count,
+                aligned="true" if name.startswith(("vloada", "vstorea")) else "false",
             )
     return None
 

@@ -306,9 +306,10 @@ def test_vectors_are_loaded_and_stored_at_once(types: str, statement: str, most:
 
 @needs_nvrtc
 def test_constant_memory_is_read_through_the_read_only_cache() -> None:
-    source = "kernel void k(constant float *a, global const float *restrict b, global float *restrict c) {"
-    ptx = compiled(translate(source + " c[get_global_id(0)] = a[get_global_id(1)] + b[2]; }"))
+    source = "kernel void k(constant float *a, global const float *restrict b, global float *c, global float *d) {"
+    ptx = compiled(translate(source + " c[get_global_id(0)] = a[get_global_id(1)] + b[2] + d[0]; }"))
     assert len(re.findall(r"\tld\.global\.nc\.f32", ptx)) == 2
+    assert len(re.findall(r"\tld\.global\.f32", ptx)) == 1
 
 
 def test_text() -> None:

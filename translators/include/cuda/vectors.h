@@ -1,18 +1,11 @@
 // OpenCL C's types for CUDA C++ (OpenCL C 6.1): vectors as classes whose components are reached by index, swizzles as
 // get<...>() (a value) and ref<...>() (an assignable view), operators component by component.
-// Arguments are values, so that a vector is loaded at once. Everything is constexpr and trivially copyable, so that vectors may stand in unions, in shared and in constant memory.
+// Arguments are values and components are named one by one, never in a loop, so that a vector is loaded and stored at once: a loop is
+// taken apart too late for the compiler, which by then has lost how the vector is aligned.
+// Everything is constexpr and trivially copyable, so that vectors may stand in unions, in shared and in constant memory.
 namespace vdev_cl {
 
-typedef unsigned char uchar;
-typedef unsigned short ushort;
-typedef unsigned int uint;
-typedef unsigned long ulong;
-typedef unsigned long size_t;
-typedef long ptrdiff_t;
-typedef long intptr_t;
-typedef unsigned long uintptr_t;
-
-// Small parts of <type_traits>, which NVRTC does not bring.
+// Small parts of <type_traits>, which NVRTC does not bring. Constants are static: otherwise each would become a variable of the module.
 template <class T> struct same { typedef T type; };
 template <class T> using same_t = typename same<T>::type;
 template <class T> struct plain { typedef T type; };
@@ -20,27 +13,32 @@ template <class T> struct plain<const T> { typedef T type; };
 template <class T> struct plain<volatile T> { typedef T type; };
 template <class T> struct plain<const volatile T> { typedef T type; };
 template <class T> using plain_t = typename plain<T>::type;
-template <class A, class B> constexpr bool is_same = false;
-template <class A> constexpr bool is_same<A, A> = true;
+template <class T> struct referred { typedef T type; };
+template <class T> struct referred<T &> { typedef T type; };
+template <class T> struct referred<T &&> { typedef T type; };
+template <class T> using referred_t = typename referred<T>::type;
+template <class A, class B> static constexpr bool is_same = false;
+template <class A> static constexpr bool is_same<A, A> = true;
 
 // IEEE binary16. Arithmetic in binary32 rounded once to binary16 is binary16's own (24 >= 2 * 11 + 2 bits).
 struct half {
   ushort bits;
   constexpr half() = default;
-  half(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
-  half(double x) { asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x)); }
+  half(float x) : bits(half_bits<rte>(x)) {}
+  half(double x) : bits(half_bits<rte>(x)) {}
   half(int x) : half((float)x) {}
   half(uint x) : half((float)x) {}
   half(long x) : half((double)x) {}
   half(ulong x) : half((double)x) {}
   half(char x) : half((float)x) {}
+  half(signed char x) : half((float)x) {}
   half(uchar x) : half((float)x) {}
   half(short x) : half((float)x) {}
   half(ushort x) : half((float)x) {}
   half(bool x) : half((float)x) {}
-  operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
+  operator float() const { return float_of_half(bits); }
 };
-inline half half_of(ushort bits) { half h; h.bits = bits; return h; }
+constexpr half half_of(ushort bits) { half h{}; h.bits = bits; return h; }
 inline half operator+(half a, half b) { return half((float)a + (float)b); }
 inline half operator-(half a, half b) { return half((float)a - (float)b); }
 inline half operator*(half a, half b) { return half((float)a * (float)b); }
@@ -59,11 +57,11 @@ inline half operator--(half &a, int) { half old = a; --a; return old; }
 VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
 #undef VDEV_COMPARE
 
-template <class T> constexpr bool is_real = false;
+template <class T> static constexpr bool is_real = false;
 template <> constexpr bool is_real<half> = true;
 template <> constexpr bool is_real<float> = true;
 template <> constexpr bool is_real<double> = true;
-template <class T> constexpr bool is_signed = is_real<T> || T(-1) < T(0);
+template <class T> static constexpr bool is_signed = is_real<T> || T(-1) < T(0);
 template <> constexpr bool is_signed<half> = true;
 
 // Integers of a size: results of comparisons (6.3 d), unsigned partners, double width.
@@ -79,6 +77,21 @@ template <class T> using unsigned_of = typename sized<sizeof(T)>::U;
 template <class T> constexpr T shift_left(T a, T b) { return T(a << (b & T(8 * sizeof(T) - 1))); }
 template <class T> constexpr T shift_right(T a, T b) { return T(a >> (b & T(8 * sizeof(T) - 1))); }
 
+// Indices of components.
+template <int... I> struct indices {};
+template <int N> struct numbered;
+template <> struct numbered<1> { typedef indices<0> type; };
+template <> struct numbered<2> { typedef indices<0, 1> type; };
+template <> struct numbered<3> { typedef indices<0, 1, 2> type; };
+template <> struct numbered<4> { typedef indices<0, 1, 2, 3> type; };
+template <> struct numbered<8> { typedef indices<0, 1, 2, 3, 4, 5, 6, 7> type; };
+template <> struct numbered<16> { typedef indices<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15> type; };
+template <int N> using all_of = typename numbered<N>::type;
+template <int K, int First, int... I> constexpr int chosen() {
+  if constexpr (K == 0) return First;
+  else return chosen<K - 1, I...>();
+}
+
 template <class V, int... I> struct view;
 
 // 6.1.5: aligned to its size; three components are stored as four.
@@ -86,13 +99,12 @@ template <class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) vec {
   T v[N == 3 ? 4 : N];
   constexpr vec() = default;
   // 6.2.2: true becomes all ones in the components of an integer vector.
-  template <class S> requires (!__is_class(S) || is_same<S, half>) explicit constexpr vec(S s) {
-    for (int i = 0; i < (N == 3 ? 4 : N); ++i) v[i] = is_same<S, bool> && !is_real<T> && s ? T(-1) : T(s);
-  }
+  template <class S> requires (!__is_class(S) || is_same<S, half>) explicit constexpr vec(S s) : vec(all_of<N == 3 ? 4 : N>(), of(s)) {}
+  template <int... I> constexpr vec(indices<I...>, T s) : v{((void)I, s)...} {}
+  template <class S> static constexpr T of(S s) { return is_same<S, bool> && !is_real<T> && s ? T(-1) : T(s); }
   // From volatile memory; a template, because a constructor for it would cost triviality.
-  template <class S> requires is_same<plain_t<S>, vec> constexpr vec(S &other) {
-    for (int i = 0; i < N; ++i) v[i] = other.v[i];
-  }
+  template <class S> requires is_same<plain_t<S>, vec> constexpr vec(S &other) : vec() { copy(all_of<N>(), other); }
+  template <int... I, class S> constexpr void copy(indices<I...>, S &other) { ((v[I] = other.v[I]), ...); }
   template <class S> requires is_same<S, vec> void operator=(const S &other) volatile {
     for (int i = 0; i < N; ++i) v[i] = other.v[i];
   }
@@ -110,11 +122,11 @@ template <class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) vec {
   template <int... I> view<vec, I...> ref() { return {*this}; }
   template <int... I> view<volatile vec, I...> ref() volatile { return {*this}; }
 };
-template <class T> struct vector_of { typedef T element; static constexpr int count = 1; };
-template <class T, int N> struct vector_of<vec<T, N>> { typedef T element; static constexpr int count = N; };
+template <class T> struct vector_of { typedef T element; enum { count = 1 }; };
+template <class T, int N> struct vector_of<vec<T, N>> { typedef T element; enum { count = N }; };
 template <class V> using element_of = typename vector_of<V>::element;
-template <class V> constexpr int count_of = vector_of<V>::count;
-template <class V> constexpr bool is_vector = false;
+template <class V> static constexpr int count_of = vector_of<V>::count;
+template <class V> static constexpr bool is_vector = false;
 template <class T, int N> constexpr bool is_vector<vec<T, N>> = true;
 template <class T> concept scalar = !is_vector<T> && (!__is_class(T) || is_same<T, half>);
 
@@ -123,12 +135,11 @@ template <class V, int... I> struct view {
   V &base;
   typedef element_of<plain_t<V>> T;
   typedef vec<T, sizeof...(I)> R;
-  static constexpr int map[] = {I...};
   operator R() const { return base.template get<I...>(); }
   R operator=(R r) const { int k = 0; ((base.v[I] = r.v[k++]), ...); return r; }
   R operator=(const view &other) const { return *this = R(other); }
-  template <int... J> view<V, map[J]...> ref() const { return {base}; }
-  template <int J> T &at() const { return base.v[map[J]]; }
+  template <int... J> view<V, chosen<J, I...>()...> ref() const { return {base}; }
+  template <int J> T &at() const { return base.v[chosen<J, I...>()]; }
   R operator++() const { return *this = R(*this) + R(T(1)); }
   R operator--() const { return *this = R(*this) - R(T(1)); }
   R operator++(int) const { R old = *this; ++*this; return old; }
@@ -139,11 +150,26 @@ template <class V, int... I> struct view {
 #undef VDEV_ASSIGN
 };
 
+// Functions of components: f is called for each, scalar arguments count for all.
+template <int I, class A> constexpr A part(A a) requires scalar<A> { return a; }
+template <int I, class T, int N> constexpr T part(vec<T, N> a) { return a.v[I]; }
+template <int I, class F, class... A> constexpr auto at(F f, A... a) { return f(part<I>(a)...); }
+template <class R, int N, int... I, class F, class... A> constexpr vec<R, N> each_of(indices<I...>, F f, A... a) {
+  vec<R, N> r{};
+  ((r.v[I] = at<I>(f, a...)), ...);
+  return r;
+}
+template <class R, int N, class F, class... A> constexpr vec<R, N> each(F f, A... a) { return each_of<R, N>(all_of<N>(), f, a...); }
+// Components one after the other, whatever is done with them: f(x, so_far).
+template <class R, class V, class F, int... I> constexpr R folded_of(indices<I...>, V a, R r, F f) {
+  ((r = f(part<I>(a), r)), ...);
+  return r;
+}
+template <class R, class V, class F> constexpr R folded(V a, R start, F f) { return folded_of<R>(all_of<count_of<V>>(), a, start, f); }
+
 #define VDEV_BINARY(op, value) \
   template <class T, int N> constexpr vec<T, N> operator op(vec<T, N> a, vec<T, N> b) { \
-    vec<T, N> r{}; \
-    for (int i = 0; i < N; ++i) { T x = a.v[i], y = b.v[i]; r.v[i] = T(value); } \
-    return r; \
+    return each<T, N>([](T x, T y) { return T(value); }, a, b); \
   } \
   template <class T, int N> constexpr vec<T, N> &operator op##=(vec<T, N> &a, same_t<vec<T, N>> b) { \
     return a = a op b; \
@@ -161,24 +187,16 @@ VDEV_BINARY(<<, shift_left<T>(x, y)) VDEV_BINARY(>>, shift_right<T>(x, y))
 // 6.3 d, e, g: 0 and -1 in integers of the operands' width. Both operands are evaluated.
 #define VDEV_COMPARE(op) \
   template <class T, int N> constexpr vec<signed_of<T>, N> operator op(vec<T, N> a, vec<T, N> b) { \
-    vec<signed_of<T>, N> r{}; \
-    for (int i = 0; i < N; ++i) r.v[i] = (a.v[i] op b.v[i]) ? -1 : 0; \
-    return r; \
+    return each<signed_of<T>, N>([](T x, T y) { return signed_of<T>((x op y) ? -1 : 0); }, a, b); \
   }
 VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
 VDEV_COMPARE(&&) VDEV_COMPARE(||)
 #undef VDEV_COMPARE
 template <class T, int N> constexpr vec<signed_of<T>, N> operator!(vec<T, N> a) {
-  vec<signed_of<T>, N> r{};
-  for (int i = 0; i < N; ++i) r.v[i] = a.v[i] ? 0 : -1;
-  return r;
+  return each<signed_of<T>, N>([](T x) { return signed_of<T>(x ? 0 : -1); }, a);
 }
 #define VDEV_UNARY(op) \
-  template <class T, int N> constexpr vec<T, N> operator op(vec<T, N> a) { \
-    vec<T, N> r{}; \
-    for (int i = 0; i < N; ++i) r.v[i] = T(op a.v[i]); \
-    return r; \
-  }
+  template <class T, int N> constexpr vec<T, N> operator op(vec<T, N> a) { return each<T, N>([](T x) { return T(op x); }, a); }
 VDEV_UNARY(-) VDEV_UNARY(+) VDEV_UNARY(~)
 #undef VDEV_UNARY
 #define VDEV_STEP(op, by) \
@@ -189,16 +207,15 @@ VDEV_STEP(++, +) VDEV_STEP(--, -)
 
 // 6.3 i: a vector condition chooses by the most significant bit of each component.
 template <class C, int N, class T> constexpr vec<T, N> choose(vec<C, N> c, vec<T, N> a, vec<T, N> b) {
-  vec<T, N> r{};
-  for (int i = 0; i < N; ++i) r.v[i] = (signed_of<C>)c.v[i] < 0 ? a.v[i] : b.v[i];
-  return r;
+  return each<T, N>([](C z, T x, T y) { return (signed_of<C>)z < 0 ? x : y; }, c, a, b);
 }
 
 // Vector literals and lists (6.1.6): parts one behind the other, the rest zero.
 template <class T, int N, class S> constexpr void append(vec<T, N> &r, int &k, S part) { r.v[k++] = T(part); }
-template <class T, int N, int M> constexpr void append(vec<T, N> &r, int &k, vec<T, M> part) {
-  for (int i = 0; i < M; ++i) r.v[k++] = part.v[i];
+template <class T, int N, int M, int... I> constexpr void append_of(indices<I...>, vec<T, N> &r, int &k, vec<T, M> part) {
+  ((r.v[k++] = part.v[I]), ...);
 }
+template <class T, int N, int M> constexpr void append(vec<T, N> &r, int &k, vec<T, M> part) { append_of(all_of<M>(), r, k, part); }
 template <class V, class... A> constexpr V make(A... parts) {
   V r{};
   int k = 0;
@@ -212,16 +229,25 @@ struct any_pointer {
   template <class T> operator T *() const { return (T *)p; }
 };
 inline any_pointer pointer(const volatile void *p) { return {p}; }
-// C converts integers to enumerations.
+// C converts integers to enumerations and counts in them.
 struct any_enumeration {
   long value;
   template <class T> requires(__is_enum(T)) constexpr operator T() const { return (T)value; }
 };
 constexpr any_enumeration enumeration(long value) { return {value}; }
+#define VDEV_UPDATE(op) \
+  template <class E> requires(__is_enum(E)) constexpr E &operator op##=(E &a, long b) { return a = (E)((long)a op b); }
+VDEV_UPDATE(+) VDEV_UPDATE(-) VDEV_UPDATE(*) VDEV_UPDATE(/) VDEV_UPDATE(%) VDEV_UPDATE(&) VDEV_UPDATE(|) VDEV_UPDATE(^)
+VDEV_UPDATE(<<) VDEV_UPDATE(>>)
+#undef VDEV_UPDATE
+template <class E> requires(__is_enum(E)) constexpr E &operator++(E &a) { return a = (E)((long)a + 1); }
+template <class E> requires(__is_enum(E)) constexpr E &operator--(E &a) { return a = (E)((long)a - 1); }
+template <class E> requires(__is_enum(E)) constexpr E operator++(E &a, int) { E old = a; ++a; return old; }
+template <class E> requires(__is_enum(E)) constexpr E operator--(E &a, int) { E old = a; --a; return old; }
 template <class T> using identity = T;
 // A window's pointer as the whole buffer's (PPoPP'11 section 3.5): by pointer arithmetic, so that the compiler still knows that
-// it points to global memory. No buffer stays none.
-template <class T> inline T *shifted(T *p, long shift) { return p ? (T *)((const char *)p - shift) : p; }
+// it points to global memory. No buffer stays none, since its shift is 0.
+template <class T> inline T *shifted(T *p, long shift) { return (T *)((const char *)p - shift); }
 
 #define VDEV_VECTORS(type) \
   typedef vec<type, 2> type##2; typedef vec<type, 3> type##3; typedef vec<type, 4> type##4; \
@@ -229,13 +255,4 @@ template <class T> inline T *shifted(T *p, long shift) { return p ? (T *)((const
 VDEV_VECTORS(char) VDEV_VECTORS(uchar) VDEV_VECTORS(short) VDEV_VECTORS(ushort) VDEV_VECTORS(int) VDEV_VECTORS(uint)
 VDEV_VECTORS(long) VDEV_VECTORS(ulong) VDEV_VECTORS(half) VDEV_VECTORS(float) VDEV_VECTORS(double)
 #undef VDEV_VECTORS
-
-// Functions of components, for vectors: f is called for each, scalar arguments count for all.
-template <class A> constexpr A part(A a, int) requires scalar<A> { return a; }
-template <class T, int N> constexpr T part(vec<T, N> a, int i) { return a.v[i]; }
-template <class R, int N, class F, class... A> constexpr vec<R, N> each(F f, A... a) {
-  vec<R, N> r{};
-  for (int i = 0; i < N; ++i) r.v[i] = f(part(a, i)...);
-  return r;
-}
 }  // namespace vdev_cl

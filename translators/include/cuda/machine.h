@@ -1,0 +1,47 @@
+// What only the machine's own instructions say: binary16 and approximations. Everything else of these headers is C++ on CUDA's functions.
+namespace vdev_cl {
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef unsigned long size_t;
+typedef long ptrdiff_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
+
+enum rounding { rounds_default, rte, rtz, rtp, rtn };
+
+#define VDEV_CVT(mode, type, letter) asm("cvt." mode ".f16." type " %0, %1;" : "=h"(h) : letter(x));
+template <rounding R> inline ushort half_bits(float x) {
+  ushort h;
+  if constexpr (R == rtz) VDEV_CVT("rz", "f32", "f")
+  else if constexpr (R == rtp) VDEV_CVT("rp", "f32", "f")
+  else if constexpr (R == rtn) VDEV_CVT("rm", "f32", "f")
+  else VDEV_CVT("rn", "f32", "f")
+  return h;
+}
+template <rounding R> inline ushort half_bits(double x) {
+  ushort h;
+  if constexpr (R == rtz) VDEV_CVT("rz", "f64", "d")
+  else if constexpr (R == rtp) VDEV_CVT("rp", "f64", "d")
+  else if constexpr (R == rtn) VDEV_CVT("rm", "f64", "d")
+  else VDEV_CVT("rn", "f64", "d")
+  return h;
+}
+#undef VDEV_CVT
+inline float float_of_half(ushort bits) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
+
+// For native_ and half_ functions only: numbers below the normal ones may count as zero (OpenCL C 7.5.3), which saves instructions.
+#define VDEV_APPROXIMATE(name, instruction) \
+  inline float name(float x) { float r; asm(instruction " %0, %1;" : "=f"(r) : "f"(x)); return r; }
+VDEV_APPROXIMATE(approximate_sqrt, "sqrt.approx.ftz.f32")
+VDEV_APPROXIMATE(approximate_rsqrt, "rsqrt.approx.ftz.f32")
+VDEV_APPROXIMATE(approximate_reciprocal, "rcp.approx.ftz.f32")
+VDEV_APPROXIMATE(approximate_exp2, "ex2.approx.ftz.f32")
+VDEV_APPROXIMATE(approximate_log2, "lg2.approx.ftz.f32")
+VDEV_APPROXIMATE(approximate_sin, "sin.approx.ftz.f32")
+VDEV_APPROXIMATE(approximate_cos, "cos.approx.ftz.f32")
+#undef VDEV_APPROXIMATE
+inline float approximate_quotient(float x, float y) { float r; asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
+}  // namespace vdev_cl
