@@ -18,6 +18,7 @@ from typing import Any
 from vdev import switches
 from vdev.backends.base import Backend, BackendProgram, Bytes, WorkerInfo
 from vdev.buffers import VirtualBuffer, buffer_of
+from vdev.checking import CheckFailure, LaunchChecker
 from vdev.commands import (
     Command,
     CopyBuffer,
@@ -69,8 +70,10 @@ Observer = Callable[[Command, Plan], None]
 class Session:
     """All workers of a process as one device. Any thread may call any method."""
 
-    def __init__(self, openers: Sequence[Callable[[], Backend]], *, min_items: int = 0) -> None:
-        """`openers` make the back ends, each on its worker's thread.
+    def __init__(
+        self, openers: Sequence[Callable[[], Backend]], *, min_items: int = 0, check: bool = False
+    ) -> None:
+        """`openers` make the back ends, each on its worker's thread. `check`: see `vdev.checking`.
 
         Raises what the first that fails raises.
         """
@@ -85,6 +88,7 @@ class Session:
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
+        self.checker = LaunchChecker(self.executor, self.links) if check else None
         self._ledger = Ledger()
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
@@ -204,10 +208,16 @@ class Session:
         """A user event was set: start what waited for nothing else, and what waited for that."""
         with self._lock:
             free = self._deferrals.release(completion)
+            failure: CheckFailure | None = None
             while free:
                 deferred = free.pop(0)
-                deferred.start()
+                try:
+                    deferred.start()
+                except CheckFailure as error:  # the others must not wait for ever
+                    failure = failure or error
                 free.extend(self._deferrals.release(deferred.completion))
+            if failure is not None:
+                raise failure
 
     def flush(self, queue: QueueOrder) -> None:
         """Commands start by themselves; there is nothing to push (clFlush)."""
@@ -242,7 +252,11 @@ class Session:
         cache = kernel.plans
         if cache is None:
             cache = self._meet(kernel)
+        if self.checker is not None and self.checker.failure is not None:
+            completion.settle(DEPENDENCY_FAILED)
+            raise self.checker.failure
         cached, buffers = cache.find(command, self._plan_launch)
+        case = self.checker.begin(command, buffers, cached.plan) if self.checker is not None else None
         for buffer, state in zip(buffers, cached.states, strict=True):
             buffer.state = state
         cached.outcome.launches += 1
@@ -258,6 +272,8 @@ class Session:
             after=after,
             order=order,
         )
+        if self.checker is not None and case is not None:
+            self.checker.end(case, completion)
 
     def _meet(self, kernel: SessionKernel) -> LaunchCache:
         """The first launch of a kernel: analyse it."""
@@ -438,5 +454,7 @@ def get_session() -> Session:
     global _session
     with _opening:
         if _session is None:
-            _session = Session(open_workers(switches.workers()), min_items=switches.min_items())
+            _session = Session(
+                open_workers(switches.workers()), min_items=switches.min_items(), check=switches.check()
+            )
         return _session

@@ -1,0 +1,97 @@
+"""Contents of buffers compared: which bytes belong to which element, which differences are rounding, and memory in
+which everything but some bytes is exchanged.
+
+Pure; knows OpenCL's names of types and nothing of launches. What a difference means is for `vdev.checking`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.translators.region import Region
+
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Dtype = np.dtype[np.generic]
+
+_TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
+    "half": "f2", "float": "f4", "double": "f8",
+}  # fmt: skip
+#: one byte of no type that NumPy has
+_RAW = np.dtype("V1")
+
+
+def element_type(type_name: str) -> Dtype:
+    """The scalar type behind a pointer's type name as OpenCL has it (CL_KERNEL_ARG_TYPE_NAME); V1 for structures.
+
+    >>> element_type("float4*"), element_type("uint*"), element_type("body_t*")
+    (dtype('float32'), dtype('uint32'), dtype('V1'))
+    """
+    match = re.fullmatch(r"([a-z]+)(?:2|3|4|8|16)?\s*\*", type_name.strip())
+    return np.dtype(_TYPES.get(match[1] if match else "", _RAW))
+
+
+def mask_of(region: Region, nbytes: int) -> Mask:
+    """True at the bytes of `region`."""
+    steps = np.zeros(nbytes + 1, np.int8)
+    steps[region.runs[:, 0]] += 1
+    steps[region.runs[:, 1]] -= 1
+    return np.cumsum(steps[:-1], dtype=np.int8).astype(bool)
+
+
+def close_elements(one: Bytes, other: Bytes, dtype: Dtype) -> Mask:
+    """By byte: whether its element, a float of `dtype`, is the same in both but for rounding.
+
+    The tolerance is the square root of the type's precision: half of the digits, against the larger of the two and
+    against that much of the largest of all.
+    """
+    count = len(one) // dtype.itemsize
+    whole = count * dtype.itemsize
+    first, second = (part[:whole].copy().view(dtype).astype(np.float64) for part in (one, other))
+    tolerance = float(np.sqrt(np.finfo(dtype).eps))  # type: ignore[type-var]
+    sizes = np.maximum(np.abs(first), np.abs(second))
+    finite = sizes[np.isfinite(sizes)]
+    floor = tolerance * float(finite.max()) if len(finite) else 0.0
+    with np.errstate(invalid="ignore"):
+        near = np.abs(first - second) <= tolerance * np.maximum(sizes, floor)
+    near |= (first == second) | (np.isnan(first) & np.isnan(second))
+    found = np.zeros(len(one), bool)
+    found[:whole] = np.repeat(near, dtype.itemsize)
+    return found
+
+
+def exchanged(content: Bytes, kept: Region, dtype: Dtype) -> Bytes:
+    """`content` with other elements of it everywhere but in `kept`.
+
+    They come from the other half of the buffer, turned round: a value that serves as an index elsewhere does so
+    here, and what is all one value stays it.
+    """
+    nbytes = len(content)
+    if kept.nbytes == nbytes:
+        return content
+    count = nbytes // dtype.itemsize
+    elements = content[: count * dtype.itemsize].reshape(count, dtype.itemsize)
+    turned: Bytes = content.copy()
+    turned[: count * dtype.itemsize] = np.roll(elements, count // 2 + 1, axis=0)[::-1].reshape(-1)
+    np.copyto(turned, content, where=mask_of(kept, nbytes))
+    return turned
+
+
+def filled(content: Bytes, region: Region, dtype: Dtype) -> Bytes:
+    """`content` with ones of `dtype` in `region` (bytes 1 where it is no plain type)."""
+    pattern = np.ones(1, dtype if dtype.kind != "V" else np.uint8).view(np.uint8)
+    ones = np.resize(pattern, len(content))
+    result: Bytes = content.copy()
+    np.copyto(result, ones, where=mask_of(region, len(content)))
+    return result
+
+
+def show_element(content: Bytes, dtype: Dtype) -> str:
+    """One element for a message; floats with all their digits."""
+    if dtype.kind == "V" or len(content) < dtype.itemsize:
+        return "0x" + content.tobytes().hex()
+    return repr(content.copy().view(dtype)[0].item())
