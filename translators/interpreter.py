@@ -70,7 +70,11 @@ class Interpreter(Calculator):
         values = [convert(self.value(arg), p.type) for arg, p in zip(args, function.parameters, strict=False)]
         if self.depth >= _MAX_DEPTH:
             raise Unsupported("functions call each other too deeply", node.line)
-        return self._inline(function, values)
+        before = self.called_from
+        self.called_from = before if node.line is None else node.line
+        result = self._inline(function, values)
+        self.called_from = before
+        return result
 
     def _inline(self, function: Function, values: list[Value]) -> Value:
         frame, returned, jumps = self.frame, self.returned, self.jumps

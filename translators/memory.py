@@ -78,6 +78,8 @@ class Memory:
         self.loads: dict[Expr, tuple[int, Expr]] = {}  #: what was loaded -> argument and offset, the same
         #: arguments on whose content a loop waits, and its line
         self.polls: list[tuple[int, int | None]] = []
+        #: the user's line that called what is walked now, where that is text of no user
+        self.called_from: int | None = None
         self.deadline = deadline
         self.nsteps = 0
 
@@ -116,6 +118,7 @@ class Memory:
         way = self.state.way
         if condition is not None:
             way = self.ways.condition(way, condition)
+        line = self.called_from if line is None else line
         self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason, align))
 
     def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:

@@ -19,6 +19,8 @@ from .macros import NAME, PREDEFINED, Expander, Macro, Token, parse_definition, 
 
 #: The program's own file in `#line` directives, as NVIDIA's compiler names it.
 MAIN_FILE = "<kernel>"
+#: Text that no user wrote: a place in it says nothing.
+GENERATED_FILE = "<generated>"
 _MAX_INCLUDE_DEPTH = 200
 
 # A quote that nothing closes (`don't` in a part that is skipped) hides the rest of its line, as in clang.

@@ -15,6 +15,7 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang
 from .expression import IntType
+from .preprocess import GENERATED_FILE
 
 if TYPE_CHECKING:
     from .source import ParsedProgram
@@ -287,7 +288,9 @@ class SyntaxReader:
     # places -----------------------------------------------------------------------------------------
 
     def line(self, cursor: Cursor) -> int | None:
-        return clang.presumed(cursor.location).line or None
+        """The user's line; None in text that no user wrote."""
+        place = clang.presumed(cursor.location)
+        return None if place.file == GENERATED_FILE else place.line or None
 
     # statements -------------------------------------------------------------------------------------
 
