@@ -184,7 +184,6 @@ class LaunchChecker:
             return
         except CheckFailure as failure:
             self.failure = failure
-            logger.error("%s", failure)
             raise
         self.nchecked += 1
 
