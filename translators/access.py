@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -59,6 +60,9 @@ _lock = Lock()
 _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
 
 
+_NOTHING_BEFORE: Mapping[int, int] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why something could not be decided, with the user's source line where there is one."""
@@ -74,7 +78,7 @@ class Reason:
 class AccessRange:
     """The bytes of one argument that a chunk touches in one way.
 
-    `region` is relative to the pointer argument and clipped to its size. A write that is exact writes every
+    `region` is relative to the beginning of the argument's memory and clipped to it. A write that is exact writes every
     byte of `region` for certain (must-write); one that is not may write any of them (may-write).
     """
 
@@ -162,12 +166,13 @@ class KernelSummary:
         chunk: Chunk,
         values: Mapping[int, int | float | bytes],
         sizes: Mapping[int, int],
+        before: Mapping[int, int] = _NOTHING_BEFORE,
     ) -> tuple[AccessRange, ...]:
         """The ranges of `chunk`: at most one per (arg, mode, op, dtype).
 
         `values`: numbers of the scalar arguments by index (of those in `scalars`; a struct or vector as its
         bytes). `sizes`: bytes from the pointer to the end of its memory, by argument index; an argument left
-        out (a NULL) has none.
+        out (a NULL) has none. `before`: bytes of its memory before the pointer, where there are any.
         """
         if chunk.ngroups == 0:
             return ()
@@ -175,13 +180,14 @@ class KernelSummary:
         for piece in uniform_pieces(ndrange, chunk, self._merged):
             ways = _Ways(Launch(ndrange, piece, values, self._merged).scope())
             for access in self.accesses:
-                size = sizes.get(access.arg, 0)
+                ahead = before.get(access.arg, 0)
+                size = sizes.get(access.arg, 0) + ahead
                 if size <= 0:
                     continue
                 key = (access.arg, access.mode, access.op, access.dtype)
                 part = parts.get(key)
                 if part is None:
-                    part = parts[key] = _Part(size)
+                    part = parts[key] = _Part(size, ahead)
                 if not part.full:
                     part.add(access, ways)
         return tuple(
@@ -261,8 +267,9 @@ def _take(scope: Scope, way: Step) -> None:
 class _Part:
     """The regions of one (argument, mode, op, dtype), while they are collected."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, ahead: int) -> None:
         self.size = size
+        self.ahead = ex.const(ahead)  #: bytes of the memory before the pointer
         self.exact_regions: list[Region] = []
         self.other_regions: list[Region] = []
         self.reason: str | None = None
@@ -279,7 +286,8 @@ class _Part:
                 touched = True
                 self._inexact(Region.span(0, self.size), access, access.reason)
         else:
-            for region, exact, reason in ways.images(access._way, offset, access.nbytes, self.size):
+            place = ex.add(offset, self.ahead)
+            for region, exact, reason in ways.images(access._way, place, access.nbytes, self.size):
                 touched = True
                 if exact:
                     self.exact_regions.append(region)

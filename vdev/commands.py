@@ -102,12 +102,14 @@ class Fill:
 class BufferArg:
     """A buffer or sub-buffer as kernel argument.
 
-    The pointer is `offset` bytes into `buffer`, `nbytes` from there are its own.
+    The pointer is `offset` bytes into `buffer`, `nbytes` from there are its own, and `before` bytes ahead of
+    it (a pointer into shared virtual memory may be used in both directions).
     """
 
     buffer: VirtualBuffer
     offset: int
     nbytes: int
+    before: int = 0
 
 
 #: `__local` memory of `nbytes` bytes, as back ends take it

@@ -88,7 +88,7 @@ class LaunchCache:
             else:
                 buffers.append(buffer)
                 parts.append(buffer.state)
-            parts.append((arg.offset, arg.nbytes))
+            parts.append((arg.offset, arg.nbytes, arg.before))
         for index in self._scalars:
             parts.append(args[index])
         key = tuple(parts)
@@ -113,7 +113,8 @@ def make_plan(
     evaluate = evaluator(kernel, launch, sizes)
     if kernel.plans is not None:
         values = tuple(launch.args[index] for index in sorted(kernel.scalars))
-        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, tuple(sizes.items())), evaluate)
+        places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
+        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, places), evaluate)
     request = LaunchRequest(
         args=pointers,
         ndrange=launch.ndrange,
@@ -126,7 +127,7 @@ def make_plan(
         plan = plan_launch(states, request, options)
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
-        evaluate = everything(sizes)
+        evaluate = everything(launch, sizes)
         plan = plan_launch(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
@@ -148,22 +149,24 @@ def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Poin
     for index in launch.kernel.pointers:
         arg = launch.args[index]
         if isinstance(arg, BufferArg):
-            found.append(PointerArg(index, buffers.index(arg.buffer), arg.offset, arg.nbytes))
+            slot = buffers.index(arg.buffer)
+            found.append(PointerArg(index, slot, arg.offset, arg.nbytes, arg.before))
     return tuple(found)
 
 
 def evaluator(
     kernel: SessionKernel, launch: Launch, sizes: dict[int, int]
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """The access ranges of a chunk of `launch`."""
+    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory."""
     summary = kernel.summary
     if summary is None:  # only the worker's compiler understands the kernel
-        return everything(sizes)
+        return everything(launch, sizes)
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
         try:
-            return summary.evaluate(launch.ndrange, chunk, values, sizes)
+            return summary.evaluate(launch.ndrange, chunk, values, sizes, before)
         except Exception as error:
             # A fault of ours must not become the program's: the launch still runs, on one worker.
             logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
@@ -172,10 +175,16 @@ def evaluator(
     return evaluate
 
 
-def everything(sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+def _before(launch: Launch, index: int) -> int:
+    """Bytes of a pointer argument's memory before the pointer."""
+    arg = launch.args[index]
+    return arg.before if isinstance(arg, BufferArg) else 0
+
+
+def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
     """What a kernel may do of which nothing is known: read and write all that it is given."""
     ranges = [
-        AccessRange(arg, mode, Region.span(0, nbytes), exact=False)
+        AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
         for arg, nbytes in sizes.items()
         for mode in ("read", "write")
     ]

@@ -18,16 +18,18 @@ from vdev.facade.errors import fail, native, status
 from vdev.facade.hostbuf import value_bytes
 from vdev.facade.memory import Memory, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
-from vdev.facade.svm import SVMPointer
+from vdev.facade.svm import SVMPointer, kernel_argument
+from vdev.facade.svm_memory import SVMArgument
 
 if TYPE_CHECKING:
     from vdev.translators.source import ArgInfo
 
 #: what a kernel keeps until it is launched; of a memory object a launch captures the `argument`
-Kept = Memory | bytes | LocalArg | None
+Kept = Memory | SVMArgument | bytes | LocalArg | None
 Converter = Callable[[Any], Kept]
 
 _ROUTINE = "clSetKernelArg"
+_SVM_ROUTINE = "clSetKernelArgSVMPointer"
 _POINTER_NBYTES = 8
 _LocalMemory = native.LocalMemory
 
@@ -48,7 +50,7 @@ def converter_of(info: ArgInfo, context: Context) -> Converter:
 def _data_of(value: Any) -> bytes:
     """The bytes of anything with a buffer that is not one of PyOpenCL's own objects."""
     if isinstance(value, SVMPointer):
-        fail("clSetKernelArgSVMPointer", status.INVALID_OPERATION)
+        fail(_SVM_ROUTINE, status.INVALID_ARG_VALUE)
     try:
         return value_bytes(value)
     except (TypeError, ValueError, BufferError):
@@ -64,6 +66,8 @@ def _pointer_converter(context: Context) -> Converter:
             return memory
         if value is None:
             return None
+        if isinstance(value, SVMPointer):
+            return kernel_argument(value)
         if isinstance(value, _LocalMemory):
             if value.size != _POINTER_NBYTES:
                 fail(_ROUTINE, status.INVALID_ARG_SIZE)
@@ -88,7 +92,7 @@ def _unknown_converter(context: Context) -> Converter:
     def convert(value: Any) -> Kept:
         if isinstance(value, _LocalMemory):
             return LocalArg(value.size)
-        if value is None or isinstance(value, MemoryObjectHolder | CommandQueue):
+        if value is None or isinstance(value, MemoryObjectHolder | SVMPointer | CommandQueue):
             return pointer(value)
         return _data_of(value)
 
@@ -106,6 +110,10 @@ def _value_converter(nbytes: int) -> Converter:
             if nbytes != _POINTER_NBYTES:
                 fail(_ROUTINE, status.INVALID_ARG_SIZE)
             return (0 if value is None else value.int_ptr).to_bytes(_POINTER_NBYTES, "little")
+        elif isinstance(value, SVMPointer):  # its address, which no check keeps from a number of that size
+            if nbytes != _POINTER_NBYTES:
+                fail(_SVM_ROUTINE, status.INVALID_ARG_SIZE)
+            return value.svm_ptr.to_bytes(_POINTER_NBYTES, "little")
         elif isinstance(value, _LocalMemory):
             fail(_ROUTINE, status.INVALID_ARG_VALUE)
         else:

@@ -133,8 +133,8 @@ _OWN: Mapping[str, Any] = {
     "IMAGE_MAX_BUFFER_SIZE": 0,
     "IMAGE_MAX_ARRAY_SIZE": 0,
     "MAX_SAMPLERS": 0,
-    # no shared virtual memory, no pipes, no device queues
-    "SVM_CAPABILITIES": 0,
+    "SVM_CAPABILITIES": native.device_svm_capabilities.COARSE_GRAIN_BUFFER,
+    # no pipes, no device queues
     "PIPE_SUPPORT": 0,
     "MAX_PIPE_ARGS": 0,
     "PIPE_MAX_ACTIVE_RESERVATIONS": 0,

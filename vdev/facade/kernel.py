@@ -20,6 +20,7 @@ from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import _Program
 from vdev.facade.svm import SVMPointer
+from vdev.facade.svm_memory import SVMArgument
 
 if TYPE_CHECKING:
     from vdev.programs import SessionKernel
@@ -45,6 +46,9 @@ class _Unset:
 
 
 UNSET = _Unset()
+
+#: kept arguments whose memory a launch captures
+_OBJECTS = frozenset((Memory, SVMArgument))
 
 
 class Kernel(Handle):
@@ -119,7 +123,7 @@ class Kernel(Handle):
                 fail(routine, status.INVALID_KERNEL_ARGS)
             self._ready = True
         try:
-            return tuple([arg.argument if type(arg) is Memory else arg for arg in self._args])  # type: ignore[misc]
+            return tuple([arg.argument if type(arg) in _OBJECTS else arg for arg in self._args])  # type: ignore[misc, union-attr]
         except AttributeError:  # a memory object without its argument: the last reference is gone
             fail(routine, status.INVALID_KERNEL_ARGS)
 
@@ -131,7 +135,7 @@ class Kernel(Handle):
         """Set one argument; the value is converted now."""
         index = as_int("set_arg", arg_index, 0, 2**32 - 1)
         if index >= len(self._args):
-            fail("clSetKernelArg", status.INVALID_ARG_INDEX)
+            fail(_set_routine(arg), status.INVALID_ARG_INDEX)
         self._args[index] = self._converters[index](arg)
 
     def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
@@ -192,7 +196,7 @@ class Kernel(Handle):
         """The error of a call with several arguments, with the argument's number in it."""
         where = f"when processing arg#{index + 1} (1-based): "
         if isinstance(error, IndexError):
-            error = make_error("clSetKernelArg", status.INVALID_ARG_INDEX)
+            error = make_error(_set_routine(value), status.INVALID_ARG_INDEX)
         if not isinstance(error, native.Error):
             return RuntimeError(where + str(error))
         record = error.args[0]
@@ -294,6 +298,10 @@ def _allows_partial_groups(program: _Program, context: Context) -> bool:
     modern = any(option.startswith(("-cl-std=CL2", "-cl-std=CL3")) for option in options)
     supported = bool(context._device._values["NON_UNIFORM_WORK_GROUP_SUPPORT"])
     return modern and supported and "-cl-uniform-work-group-size" not in options
+
+
+def _set_routine(value: Any) -> str:
+    return "clSetKernelArgSVMPointer" if isinstance(value, SVMPointer) else "clSetKernelArg"
 
 
 def _type_qualifiers(names: Sequence[str]) -> int:

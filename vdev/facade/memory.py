@@ -21,6 +21,7 @@ from vdev.commands import BufferArg
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
+from vdev.facade.svm_memory import find
 
 if TYPE_CHECKING:
     from vdev.session import VirtualBuffer
@@ -282,6 +283,10 @@ def create_memory(
         return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
+        shared = find(host.ctypes.data)
+        if shared is not None and host.ctypes.data + nbytes <= shared.start + shared.nbytes:
+            offset = host.ctypes.data - shared.start
+            return Memory(context, flags, shared.buffer, offset, nbytes, hostbuf=hostbuf)
         # the program's memory is the buffer's home: both are seen as one
         return Memory(context, flags, session.create_buffer(nbytes, host), 0, nbytes, hostbuf=hostbuf)
     return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
@@ -334,6 +339,13 @@ def _parent_of(memory: Memory) -> Buffer | None:
     return wrap_memory(memory.parent)
 
 
+def _uses_svm(memory: Memory) -> int:
+    """Whether the program gave shared virtual memory for the buffer to use."""
+    if memory.parent is not None or not memory.flags & USE_HOST_PTR:
+        return 0
+    return int(find(memory.buffer.home().ctypes.data) is not None)
+
+
 _QUERIES: dict[int, Any] = {
     native.mem_info.TYPE: lambda memory: BUFFER_TYPE,
     native.mem_info.FLAGS: lambda memory: memory.flags,
@@ -342,7 +354,9 @@ _QUERIES: dict[int, Any] = {
     native.mem_info.REFERENCE_COUNT: lambda memory: memory.references,
     native.mem_info.CONTEXT: lambda memory: memory.context,
     native.mem_info.ASSOCIATED_MEMOBJECT: _parent_of,
-    native.mem_info.OFFSET: lambda memory: memory.offset if memory.parent is not None else 0,
-    native.mem_info.USES_SVM_POINTER: lambda memory: 0,
+    native.mem_info.OFFSET: lambda memory: (
+        0 if memory.parent is None else memory.offset - memory.parent.offset
+    ),
+    native.mem_info.USES_SVM_POINTER: _uses_svm,
     native.mem_info.PROPERTIES: lambda memory: [],
 }

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from vdev.facade.context import Context
-from vdev.facade.errors import as_int, check_type, fail, fail_type, native, status
+from vdev.facade.errors import as_int, check_type, fail, native, status
 from vdev.facade.memory import (
     COPY_HOST_PTR,
     READ_WRITE,
@@ -27,7 +27,6 @@ from vdev.facade.memory import (
     wrap_memory,
 )
 from vdev.facade.queue import CommandQueue
-from vdev.facade.svm import SVMAllocator, SVMPointer
 
 
 class AllocatorBase:
@@ -327,51 +326,3 @@ class _TestMemoryPool(_Pool):
         block = self._take(nbytes)
         # natively the block's wrapper is never made, so that it stays in use
         return block  # type: ignore[no-any-return]
-
-
-class PooledSVM(SVMPointer):
-    """A block of a pool of shared virtual memory. Nobody can have one."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("pyopencl._cl.PooledSVM: no constructor defined!")
-
-    def release(self) -> None:
-        fail("pooled_device_allocation::free", status.INVALID_VALUE)
-
-    def enqueue_release(self) -> None:
-        self.release()
-
-    def bind_to_queue(self, arg: CommandQueue, /) -> None:
-        check_type("bind_to_queue", arg, CommandQueue)
-
-    def unbind_from_queue(self) -> None:
-        """Nothing is bound."""
-
-    @property
-    def _queue(self) -> None:
-        return None
-
-
-class _SVMSource:
-    """Blocks from an SVM allocator, which has none to give."""
-
-    _deferred = False
-
-    def __init__(self, allocator: SVMAllocator) -> None:
-        self._allocator = allocator
-
-    def _allocate(self, nbytes: int) -> Any:
-        return self._allocator(nbytes)
-
-
-class SVMPool(_Pool):
-    """A pool of shared virtual memory; every request fails as its allocator's."""
-
-    def __init__(self, allocator: SVMAllocator, leading_bits_in_bin_id: int = 4) -> None:
-        check_type("__init__", allocator, SVMAllocator)
-        super().__init__(_SVMSource(allocator), leading_bits_in_bin_id)
-
-    def __call__(self, size: int) -> Any:
-        if as_int("__call__", size) == 0:
-            fail_type("__call__", size)
-        return self._take(size)

@@ -22,6 +22,7 @@ from vdev.facade import (
     program,
     queue,
     svm,
+    svm_pools,
     sync,
     transfers,
 )
@@ -57,6 +58,7 @@ _MODULES = (
     pools,
     images,
     svm,
+    svm_pools,
 )
 
 

@@ -1,100 +1,178 @@
-"""Shared virtual memory, which the device does not have.
+"""Shared virtual memory: pointers, allocations, and the commands on them (specification 5.6).
 
-Decides only how it is refused: as on a device that reports no SVM capability. Sizes and pointers of host
-memory tagged as SVM are answered, since tagging alone asks nothing of a device.
+Coarse-grain buffers. Decides whether a call is valid and which commands on buffers it stands for: a pointer
+into an allocation is a place in that allocation's buffer, any other pointer is plain host memory. How the
+bytes travel is decided below.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from vdev.commands import Command, CopyBuffer, Fill, Layout, Map, Marker, Migrate, Read, Unmap, Write
 from vdev.facade.context import Context
-from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, status
-from vdev.facade.event import parse_wait_list
-from vdev.facade.hostbuf import as_bytes
+from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
+from vdev.facade.event import Event, make_event, parse_wait_list
+from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
+from vdev.facade.svm_memory import Allocation, Mapping, SVMArgument, allocate, find
 from vdev.facade.sync import _enqueue_marker_with_wait_list
+from vdev.facade.transfers import WaitList, wait_blocking
+from vdev.session import get_session
+
+_type = native.command_type
+_READ, _WRITE, _WRITE_INVALIDATE = (
+    native.map_flags.READ,
+    native.map_flags.WRITE,
+    native.map_flags.WRITE_INVALIDATE_REGION,
+)
+_PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+_OUT_OF_ORDER = "supplying an out-of-order queue to SVMAllocation is invalid"
+
+
+class _Owner:
+    """The `.base` of arrays over shared virtual memory: it keeps the object that owns the memory."""
+
+    def __init__(self, pointer: SVMPointer) -> None:
+        self._pointer = pointer
 
 
 class SVMPointer:
     """Base of what points to shared virtual memory."""
 
-    _memory_bytes: Any = None
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is SVMPointer:
+            raise TypeError("pyopencl._cl.SVMPointer: no constructor defined!")
+        return super().__new__(cls)
+
+    #: the address, 0 for NULL, and how many bytes from there the object stands for
+    _address: int
+    _nbytes: int
 
     @property
     def svm_ptr(self) -> int:
-        address: int = self._memory_bytes.ctypes.data
-        return address
+        return self._address
 
     @property
     def size(self) -> int | None:
-        nbytes: int = self._memory_bytes.size
-        return nbytes
+        return self._nbytes
+
+    @property
+    def buf(self) -> Any:
+        """The memory as an array of bytes."""
+        if not self._address or not self._nbytes:
+            return np.empty(self._nbytes, np.uint8)
+        found = find(self._address)
+        if found is None:
+            fail("SVMPointer buffer protocol", status.INVALID_VALUE)
+        memory = found.buffer.home()[self._address - found.start :][: self._nbytes]
+        interface = array_interface(memory, (self._nbytes,), np.dtype(np.uint8), (1,))
+        return export_array(_Owner(self), interface)
+
+
+class SVM(SVMPointer):
+    """Tags host memory as shared virtual memory, which it is where it lies in an allocation."""
+
+    def __init__(self, arg: Any, /) -> None:
+        self._memory_bytes = as_bytes(arg, writable=True)
+        self._mem = arg
+        nbytes = self._nbytes = self._memory_bytes.size
+        # of nothing there are no bytes, but there may be an address
+        whole = arg if isinstance(arg, np.ndarray) and not nbytes else self._memory_bytes
+        self._address = whole.ctypes.data
+
+    @property
+    def mem(self) -> Any:
+        return self._mem
 
     @property
     def buf(self) -> Any:
         return np.asarray(self._memory_bytes)
 
 
-class SVM(SVMPointer):
-    """Tags host memory as shared virtual memory."""
-
-    def __init__(self, arg: Any, /) -> None:
-        self._memory_bytes = as_bytes(arg, writable=True)
-        self._mem = arg
-
-    @property
-    def mem(self) -> Any:
-        return self._mem
-
-
-def _check_queue(queue: CommandQueue | None, function: str, text: str) -> None:
-    if queue is None:
-        return
-    check_type(function, queue, CommandQueue)
+def refuse_out_of_order(queue: CommandQueue, routine: str) -> None:
+    """Memory is not freed in the order of a queue that has none."""
     if queue._properties & OUT_OF_ORDER:
-        fail(function, status.INVALID_VALUE, text)
+        fail(routine, status.INVALID_VALUE, _OUT_OF_ORDER)
+
+
+def join_queues(before: CommandQueue | None, queue: CommandQueue) -> None:
+    """What is enqueued in `queue` from now on comes after all that is in `before`."""
+    if before is not None and before is not queue:
+        done = before._submit(Marker(), ())
+        queue._submit(Marker(), (done,))
 
 
 class SVMAllocation(SVMPointer):
-    """clSVMAlloc: fails, except for nothing at all."""
+    """Shared virtual memory of its own (clSVMAlloc), freed when released or dropped.
+
+    Bound to a queue it is freed in the order of that queue, which needs no command: those on their way keep
+    the memory until they are done.
+    """
+
+    _allocation: Allocation | None = None
+    _bound: CommandQueue | None = None
 
     def __init__(
         self, context: Context, size: int, alignment: int, flags: int, queue: CommandQueue | None = None
     ) -> None:
         check_type("__init__", context, Context)
         nbytes = as_int("__init__", size)
-        as_int("__init__", alignment, 0, 2**32 - 1)
-        as_int("__init__", flags)
-        _check_queue(
-            queue,
-            "SVMAllocation.__init__",
-            "supplying an out-of-order queue to SVMAllocation is invalid",
-        )
-        if nbytes:
+        boundary = as_int("__init__", alignment, 0, 2**32 - 1)
+        access = as_int("__init__", flags)
+        if queue is not None:
+            check_type("__init__", queue, CommandQueue)
+            refuse_out_of_order(queue, "SVMAllocation.__init__")
+        found = allocate(context, nbytes, boundary, access)
+        if nbytes and found is None:
             fail("clSVMAlloc", status.OUT_OF_RESOURCES)
-        self._memory_bytes = np.empty(0, np.uint8)
+        self._take(found, nbytes, queue)
+
+    def _take(self, allocation: Allocation | None, nbytes: int, queue: CommandQueue | None) -> None:
+        self._allocation = allocation
+        self._address = 0 if allocation is None else allocation.start
+        self._nbytes = nbytes
         self._bound = queue
 
     def release(self) -> None:
-        """There is nothing to give back."""
+        if not self._nbytes:
+            return
+        self._give_up("SVMAllocation.release", "trying to double-unref svm allocation").free()
+        self._bound = None
 
-    def enqueue_release(self, queue: CommandQueue | None = None, wait_for: Any = None) -> Any:
+    def _give_up(self, routine: str, text: str) -> Allocation:
+        allocation = self._allocation
+        if allocation is None:
+            fail(routine, status.INVALID_VALUE, text)
+        self._allocation, self._address = None, 0
+        return allocation
+
+    def enqueue_release(self, queue: CommandQueue | None = None, wait_for: WaitList = None) -> Event:
+        """Free the memory when the queue gets there."""
+        function = "SVMAllocation.enqueue_release"
+        if queue is not None:
+            check_type("enqueue_release", queue, CommandQueue)
+        if self._nbytes and self._allocation is None:
+            fail(function, status.INVALID_VALUE, "trying to enqueue_release on an already-freed allocation")
         used = queue or self._bound
         if used is None:
-            fail(
-                "SVMAllocation.enqueue_release",
-                status.INVALID_VALUE,
-                "no implicit queue available, must be provided explicitly",
-            )
-        return _enqueue_marker_with_wait_list(used, wait_for)
+            fail(function, status.INVALID_VALUE, "no implicit queue available, must be provided explicitly")
+        if not self._nbytes:
+            return _enqueue_marker_with_wait_list(used, wait_for)
+        after = parse_wait_list(wait_for, used._context, "clEnqueueSVMFree")
+        allocation = self._give_up(function, "")
+        completion = used._submit(Marker(), after)
+        completion.add_callback(lambda ended: allocation.free())
+        return make_event(used, _type.SVM_FREE, completion)
 
     def bind_to_queue(self, queue: CommandQueue) -> None:
         check_type("bind_to_queue", queue, CommandQueue)
-        text = "supplying an out-of-order queue to SVMAllocation is invalid"
-        _check_queue(queue, "SVMAllocation.bind_to_queue", text)
+        refuse_out_of_order(queue, "SVMAllocation.bind_to_queue")
+        join_queues(self._bound, queue)
         self._bound = queue
 
     def unbind_from_queue(self) -> None:
@@ -106,30 +184,88 @@ class SVMAllocation(SVMPointer):
     def _queue(self) -> CommandQueue | None:
         return self._bound
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SVMAllocation) and self._address == other._address
+
+    def __hash__(self) -> int:
+        return self._address
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._allocation is not None and not is_ending():
+            self._allocation.free()
+
 
 class SVMAllocator:
-    """Allocates shared virtual memory: the same refusal as SVMAllocation."""
+    """Allocates shared virtual memory with given alignment and flags, bound to a queue where one is given."""
 
     def __init__(
         self, context: Context, alignment: int = 0, flags: int = 1, queue: CommandQueue | None = None
     ) -> None:
         check_type("__init__", context, Context)
+        self._context = context
+        self._alignment = as_int("__init__", alignment, 0, 2**32 - 1)
+        self._flags = as_int("__init__", flags, 0, 2**32 - 1)
         if queue is not None:
             check_type("__init__", queue, CommandQueue)
-        self._arguments = (context, alignment, flags, queue)
+        self._queue = queue
+
+    def _allocate(self, nbytes: int) -> Allocation | None:
+        return allocate(self._context, nbytes, self._alignment, self._flags)
 
     def __call__(self, size: int) -> SVMAllocation:
-        context, alignment, flags, queue = self._arguments
-        return SVMAllocation(context, size, alignment, flags, queue)
+        nbytes = as_int("__call__", size)
+        queue = self._queue if nbytes else None
+        if queue is not None:
+            refuse_out_of_order(queue, "SVMAllocation.__init__")
+        made: SVMAllocation = object.__new__(SVMAllocation)
+        made._take(self._allocate(nbytes), nbytes, queue)  # as natively: NULL where there is no memory
+        return made
 
 
-def _refuse(routine: str, queue: CommandQueue, wait_for: Any, *pointers: Any) -> NoReturn:
-    """clEnqueueSVM*: INVALID_OPERATION where the queue's device has no SVM."""
-    check_type(routine, queue, CommandQueue)
-    for pointer in pointers:
-        check_type(routine, pointer, SVMPointer)
-    parse_wait_list(wait_for, queue._context, routine)
-    fail(routine, status.INVALID_OPERATION)
+# commands ---------------------------------------------------------------------------------------
+
+
+def kernel_argument(pointer: SVMPointer) -> SVMArgument | None:
+    """What a kernel keeps of a pointer (clSetKernelArgSVMPointer); INVALID_ARG_VALUE for host memory."""
+    if not pointer._address:
+        return None
+    found = find(pointer._address)
+    if found is None:
+        fail("clSetKernelArgSVMPointer", status.INVALID_ARG_VALUE)
+    return SVMArgument(found, pointer._address - found.start)
+
+
+def _place(pointer: SVMPointer, nbytes: int, routine: str) -> tuple[Allocation, int] | None:
+    """Allocation and offset of `nbytes` bytes; None where they are plain host memory."""
+    if not pointer._address:
+        fail(routine, status.INVALID_VALUE)
+    found = find(pointer._address)
+    if found is None:
+        if not isinstance(pointer, SVM):
+            fail(routine, status.INVALID_VALUE)
+        return None
+    offset = pointer._address - found.start
+    if offset + nbytes > found.nbytes:
+        fail(routine, status.INVALID_VALUE)
+    return found, offset
+
+
+def _shared_place(pointer: SVMPointer, nbytes: int, routine: str) -> tuple[Allocation, int]:
+    """The same where host memory will not do: there is no fine-grain system SVM."""
+    place = _place(pointer, nbytes, routine)
+    if place is None:
+        fail(routine, status.INVALID_VALUE)
+    return place
+
+
+def _size(function: str, byte_count: Any, most: int, text: str) -> int | None:
+    """A size that the program gave, or None."""
+    if byte_count is None:
+        return None
+    nbytes = cast_int(byte_count)
+    if nbytes > most:
+        fail(function, status.INVALID_VALUE, text)
+    return nbytes
 
 
 def _enqueue_svm_memcpy(
@@ -137,35 +273,153 @@ def _enqueue_svm_memcpy(
     is_blocking: int,
     dst: SVMPointer,
     src: SVMPointer,
-    wait_for: Any = None,
+    wait_for: WaitList = None,
     byte_count: Any = None,
-) -> Any:
-    _refuse("clEnqueueSVMMemcpy", queue, wait_for, dst, src)
+) -> Event:
+    function, routine = "_enqueue_svm_memcpy", "clEnqueueSVMMemcpy"
+    check_type(function, queue, CommandQueue)
+    check_type(function, dst, SVMPointer)
+    check_type(function, src, SVMPointer)
+    blocking = as_int(function, is_blocking, 0, 2**32 - 1)
+    if byte_count is None and dst._nbytes != src._nbytes:
+        fail(function, status.INVALID_VALUE, "sizes of source and destination buffer do not match")
+    most = min(dst._nbytes, src._nbytes)
+    text = "specified byte_count larger than size of source or destination buffers"
+    asked = _size(function, byte_count, most, text)
+    nbytes = most if asked is None else asked
+    after = parse_wait_list(wait_for, queue._context, routine)
+    command = _copy_command(routine, dst, src, nbytes)
+    event = make_event(queue, _type.SVM_MEMCPY, queue._submit(command, after))
+    if blocking:
+        wait_blocking(event, after, routine)
+    return event
+
+
+def _copy_command(routine: str, dst: SVMPointer, src: SVMPointer, nbytes: int) -> Command:
+    """The command for `nbytes` bytes from `src` to `dst`, either of which may be plain host memory."""
+    target, source = _place(dst, nbytes, routine), _place(src, nbytes, routine)
+    if not nbytes:
+        return Marker()
+    if abs(dst._address - src._address) < nbytes:
+        fail(routine, status.MEM_COPY_OVERLAP)
+    if target is not None and source is not None:
+        pitches = (nbytes, nbytes)
+        return CopyBuffer(
+            source[0].buffer, target[0].buffer, (1, 1, nbytes), source[1], pitches, target[1], pitches
+        )
+    if target is not None:
+        return Write(target[0].buffer, Layout.contiguous(target[1], nbytes), _host_bytes(src, nbytes))
+    if source is not None:
+        return Read(source[0].buffer, Layout.contiguous(source[1], nbytes), _host_bytes(dst, nbytes))
+    # between two places of the host: a buffer whose home is the one, read to the other
+    buffer = get_session().create_buffer(nbytes, _host_bytes(src, nbytes))
+    return Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
+
+
+def _host_bytes(pointer: SVMPointer, nbytes: int) -> Bytes:
+    assert isinstance(pointer, SVM), "an allocation is no plain host memory"
+    return pointer._memory_bytes[:nbytes]
 
 
 def _enqueue_svm_memfill(
-    queue: CommandQueue, dst: SVMPointer, pattern: Any, byte_count: Any = None, wait_for: Any = None
-) -> Any:
-    as_bytes(pattern)
-    _refuse("clEnqueueSVMMemFill", queue, wait_for, dst)
+    queue: CommandQueue, dst: SVMPointer, pattern: Any, byte_count: Any = None, wait_for: WaitList = None
+) -> Event:
+    """Fill all that `dst` stands for: the native module checks `byte_count` and then takes `dst`'s size."""
+    function, routine = "_enqueue_svm_memfill", "clEnqueueSVMMemFill"
+    check_type(function, queue, CommandQueue)
+    check_type(function, dst, SVMPointer)
+    if pattern is None:
+        fail_type(function, pattern)
+    filling, nbytes = value_bytes(pattern), dst._nbytes
+    _size("enqueue_svm_memfill", byte_count, nbytes, "byte_count too large for specified SVM buffer")
+    after = parse_wait_list(wait_for, queue._context, routine)
+    place = _place(dst, nbytes, routine)
+    length = len(filling)
+    if length not in _PATTERN_SIZES or dst._address % length or nbytes % length:
+        fail(routine, status.INVALID_VALUE)
+    command: Command
+    if not nbytes:
+        command = Marker()
+    elif place is None:
+        repeated = np.tile(np.frombuffer(filling, np.uint8), nbytes // length)
+        buffer = get_session().create_buffer(nbytes, repeated)
+        command = Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
+    else:
+        command = Fill(place[0].buffer, place[1], nbytes, filling)
+    return make_event(queue, _type.SVM_MEMFILL, queue._submit(command, after))
 
 
 def _enqueue_svm_map(
-    queue: CommandQueue, is_blocking: int, flags: int, svm: SVMPointer, wait_for: Any = None, size: Any = None
-) -> Any:
-    _refuse("clEnqueueSVMMap", queue, wait_for, svm)
+    queue: CommandQueue,
+    is_blocking: int,
+    flags: int,
+    svm: SVMPointer,
+    wait_for: WaitList = None,
+    size: Any = None,
+) -> Event:
+    """Map all that `svm` stands for: the native module checks `size` and then takes `svm`'s."""
+    function, routine = "_enqueue_svm_map", "clEnqueueSVMMap"
+    check_type(function, queue, CommandQueue)
+    check_type(function, svm, SVMPointer)
+    blocking = as_int(function, is_blocking, 0, 2**32 - 1)
+    bits, nbytes = as_int(function, flags), svm._nbytes
+    _size("enqueue_svm_memfill", size, nbytes, "user-provided size too large for specified SVM buffer")
+    after = parse_wait_list(wait_for, queue._context, routine)
+    command = _map_command(routine, svm, nbytes, bits)
+    event = make_event(queue, _type.SVM_MAP, queue._submit(command, after))
+    if blocking:
+        wait_blocking(event, after, routine)
+    return event
 
 
-def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: Any = None) -> Any:
-    _refuse("clEnqueueSVMUnmap", queue, wait_for, svm)
+def _map_command(routine: str, svm: SVMPointer, nbytes: int, flags: int) -> Command:
+    """The mapping of `nbytes` bytes, entered with the allocation."""
+    allocation, offset = _shared_place(svm, nbytes, routine)
+    mapping = allocation.mappings.setdefault(svm._address, Mapping())
+    mapping.count += 1
+    mapping.nbytes = max(mapping.nbytes, nbytes)
+    writes = bool(flags & (_WRITE | _WRITE_INVALIDATE))
+    mapping.write = mapping.write or writes
+    reads = flags & (_READ | _WRITE_INVALIDATE) != _WRITE_INVALIDATE
+    return Map(allocation.buffer, offset, nbytes, read=reads, write=writes) if nbytes else Marker()
+
+
+def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList = None) -> Event:
+    """End one mapping at that address. Of several nobody can tell which: as long as one of them was for
+    writing, what the host wrote counts each time.
+    """
+    function, routine = "_enqueue_svm_unmap", "clEnqueueSVMUnmap"
+    check_type(function, queue, CommandQueue)
+    check_type(function, svm, SVMPointer)
+    after = parse_wait_list(wait_for, queue._context, routine)
+    allocation, offset = _shared_place(svm, 0, routine)
+    mapping = allocation.mappings.get(svm._address)
+    if mapping is None:
+        fail(routine, status.INVALID_VALUE)
+    mapping.count -= 1
+    if not mapping.count:
+        del allocation.mappings[svm._address]
+    command: Command = Marker()
+    if mapping.nbytes:
+        command = Unmap(Map(allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write))
+    return make_event(queue, _type.SVM_UNMAP, queue._submit(command, after))
 
 
 def _enqueue_svm_migrate_mem(
-    queue: CommandQueue, svms: Any, flags: int | None = None, wait_for: Any = None
-) -> Any:
-    if svms is None:
-        fail_type("_enqueue_svm_migrate_mem", svms)
-    for svm in svms:
-        if not isinstance(svm, SVMPointer):
-            fail_cast()
-    _refuse("clEnqueueSVMMigrateMem", queue, wait_for)
+    queue: CommandQueue, svms: Any, flags: int | None = None, wait_for: WaitList = None
+) -> Event:
+    """A hint where memory will be needed (specification 5.6.1, clEnqueueSVMMigrateMem)."""
+    function, routine = "_enqueue_svm_migrate_mem", "clEnqueueSVMMigrateMem"
+    check_type(function, queue, CommandQueue)
+    if not hasattr(svms, "__len__") or flags is None:
+        fail_type(function, svms, flags)
+    bits = as_int(function, flags)
+    pointers = list(svms)
+    if not all(isinstance(item, SVMPointer) for item in pointers):
+        fail_cast()
+    after = parse_wait_list(wait_for, queue._context, routine)
+    if not pointers:
+        fail(routine, status.INVALID_VALUE)
+    places = [_shared_place(item, item._nbytes, routine) for item in pointers]
+    command = Migrate(tuple(allocation.buffer for allocation, _ in places), to_host=bool(bits & 1))
+    return make_event(queue, _type.SVM_MIGRATE_MEM, queue._submit(command, after))

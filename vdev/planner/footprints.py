@@ -23,13 +23,14 @@ from vdev.translators.region import EMPTY, Region
 class PointerArg:
     """Kernel argument `arg` points `offset` bytes into the buffer of `slot`.
 
-    `nbytes` bytes from there are the argument's own.
+    `nbytes` bytes from there and `before` bytes ahead of it are the argument's own.
     """
 
     arg: int
     slot: int
     offset: int
     nbytes: int
+    before: int = 0
 
 
 #: the largest unit in which writes are told apart, in bytes
@@ -83,7 +84,8 @@ def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[in
         if pointer is None:  # a null pointer: the kernel cannot touch anything through it
             continue
         offset = pointer.offset
-        region = item.region.shift(offset).clip(offset, offset + pointer.nbytes)
+        start = offset - pointer.before
+        region = item.region.shift(start).clip(start, offset + pointer.nbytes)
         if not region:
             continue
         footprint = found[pointer.slot]

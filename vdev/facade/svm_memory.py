@@ -1,0 +1,140 @@
+"""Allocations of shared virtual memory (specification 5.6.1) and the table that finds them by address.
+
+An allocation is a buffer whose home in host memory exists from the start: the home's address is the SVM
+pointer, on the host and as a kernel argument. Decides what clSVMAlloc refuses and which allocation an address
+belongs to. Where the bytes are is the directory's, as for every buffer.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vdev.commands import BufferArg
+from vdev.facade.context import Context
+from vdev.facade.errors import native
+
+if TYPE_CHECKING:
+    from vdev.session import VirtualBuffer
+
+#: bytes: that of the largest OpenCL type, long16, which alignment 0 stands for and which none may exceed
+MOST_ALIGNMENT = 128
+_mem = native.mem_flags
+_ACCESS = (0, _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY)
+
+
+class Mapping:
+    """All that is mapped at one address: how often, how far, and whether the host may write there."""
+
+    __slots__ = ("count", "nbytes", "write")
+
+    def __init__(self) -> None:
+        self.count = self.nbytes = 0
+        self.write = False
+
+
+class Allocation:
+    """`nbytes` bytes of shared virtual memory at address `start`.
+
+    Once it is freed it has no `buffer` any longer: commands on their way hold the buffer themselves.
+    """
+
+    __slots__ = ("buffer", "mappings", "nbytes", "start")
+
+    buffer: VirtualBuffer
+
+    def __init__(self, buffer: VirtualBuffer, start: int, nbytes: int) -> None:
+        self.buffer = buffer
+        self.start = start
+        self.nbytes = nbytes
+        #: active mappings by the address given for them
+        self.mappings: dict[int, Mapping] = {}
+
+    def free(self) -> None:
+        """Give the memory back (clSVMFree). Any thread may call it, also from a finaliser: it takes no lock."""
+        if hasattr(self, "buffer"):
+            _freed.append(self)
+            del self.buffer
+
+
+class SVMArgument:
+    """A pointer into an allocation as a kernel keeps it: like the address alone it keeps no memory alive."""
+
+    __slots__ = ("_argument", "_buffer", "allocation", "offset")
+
+    def __init__(self, allocation: Allocation, offset: int) -> None:
+        self.allocation = allocation
+        self.offset = offset
+
+    @property
+    def argument(self) -> BufferArg:
+        """What a launch captures; AttributeError where the allocation has been freed.
+
+        All of the allocation is the kernel's, also what lies before the pointer.
+        """
+        allocation = self.allocation
+        return BufferArg(allocation.buffer, self.offset, allocation.nbytes - self.offset, self.offset)
+
+
+_lock = threading.RLock()
+_starts: list[int] = []
+_by_start: dict[int, Allocation] = {}
+#: freed and still in the table. They leave it under the lock, before anything else is looked up or entered:
+#: their addresses may belong to others by then.
+_freed: deque[Allocation] = deque()
+
+
+def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Allocation | None:
+    """What clSVMAlloc gives; None where it gives NULL."""
+    if not 0 < nbytes <= context._device._values["MAX_MEM_ALLOC_SIZE"]:
+        return None
+    if alignment > MOST_ALIGNMENT or alignment & (alignment - 1) or flags not in _ACCESS:
+        return None
+    try:
+        # Untouched pages of fresh memory cost nothing.
+        raw = np.zeros(nbytes + MOST_ALIGNMENT, np.uint8)
+    except MemoryError:
+        return None
+    first = -raw.ctypes.data % MOST_ALIGNMENT
+    home = raw[first : first + nbytes]
+    # Valid at home from the start: a program that fills fresh memory before it maps it is understood.
+    allocation = Allocation(context._session.create_buffer(nbytes, home), home.ctypes.data, nbytes)
+    with _lock:
+        _forget_freed()
+        insort(_starts, allocation.start)
+        _by_start[allocation.start] = allocation
+    return allocation
+
+
+def find(address: int) -> Allocation | None:
+    """The live allocation with that address in it, or right at its end."""
+    with _lock:
+        if _freed:
+            _forget_freed()
+        index = bisect_right(_starts, address)
+        if not index:
+            return None
+        found = _by_start[_starts[index - 1]]
+        return found if address <= found.start + found.nbytes and hasattr(found, "buffer") else None
+
+
+def live_buffers() -> tuple[VirtualBuffer, ...]:
+    """The buffers of all allocations that have not been freed."""
+    with _lock:
+        if _freed:
+            _forget_freed()
+        buffers = [getattr(_by_start[start], "buffer", None) for start in _starts]
+    return tuple(buffer for buffer in buffers if buffer is not None)
+
+
+def _forget_freed() -> None:
+    """Take freed allocations out of the table. Under the lock."""
+    while _freed:
+        allocation = _freed.popleft()
+        if _by_start.get(allocation.start) is allocation:
+            del _by_start[allocation.start]
+            del _starts[bisect_right(_starts, allocation.start) - 1]
