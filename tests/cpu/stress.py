@@ -12,6 +12,7 @@ memory of the process and on workers, threads, callbacks. What a thread does and
 from __future__ import annotations
 
 import argparse
+import ctypes
 import faulthandler
 import gc
 import os
@@ -31,10 +32,12 @@ from tests.cpu.stress_actor import ORDER_SIZE, SOURCE, TALLY_SLOTS, Actor, Diffe
 PATIENCE = 60.0
 #: what the process may have more in the end than after the warm-up: the allocator's and Python's own
 MOST_LEFT_NBYTES = 48 << 20
-WARM_UP_SECONDS = 3.0
+WARM_UP_SECONDS = 10.0
 
 
 def resident_nbytes() -> int:
+    """Bytes of the process in memory, less what the C library's allocator keeps for the next request."""
+    ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as statistics:
         return int(statistics.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -109,11 +109,12 @@ class Actor:
     """A thread's state. `run` until `until()` says so; `count` is the number of commands so far."""
 
     def __init__(self, cl: Any, grounds: list[Ground], seed: int, setter: Callable[[Any], None]) -> None:
+        """`setter` sets a user event a little later, from another thread."""
         self.cl = cl
         self.random = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.grounds = grounds
-        self.setter = setter  #: sets a user event a little later, from another thread
+        self.setter = setter
         self.count = 0
         self.heard = self.awaited = 0  #: callbacks
         self.kinds: dict[str, int] = {}
@@ -129,6 +130,9 @@ class Actor:
             (2, self._sync), (2, self._migrate), (2, self._add_tally), (1, self._fail), (3, self._renew),
             (2, self._listed), (2, self._callback),
         ]  # fmt: skip
+        if "vdev" not in cl.get_platforms()[0].name:
+            # Intel's engine crashes soon after a command whose user event was given an error
+            self._actions.remove((1, self._fail))
 
     def run(self, until: Callable[[], bool]) -> None:
         """Do random things, then compare everything."""

@@ -456,6 +456,7 @@ class Executor:
                     self.step_failed(job, step, error)
         with host.lock:
             host.completed = host.marked = host.issued = job.clock[HOST]
+        host.serve()  # who waits for the command may have seen it since it was bound
         self.settle((job,))
         return True
 

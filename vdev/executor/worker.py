@@ -249,11 +249,13 @@ class Worker:
                 self.marked = step
             self._next = Mark()
             self._fresh_nbytes = 0
-        if self.wanted <= self.issued:
-            self._serve()
+        self.serve()
         return marker
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
+        """Let go those who wait for a marker behind what has been issued; all that is, has one."""
+        if self.wanted > self.issued:
+            return
         with self.lock:
             reached = max(self.marked, self.completed)
             served = [waiter for waiter in self.waiters if waiter.step <= reached]
