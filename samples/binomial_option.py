@@ -62,28 +62,27 @@ def lattice_prices(stocks: common.Array, strikes: common.Array, years: common.Ar
 
 def main() -> None:
     n = common.parser(__doc__, size=1024, meaning="options").parse_args().size
+    padded = common.round_up(n, 4)
+    stocks, strikes = (10 + 90 * common.random(seed, padded) for seed in (12, 13))
+    years = np.float32(0.25) + np.float32(4.75) * common.random(14, padded)
+    prices = np.empty_like(stocks)
     context, queue = common.open_queue()
     common.announce(queue, f"{n} options, {STEPS} steps")
-    rng = np.random.default_rng(12)
-    padded = common.round_up(n, 4)
-    stocks, strikes = (
-        rng.uniform(10, 100, padded).astype(np.float32),
-        rng.uniform(10, 100, padded).astype(np.float32),
-    )
-    years = rng.uniform(0.25, 5, padded).astype(np.float32)
-
-    flags = cl.mem_flags
-    inputs = [
-        cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=a) for a in (stocks, strikes, years)
-    ]
-    prices_buffer = cl.Buffer(context, flags.WRITE_ONLY, stocks.nbytes)
     options = [f"-DSTEPS={STEPS}", f"-DGROUP={GROUP}", f"-DRATE={RATE}f", f"-DVOLATILITY={VOLATILITY}f"]
     price = cl.Kernel(cl.Program(context, SOURCE).build(options), "price")
-    with common.timed(queue, "pricing", count=n, unit="options"):
-        price(queue, (padded // 4 * GROUP,), (GROUP,), *inputs, prices_buffer)
 
-    prices = np.empty_like(stocks)
-    cl.enqueue_copy(queue, prices, prices_buffer)
+    def upload() -> list[cl.Buffer]:
+        inputs = [common.write(queue, array) for array in (stocks, strikes, years)]
+        return [*inputs, common.room(queue, prices.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        price(queue, (padded // 4 * GROUP,), (GROUP,), *buffers)
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, prices, buffers[-1])
+        return prices
+
+    common.run(common.Job(queue, upload, launch, download), "pricing", count=n, unit="options")
     chosen = common.some(n, 1024)
     expected = lattice_prices(stocks[chosen], strikes[chosen], years[chosen])
     common.check(f"{chosen.size} of {n} prices", prices[chosen], expected, 1e-4)

@@ -9,6 +9,7 @@ import common
 import numpy as np
 import pyopencl as cl
 
+MOST_CHECKED_WHOLE = 1 << 22
 RUN = 512  # elements that a work-group sorts in local memory, two an item
 SOURCE = """
 /* Exchange elements i and j of keys and values where they are not in the order wanted. */
@@ -93,43 +94,74 @@ void merge_shared(__global uint *keys_inout, __global uint *values_inout, const 
 """
 
 
+def check(keys: common.Array, values: common.Array, sorted_keys: common.Array, sorted_values: common.Array) -> None:
+    """Check the order, that each key still has its value, and that no value is lost or doubled."""
+    if keys.size <= MOST_CHECKED_WHOLE:
+        common.check(f"the order of {keys.size} keys", sorted_keys, np.sort(keys))
+        common.check("each key beside its value", keys[sorted_values], sorted_keys)
+        common.check("no value lost or doubled", np.sort(sorted_values), values)
+        return
+    wrong = int(np.count_nonzero(sorted_keys[1:] < sorted_keys[:-1]))
+    common.verdict(wrong == 0, f"the order of {keys.size} keys", f"{wrong} are smaller than the one before")
+    chosen = common.some(keys.size, 1 << 20)
+    what = f"{chosen.size} of the keys beside their values"
+    common.check(what, keys[sorted_values[chosen]], sorted_keys[chosen])
+    found = np.zeros(keys.size, bool)
+    found[sorted_values] = True
+    common.check("values not lost", np.count_nonzero(found), keys.size)
+
+
 def main() -> None:
     n = common.parser(__doc__, size=1 << 18, meaning="keys to sort").parse_args().size
-    context, queue = common.open_queue()
-    common.announce(queue, f"{n} keys with their values")
     padded = max(RUN, 1 << (n - 1).bit_length())  # the network sorts powers of two
     top = np.iinfo(np.uint32).max  # what pads goes to the end: no key of ours is as large
     keys = np.full(padded, top, np.uint32)
-    keys[:n] = np.random.default_rng(10).integers(0, top, n, np.uint32)
+    drawn = np.random.default_rng(10).integers(0, top, min(n, common.MOST_DRAWN), np.uint32)
+    keys[:n] = common.repeated(drawn, n)
     values = np.arange(padded, dtype=np.uint32)
-
-    flags = cl.mem_flags
-    keys_in = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=keys)
-    values_in = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=values)
-    keys_out = cl.Buffer(context, flags.READ_WRITE, keys.nbytes)
-    values_out = cl.Buffer(context, flags.READ_WRITE, values.nbytes)
+    sorted_keys, sorted_values = np.empty_like(keys), np.empty_like(values)
+    context, queue = common.open_queue()
+    common.announce(queue, f"{n} keys with their values")
     program = cl.Program(context, SOURCE).build([f"-DRUN={RUN}"])
-    sort_shared, merge_global, merge_shared = (
-        cl.Kernel(program, name) for name in ("sort_shared", "merge_global", "merge_shared")
-    )
+    kernels = [cl.Kernel(program, name) for name in ("sort_shared", "merge_global", "merge_shared")]
+    sort_shared, merge_global, merge_shared = kernels
     grid, group = (padded // 2,), (RUN // 2,)
-    with common.timed(queue, "sort", count=1e-6 * n, unit="million keys"):
-        sort_shared(queue, grid, group, keys_in, values_in, keys_out, values_out)
+
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, array) for array in (keys, values)] + [
+            common.room(queue, array.nbytes) for array in (keys, values)
+        ]
+
+    def merge_far(buffers: list[cl.Buffer], length: int) -> None:
+        reach = length // 2
+        while reach > RUN // 2:
+            merge_global(queue, grid, group, *buffers[2:], np.uint32(length), np.uint32(reach))
+            reach //= 2
+
+    def merge_near(buffers: list[cl.Buffer], length: int) -> None:
+        merge_shared(queue, grid, group, *buffers[2:], np.uint32(length))
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        sort_shared(queue, grid, group, *buffers)
         length = 2 * RUN
         while length <= padded:
-            reach = length // 2
-            while reach > RUN // 2:
-                merge_global(queue, grid, group, keys_out, values_out, np.uint32(length), np.uint32(reach))
-                reach //= 2
-            merge_shared(queue, grid, group, keys_out, values_out, np.uint32(length))
+            merge_far(buffers, length)
+            merge_near(buffers, length)
             length *= 2
 
-    sorted_keys, sorted_values = np.empty_like(keys), np.empty_like(values)
-    cl.enqueue_copy(queue, sorted_keys, keys_out)
-    cl.enqueue_copy(queue, sorted_values, values_out)
-    common.check(f"the order of {n} keys", sorted_keys, np.sort(keys))
-    common.check("each key beside its value", keys[sorted_values], sorted_keys)
-    common.check("no value lost or doubled", np.sort(sorted_values), values)
+    def download(buffers: list[cl.Buffer]) -> tuple[common.Array, common.Array]:
+        cl.enqueue_copy(queue, sorted_keys, buffers[2])
+        cl.enqueue_copy(queue, sorted_values, buffers[3])
+        return sorted_keys, sorted_values
+
+    parts = {
+        "sort_shared": lambda buffers: sort_shared(queue, grid, group, *buffers),
+        "sort_merge_global": lambda buffers: merge_far(buffers, padded),
+        "sort_merge_shared": lambda buffers: merge_near(buffers, padded),
+    }
+    job = common.Job(queue, upload, launch, download, parts)
+    common.run(job, "sort", count=1e-6 * n, unit="million keys")
+    check(keys, values, sorted_keys, sorted_values)
 
 
 if __name__ == "__main__":

@@ -54,30 +54,42 @@ def formula(inputs: list[common.Array]) -> common.Array:
     return prices
 
 
+def scaled(numbers: common.Array, low: float, high: float) -> common.Array:
+    """Numbers from 0 to 1 brought to lie from `low` to `high`, in place."""
+    numbers *= np.float32(high - low)
+    numbers += np.float32(low)
+    return numbers
+
+
 def main() -> None:
-    n = common.parser(__doc__, size=1 << 18, meaning="options").parse_args().size
+    parser = common.parser(__doc__, size=1 << 18, meaning="options")
+    parser.add_argument(
+        "--runs", type=common.positive, default=1, help="how often all are priced (default: %(default)s)"
+    )
+    args = parser.parse_args()
+    n = args.size
+    # Prices, interest and volatility a year, years.
+    ranges = (5, 50), (5, 50), (0.01, 0.1), (0.1, 0.6), (0.1, 2)
+    inputs = [scaled(common.random(seed, n), low, high) for seed, (low, high) in enumerate(ranges)]
+    inputs.append((common.random(len(ranges), n) < np.float32(0.5)).astype(np.int32))
+    prices = np.empty(n, np.float32)
     context, queue = common.open_queue()
     common.announce(queue, f"{n} options")
-    rng = np.random.default_rng(13)
-    ranges = (
-        (5, 50),
-        (5, 50),
-        (0.01, 0.1),
-        (0.1, 0.6),
-        (0.1, 2),
-    )  # prices, interest and volatility a year, years
-    inputs = [low + np.float32(high - low) * rng.random(n, np.float32) for low, high in ranges]
-    inputs.append(rng.integers(0, 2, n, np.int32))
-
-    flags = cl.mem_flags
-    buffers = [cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=a) for a in inputs]
-    prices_buffer = cl.Buffer(context, flags.WRITE_ONLY, 4 * n)
     price = cl.Kernel(cl.Program(context, SOURCE).build(), "price")
-    with common.timed(queue, "pricing", count=1e-6 * n, unit="million options"):
-        price(queue, (common.round_up(n, GROUP),), (GROUP,), *buffers, prices_buffer, np.int32(n))
 
-    prices = np.empty(n, np.float32)
-    cl.enqueue_copy(queue, prices, prices_buffer)
+    def upload() -> list[cl.Buffer]:
+        return [*(common.write(queue, array) for array in inputs), common.room(queue, prices.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        for _ in range(args.runs):
+            price(queue, (common.round_up(n, GROUP),), (GROUP,), *buffers, np.int32(n))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, prices, buffers[-1])
+        return prices
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "pricing", count=1e-6 * n * args.runs, unit="million options")
     chosen = common.some(n, 1 << 18)
     common.check(f"{chosen.size} of {n} prices", prices[chosen], formula([a[chosen] for a in inputs]), 1e-5)
 

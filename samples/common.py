@@ -6,9 +6,11 @@ Decides how a sample reports; never what it computes. Used by every sample besid
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,7 @@ import numpy.typing as npt
 import pyopencl as cl
 
 Array = npt.NDArray[Any]
+MOST_DRAWN = 6_700_417  # random numbers that are drawn for one array; odd, and not near to a power of two
 
 
 def positive(text: str) -> int:
@@ -64,10 +67,10 @@ def announce(queue: cl.CommandQueue, job: str) -> None:
 @contextmanager
 def timed(queue: cl.CommandQueue, what: str, *, count: float = 0, unit: str = "") -> Iterator[None]:
     """Print how long the commands enqueued inside take; `count` of `unit` done give the rate."""
-    queue.finish()
+    finish(queue)
     start = time.perf_counter()
     yield
-    queue.finish()
+    finish(queue)
     seconds = time.perf_counter() - start
     rate = f", {count / seconds:.3g} {unit} a second" if count else ""
     print(f"  {what}: {seconds:.3f} s{rate}")
@@ -109,9 +112,14 @@ def run(job: Job, what: str, *, count: float = 0, unit: str = "") -> Any:
 def finished(job: Job, buffers: Any) -> Any:
     """The job's results, with all writes done."""
     results = job.download(buffers)
-    job.queue.finish()
-    _writes.clear()
+    finish(job.queue)
     return results
+
+
+def finish(queue: cl.CommandQueue) -> None:
+    """Wait for all that is enqueued, and let the events of writes go."""
+    queue.finish()
+    _writes.clear()
 
 
 def write(queue: cl.CommandQueue, array: Array, *, kept: bool = False) -> cl.Buffer:
@@ -123,13 +131,40 @@ def write(queue: cl.CommandQueue, array: Array, *, kept: bool = False) -> cl.Buf
     if copies_when_made:
         return cl.Buffer(queue.context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
     buffer = cl.Buffer(queue.context, flags, array.nbytes)
-    _writes.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False))
+    rewrite(queue, buffer, array)
     return buffer
+
+
+def rewrite(queue: cl.CommandQueue, buffer: cl.Buffer, array: Array) -> None:
+    """Enqueue a write of the array, which must not change until the queue is finished, to a buffer's beginning."""
+    _writes.append(cl.enqueue_copy(queue, buffer, array, is_blocking=False))
 
 
 def room(queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
     """A buffer for what kernels compute."""
     return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, nbytes)
+
+
+def random(seed: int, *shape: int) -> Array:
+    """Numbers from 0 to 1, float32, quickly: far into a large array they repeat, at no even distance."""
+    size = math.prod(shape)
+    drawn = np.random.default_rng(seed).random(min(size, MOST_DRAWN), np.float32)
+    return repeated(drawn, size).reshape(shape)
+
+
+def repeated(values: Array, size: int) -> Array:
+    """The values again and again until there are `size` of them, copied by several threads."""
+    if size == len(values):
+        return values
+    result = np.empty(size, values.dtype)
+
+    def fill(start: int) -> None:
+        part = result[start : start + len(values)]
+        part[:] = values[: len(part)]
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(fill, range(0, size, len(values))))
+    return result
 
 
 def round_up(number: int, multiple: int) -> int:

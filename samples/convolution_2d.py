@@ -59,35 +59,28 @@ def main() -> None:
         .size
     )
     height = max(1, 3 * width // 4)
+    image, result = common.random(8, height, width), np.empty((height, width), np.float32)
+    weights = common.random(9, 2 * RADIUS + 1, 2 * RADIUS + 1) - np.float32(0.25)
     context, queue = common.open_queue()
     common.announce(queue, f"an image of {width} x {height}")
-    rng = np.random.default_rng(8)
-    image = rng.random((height, width), np.float32)
-    weights = rng.random((2 * RADIUS + 1,) * 2, np.float32) - np.float32(0.25)
-
-    flags = cl.mem_flags
-    image_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=image)
-    weights_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=weights)
-    result_buffer = cl.Buffer(context, flags.WRITE_ONLY, image.nbytes)
     convolve = cl.Kernel(
         cl.Program(context, SOURCE).build([f"-DTILE={TILE}", f"-DRADIUS={RADIUS}"]), "convolve"
     )
     grid = common.round_up(width, TILE), common.round_up(height, TILE)
-    with common.timed(queue, "convolution", count=1e-6 * image.size, unit="megapixels"):
-        convolve(
-            queue,
-            grid,
-            (TILE, TILE),
-            image_buffer,
-            result_buffer,
-            weights_buffer,
-            np.int32(width),
-            np.int32(height),
-        )
 
-    result = np.empty_like(image)
-    cl.enqueue_copy(queue, result, result_buffer)
-    rows = common.some(height, 1024)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, image), common.room(queue, image.nbytes), common.write(queue, weights)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        convolve(queue, grid, (TILE, TILE), *buffers, np.int32(width), np.int32(height))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, result, buffers[1])
+        return result
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "convolution", count=1e-6 * image.size, unit="megapixels")
+    rows = common.some(height, max(16, (1 << 20) // width))
     common.check(f"{rows.size} of {height} rows", result[rows], convolved_rows(image, weights, rows), 1e-5)
 
 

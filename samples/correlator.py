@@ -12,7 +12,7 @@ import common
 import numpy as np
 import pyopencl as cl
 
-GROUP, GROUPS = 64, 4  # work-items of a group, groups of a channel
+GROUP = 64
 SOURCE = """
 /* sum += a * conj(b) */
 float2 correlated(const float2 sum, const float2 a, const float2 b)
@@ -76,44 +76,46 @@ def products(samples: common.Array) -> common.Array:
 
 def main() -> None:
     parser = common.parser(__doc__, size=64, meaning="stations")
-    parser.add_argument(
-        "--channels", type=common.positive, default=16, help="frequency channels (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--times", type=common.positive, default=256, help="samples of each (default: %(default)s)"
-    )
+    for name, default, meaning in (
+        ("channels", 16, "frequency channels"),
+        ("times", 256, "samples of each"),
+        ("groups", 4, "work-groups of a channel"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=common.positive, default=default, help=f"{meaning} (default: %(default)s)"
+        )
     args = parser.parse_args()
     stations, channels, times = args.size, args.channels, args.times
     baselines = stations * (stations + 1) // 2
+    samples = common.random(14, channels, stations, times, 4)
+    samples -= np.float32(0.5)
+    samples = samples.view(np.complex64)
+    visibilities = np.empty((channels, baselines, 2, 2), np.complex64)
     context, queue = common.open_queue()
     common.announce(
         queue, f"{stations} stations ({baselines} baselines), {channels} channels, {times} samples"
     )
-    rng = np.random.default_rng(14)
-    samples = rng.standard_normal((channels, stations, times, 4), np.float32).view(np.complex64)
-
-    flags = cl.mem_flags
-    samples_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=samples)
-    visibilities = np.empty((channels, baselines, 2, 2), np.complex64)
-    visibilities_buffer = cl.Buffer(context, flags.WRITE_ONLY, visibilities.nbytes)
     correlate = cl.Kernel(cl.Program(context, SOURCE).build([f"-DGROUP={GROUP}"]), "correlate")
-    with common.timed(queue, "correlation", count=32e-9 * baselines * channels * times, unit="Gflop"):
-        correlate(
-            queue,
-            (GROUPS * GROUP, channels),
-            (GROUP, 1),
-            samples_buffer,
-            visibilities_buffer,
-            np.uint32(stations),
-            np.uint32(times),
-        )
+    grid = args.groups * GROUP, channels
 
-    cl.enqueue_copy(queue, visibilities, visibilities_buffer)
-    chosen = common.some(channels, 16)
-    expected = np.stack([products(samples[channel]) for channel in chosen])
-    common.check(
-        f"all baselines of {chosen.size} of {channels} channels", visibilities[chosen], expected, 1e-5
-    )
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, samples), common.room(queue, visibilities.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        correlate(queue, grid, (GROUP, 1), *buffers, np.uint32(stations), np.uint32(times))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, visibilities, buffers[1])
+        return visibilities
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "correlation", count=32e-9 * baselines * channels * times, unit="Gflop")
+    some_channels, some_stations = common.some(channels, 16), common.some(stations, 256)
+    rows, columns = (some_stations[side] for side in np.tril_indices(some_stations.size))
+    chosen = rows * (rows + 1) // 2 + columns
+    expected = np.stack([products(samples[channel][some_stations]) for channel in some_channels])
+    what = f"{chosen.size} baselines of {some_channels.size} of {channels} channels"
+    common.check(what, visibilities[np.ix_(some_channels, chosen)], expected, 1e-5)
 
 
 if __name__ == "__main__":

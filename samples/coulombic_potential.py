@@ -59,40 +59,36 @@ def main() -> None:
     )
     args = parser.parse_args()
     size = args.size
-    context, queue = common.open_queue()
-    common.announce(queue, f"{args.atoms} charges on {size} x {size} grid points")
-    rng = np.random.default_rng(15)
-    atoms = rng.random((args.atoms, 4), np.float32)
+    atoms = np.random.default_rng(15).random((args.atoms, 4), np.float32)
     atoms[:, :2] *= size * SPACING
     atoms[:, 2] = (0.5 + 10 * atoms[:, 2]) ** 2
     atoms[:, 3] = 2 * atoms[:, 3] - np.float32(0.9)
-
-    flags = cl.mem_flags
-    constant = cl.Buffer(context, flags.READ_ONLY, 16 * ATOMS_A_LAUNCH)
     potential = np.zeros((size, size), np.float32)
-    potential_buffer = cl.Buffer(context, flags.READ_WRITE, potential.nbytes)
-    cl.enqueue_fill_buffer(queue, potential_buffer, np.float32(0), 0, potential.nbytes)
+    context, queue = common.open_queue()
+    common.announce(queue, f"{args.atoms} charges on {size} x {size} grid points")
     options = [f"-DGROUP_X={GROUP_X}", f"-DGROUP_Y={GROUP_Y}", f"-DPOINTS={POINTS}"]
     add_potential = cl.Kernel(cl.Program(context, SOURCE).build(options), "add_potential")
     grid = common.round_up(size, GROUP_X * POINTS) // POINTS, common.round_up(size, GROUP_Y)
-    with common.timed(queue, "potential", count=1e-9 * size * size * args.atoms, unit="billion pairs"):
+    shape = np.uint32(size), np.uint32(size), SPACING
+
+    def upload() -> list[cl.Buffer]:
+        return [common.room(queue, potential.nbytes), common.room(queue, 16 * ATOMS_A_LAUNCH)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        result, constant = buffers
+        cl.enqueue_fill_buffer(queue, result, np.float32(0), 0, potential.nbytes)
         for start in range(0, args.atoms, ATOMS_A_LAUNCH):
             part = atoms[start : start + ATOMS_A_LAUNCH]
-            cl.enqueue_copy(queue, constant, part, is_blocking=False)
-            add_potential(
-                queue,
-                grid,
-                (GROUP_X, GROUP_Y),
-                constant,
-                np.int32(len(part)),
-                potential_buffer,
-                np.uint32(size),
-                np.uint32(size),
-                SPACING,
-            )
+            common.rewrite(queue, constant, part)
+            add_potential(queue, grid, (GROUP_X, GROUP_Y), constant, np.int32(len(part)), result, *shape)
 
-    cl.enqueue_copy(queue, potential, potential_buffer)
-    chosen = common.some(size * size, 1 << 14)
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, potential, buffers[0])
+        return potential
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "potential", count=1e-9 * size * size * args.atoms, unit="billion pairs")
+    chosen = common.some(size * size, max(64, (1 << 27) // args.atoms))
     y, x = np.divmod(chosen, size)
     expected = potentials(atoms, x, y)
     common.check(f"{chosen.size} of {size * size} grid points", potential[y, x], expected, 1e-4)

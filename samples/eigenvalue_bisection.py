@@ -85,11 +85,15 @@ MOST_CHECKED_WHOLE = 1024
 
 def counts_below(values: common.Array, diagonal: common.Array, beside: common.Array) -> common.Array:
     """How many eigenvalues are below each of the values, in double precision."""
-    squares = np.concatenate([[0.0], beside.astype(np.float64) ** 2])
-    pivot, count = np.ones(len(values)), np.zeros(len(values), int)
-    for entry, square in zip(diagonal.astype(np.float64), squares, strict=True):
-        pivot = entry - values - square / np.where(np.abs(pivot) < 1e-200, -1e-200, pivot)
-        count += pivot < 0
+    squares = [0.0, *(beside.astype(np.float64) ** 2).tolist()]
+    pivot, count, below = np.ones(len(values)), np.zeros(len(values), int), np.empty(len(values), bool)
+    with np.errstate(divide="ignore"):  # after a pivot of zero comes an infinite one, then an ordinary one
+        for entry, square in zip(diagonal.tolist(), squares, strict=True):
+            np.divide(square, pivot, out=pivot)
+            np.add(values, pivot, out=pivot)
+            np.subtract(entry, pivot, out=pivot)
+            np.less(pivot, 0, out=below)
+            np.add(count, below, out=count)
     return count
 
 
@@ -101,33 +105,44 @@ def narrowed(
     narrow: np.float32,
 ) -> tuple[common.Array, int]:
     """An interval (lower, upper) around each eigenvalue, ascending, at most `narrow` wide; and the rounds."""
-    n, context = len(diagonal), queue.context
-    flags = cl.mem_flags
-    intervals = np.full((n, 2), bounds[1], np.float32)  # the first one holds all eigenvalues, the others none
-    intervals[0] = bounds
-    diagonal_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=diagonal)
-    beside_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=beside)
-    now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=intervals)
-    following = cl.Buffer(context, flags.READ_WRITE, intervals.nbytes)
-    counts = cl.Buffer(context, flags.READ_WRITE, 8 * n)
-    program = cl.Program(context, SOURCE).build()
+    n = len(diagonal)
+    first = np.full((n, 2), bounds[1], np.float32)  # the first one holds all eigenvalues, the others none
+    first[0] = bounds
+    intervals = np.empty_like(first)
+    program = cl.Program(queue.context, SOURCE).build()
     count, cut = cl.Kernel(program, "count"), cl.Kernel(program, "cut")
     grid = (common.round_up(n, GROUP),)
-    matrix = diagonal_buffer, beside_buffer, np.uint32(n)
     rounds = 0
-    while rounds < MOST_ROUNDS and np.any(intervals[:, 1] - intervals[:, 0] > narrow):
-        count(queue, grid, (GROUP,), counts, now, *matrix)
-        cut(queue, grid, (GROUP,), following, now, counts, *matrix, narrow)
-        now, following = following, now
-        cl.enqueue_copy(queue, intervals, now)
-        rounds += 1
+
+    def upload() -> list[cl.Buffer]:
+        inputs = [common.write(queue, array) for array in (diagonal, beside, first)]
+        return [*inputs, *(common.room(queue, first.nbytes) for _ in range(3))]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        nonlocal rounds
+        *matrix, start, counts = *buffers[:2], np.uint32(n), *buffers[2:4]
+        cl.enqueue_copy(queue, buffers[4], start)
+        intervals[:] = first
+        rounds = 0
+        while rounds < MOST_ROUNDS and np.any(intervals[:, 1] - intervals[:, 0] > narrow):
+            now, following = buffers[4:]
+            count(queue, grid, (GROUP,), counts, now, *matrix)
+            cut(queue, grid, (GROUP,), following, now, counts, *matrix, narrow)
+            buffers[4:] = following, now
+            cl.enqueue_copy(queue, intervals, following)
+            rounds += 1
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, intervals, buffers[4])
+        return intervals
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "bisection", count=n, unit="eigenvalues")
     return intervals, rounds
 
 
 def main() -> None:
     n = common.parser(__doc__, size=512, meaning="rows and columns of the matrix").parse_args().size
-    _, queue = common.open_queue()
-    common.announce(queue, f"a matrix of {n} x {n}")
     rng = np.random.default_rng(16)
     diagonal = 10 * rng.random(n, np.float32)
     beside = 1 + rng.random(
@@ -139,8 +154,9 @@ def main() -> None:
     bounds = float((diagonal - around).min() - 0.01), float((diagonal + around).max() + 0.01)
     narrow = np.float32(4e-6 * max(-bounds[0], bounds[1]))
 
-    with common.timed(queue, "bisection", count=n, unit="eigenvalues"):
-        intervals, rounds = narrowed(queue, diagonal, beside, bounds, narrow)
+    _, queue = common.open_queue()
+    common.announce(queue, f"a matrix of {n} x {n}")
+    intervals, rounds = narrowed(queue, diagonal, beside, bounds, narrow)
     widest = float((intervals[:, 1] - intervals[:, 0]).max())
     common.verdict(
         widest <= narrow,
@@ -148,10 +164,11 @@ def main() -> None:
         f"{widest:.1e} at most after {rounds} rounds, {narrow:.1e} wanted",
     )
 
-    chosen = common.some(n, 512)
+    chosen = common.some(n, 512 if n <= MOST_CHECKED_WHOLE else 32)
     room = 2 * narrow  # the counts in single precision are those of a matrix that differs by some roundings
-    lower = counts_below(intervals[chosen, 0].astype(np.float64) - room, diagonal, beside[: n - 1])
-    upper = counts_below(intervals[chosen, 1].astype(np.float64) + room, diagonal, beside[: n - 1])
+    starts, stops = intervals[chosen].astype(np.float64).T
+    ends = np.concatenate([starts - room, stops + room])
+    lower, upper = np.split(counts_below(ends, diagonal, beside[: n - 1]), 2)
     wrong = np.count_nonzero((lower > chosen) | (upper <= chosen))
     common.verdict(
         wrong == 0, f"eigenvalues below and above {chosen.size} of {n} intervals", f"{wrong} counts are wrong"

@@ -24,7 +24,6 @@ import pyopencl as cl
 GAUSSIANS, POINTS, GROUP, LANES = 3, 16, 64, 32
 EXPONENTS = np.array([3.42525091, 0.62391373, 0.16885540])  # of 1/bohr^2
 COEFFICIENTS = np.array([0.15432897, 0.53532814, 0.44463454]) * (2 * EXPONENTS / np.pi) ** 0.75
-BATCH = 8192  # quartets
 SOURCE = """
 #define PRIMITIVES (GAUSSIANS * GAUSSIANS * GAUSSIANS * GAUSSIANS)
 
@@ -41,12 +40,12 @@ float weight(const float t2, __constant float2 *rule)
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void primitives(__global const float4 *atoms, __global const int4 *quartets, __constant float2 *gaussians,
-                __constant float2 *rule, __global float *result, const uint n)
+                __constant float2 *rule, __global float *result, const uint n, const ulong first)
 {
     const uint item = get_global_id(0);
     if (item >= n)
         return;
-    const int4 quartet = quartets[item / PRIMITIVES];
+    const int4 quartet = quartets[first + item / PRIMITIVES];
     const uint primitive = item % PRIMITIVES;
     const float3 a = atoms[quartet.x].xyz, b = atoms[quartet.y].xyz;
     const float3 c = atoms[quartet.z].xyz, d = atoms[quartet.w].xyz;
@@ -122,48 +121,61 @@ def integrals_of(atoms: common.Array, quartets: common.Array) -> common.Array:
     return contracted
 
 
-def computed(queue: cl.CommandQueue, atoms: common.Array, nquartets: int) -> common.Array:
-    """The integrals of all quartets of the atoms, computed on the queue's device batch by batch."""
+def computed(
+    queue: cl.CommandQueue, atoms: common.Array, quartets: common.Array, batch: int
+) -> common.Array:
+    """The integrals of quartets of the atoms, computed on the queue's device, so many at a time."""
     nodes, weights = np.polynomial.legendre.leggauss(POINTS)
     rule = np.stack([((nodes + 1) / 2) ** 2, weights / 2], 1).astype(np.float32)
     gaussians = np.stack([EXPONENTS, COEFFICIENTS], 1).astype(np.float32)
-    context, flags = queue.context, cl.mem_flags
-    read = flags.READ_ONLY | flags.COPY_HOST_PTR
-    atoms_buffer, *tables = (cl.Buffer(context, read, hostbuf=a) for a in (atoms, gaussians, rule))
-    quartets_buffer = cl.Buffer(context, flags.READ_ONLY, 16 * BATCH)
-    terms_buffer = cl.Buffer(context, flags.READ_WRITE, 4 * BATCH * GAUSSIANS**4)
-    integrals = np.empty(nquartets, np.float32)
-    integrals_buffer = cl.Buffer(context, flags.WRITE_ONLY, integrals.nbytes)
+    integrals = np.empty(len(quartets), np.float32)
     options = [f"-DGAUSSIANS={GAUSSIANS}", f"-DPOINTS={POINTS}", f"-DGROUP={GROUP}", f"-DLANES={LANES}"]
-    program = cl.Program(context, SOURCE).build(options)
+    program = cl.Program(queue.context, SOURCE).build(options)
     primitives, contract = cl.Kernel(program, "primitives"), cl.Kernel(program, "contract")
-    with common.timed(queue, "integrals", count=1e-6 * nquartets, unit="million integrals"):
-        for first in range(0, nquartets, BATCH):
-            quartets = quartets_of(np.arange(first, min(first + BATCH, nquartets)))
-            cl.enqueue_copy(queue, quartets_buffer, quartets)
-            terms = len(quartets) * GAUSSIANS**4
-            args = atoms_buffer, quartets_buffer, *tables, terms_buffer, np.uint32(terms)
-            primitives(queue, (common.round_up(terms, GROUP),), (GROUP,), *args)
-            grid = (len(quartets) * LANES,)
-            contract(queue, grid, (LANES,), terms_buffer, integrals_buffer, np.uint64(first))
-    cl.enqueue_copy(queue, integrals, integrals_buffer)
+
+    def upload() -> list[cl.Buffer]:
+        inputs = [common.write(queue, array) for array in (atoms, quartets, gaussians, rule)]
+        terms = common.room(queue, 4 * min(batch, len(quartets)) * GAUSSIANS**4)
+        return [*inputs, terms, common.room(queue, integrals.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        *inputs, terms, result = buffers
+        for first in range(0, len(quartets), batch):
+            number = min(batch, len(quartets) - first)
+            nterms = number * GAUSSIANS**4
+            grid = (common.round_up(nterms, GROUP),)
+            primitives(queue, grid, (GROUP,), *inputs, terms, np.uint32(nterms), np.uint64(first))
+            contract(queue, (number * LANES,), (LANES,), terms, result, np.uint64(first))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, integrals, buffers[-1])
+        return integrals
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "integrals", count=1e-6 * len(quartets), unit="million integrals")
     return integrals
 
 
 def main() -> None:
     parser = common.parser(__doc__, size=16, meaning="hydrogen atoms; the integrals grow as its fourth power")
-    n = parser.parse_args().size
+    parser.add_argument(
+        "--batch", type=common.positive, default=8192, help="integrals computed at a time (default: %(default)s)"
+    )
+    args = parser.parse_args()
+    n = args.size
     npairs = n * (n + 1) // 2
     nquartets = npairs * (npairs + 1) // 2
-    _, queue = common.open_queue()
-    common.announce(queue, f"{n} atoms, {nquartets} integrals in {-(-nquartets // BATCH)} batches")
     atoms = np.zeros((n, 4), np.float32)
     atoms[2:, :3] = np.random.default_rng(20).random((max(0, n - 2), 3), np.float32) * 3 * n ** (1 / 3)
     atoms[1:2, 0] = 1.4
 
-    integrals = computed(queue, atoms, nquartets)
-    chosen = common.some(nquartets, 1 << 14)
-    expected = integrals_of(atoms, quartets_of(chosen))
+    quartets = quartets_of(np.arange(nquartets))
+
+    _, queue = common.open_queue()
+    common.announce(queue, f"{n} atoms, {nquartets} integrals in {-(-nquartets // args.batch)} batches")
+    integrals = computed(queue, atoms, quartets, args.batch)
+    chosen = common.some(nquartets, 1 << 13)
+    expected = integrals_of(atoms, quartets[chosen])
     common.check(f"{chosen.size} of {nquartets} integrals", integrals[chosen], expected, 1e-5)
     known = {value: number_of(quartet) for value, quartet in PUBLISHED.items() if max(quartet) < n}
     common.check("the published integrals of H2", integrals[list(known.values())], list(known), 1e-4)

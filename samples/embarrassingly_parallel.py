@@ -121,16 +121,21 @@ def main() -> None:
     common.announce(queue, f"{pairs} pairs, {groups} work-groups")
 
     sums, counts = np.empty((groups, 2)), np.empty((groups, RINGS), np.uint32)
-    flags = cl.mem_flags
-    sums_buffer = cl.Buffer(context, flags.WRITE_ONLY, sums.nbytes)
-    counts_buffer = cl.Buffer(context, flags.WRITE_ONLY, counts.nbytes)
     options = [f"-DGROUP={GROUP}", f"-DRINGS={RINGS}", f"-DSEED={SEED}UL", f"-DMULTIPLIER={MULTIPLIER}UL"]
     kernel = cl.Kernel(cl.Program(context, SOURCE).build(options), "deviates")
-    with common.timed(queue, "deviates", count=1e-6 * pairs, unit="million pairs"):
-        kernel(queue, (items,), (GROUP,), sums_buffer, counts_buffer, np.uint64(pairs_an_item))
 
-    cl.enqueue_copy(queue, sums, sums_buffer)
-    cl.enqueue_copy(queue, counts, counts_buffer)
+    def launch(buffers: list[cl.Buffer]) -> None:
+        kernel(queue, (items,), (GROUP,), *buffers, np.uint64(pairs_an_item))
+
+    def download(buffers: list[cl.Buffer]) -> tuple[common.Array, common.Array]:
+        for array, buffer in zip((sums, counts), buffers, strict=True):
+            cl.enqueue_copy(queue, array, buffer)
+        return sums, counts
+
+    job = common.Job(
+        queue, lambda: [common.room(queue, array.nbytes) for array in (sums, counts)], launch, download
+    )
+    common.run(job, "deviates", count=1e-6 * pairs, unit="million pairs")
     print(
         f"  sums {sums[:, 0].sum():.6f} {sums[:, 1].sum():.6f}, {counts.sum()} deviates in the rings",
         *counts.sum(0, np.uint64),

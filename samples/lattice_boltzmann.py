@@ -233,9 +233,8 @@ def main() -> None:
     job = common.Job(queue, box.make, lambda arrays: box.advance(arrays, steps), download)
     planes, after = common.run(job, "steps", count=1e-6 * n**3 * steps, unit="million cells")
 
-    before = box.sums(box.make())
     scale = np.array([1, *[FASTEST] * 3]) * n**3
-    common.check("mass and momentum kept", 1 + after / scale, 1 + before / scale, 1e-5)
+    common.check("mass and momentum kept", 1 + after / scale, np.ones(4), 1e-5)  # at the start they are zero
     # As it is weakly compressible the flow is the exact one to some squares of its speed.
     common.check(
         f"the flow in {heights.size} of {n} planes after {steps} steps",

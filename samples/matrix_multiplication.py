@@ -34,25 +34,29 @@ void multiply(__global const float *a, __global const float *b, __global float *
 
 def main() -> None:
     size = common.parser(__doc__, size=512, meaning="rows and columns of each matrix").parse_args().size
+    a, b, c = common.random(4, size, size), common.random(5, size, size), np.empty((size, size), np.float32)
     context, queue = common.open_queue()
     common.announce(queue, f"matrices of {size} x {size}")
-    rng = np.random.default_rng(4)
-    a, b = rng.random((size, size), np.float32), rng.random((size, size), np.float32)
-
-    flags = cl.mem_flags
-    a_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=a)
-    b_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=b)
-    c_buffer = cl.Buffer(context, flags.WRITE_ONLY, a.nbytes)
     multiply = cl.Kernel(cl.Program(context, SOURCE).build([f"-DTILE={TILE}"]), "multiply")
     grid = (common.round_up(size, TILE),) * 2
     m = n = k = np.uint32(size)
-    with common.timed(queue, "multiplication", count=2e-9 * size**3, unit="Gflop"):
-        multiply(queue, grid, (TILE, TILE), a_buffer, b_buffer, c_buffer, m, n, k)
 
-    c = np.empty_like(a)
-    cl.enqueue_copy(queue, c, c_buffer)
-    rows = common.some(size, 512)
-    common.check(f"{rows.size} of {size} rows", c[rows], a[rows].astype(np.float64) @ b, 1e-5)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, a), common.write(queue, b), common.room(queue, c.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        multiply(queue, grid, (TILE, TILE), *buffers, m, n, k)
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, c, buffers[2])
+        return c
+
+    common.run(
+        common.Job(queue, upload, launch, download), "multiplication", count=2e-9 * size**3, unit="Gflop"
+    )
+    rows, columns = common.some(size, 512), common.some(size, 1024)
+    expected = a[rows].astype(np.float64) @ b[:, columns]
+    common.check(f"{expected.size} elements", c[np.ix_(rows, columns)], expected, 1e-5)
 
 
 if __name__ == "__main__":

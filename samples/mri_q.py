@@ -53,19 +53,18 @@ def computed(
 ) -> tuple[common.Array, common.Array]:
     """The samples' squared magnitudes, and Q's real and imaginary parts, computed on the queue's device."""
     nsamples, nvoxels = len(trajectory), len(voxels[0])
-    context, flags = queue.context, cl.mem_flags
-    read = flags.READ_ONLY | flags.COPY_HOST_PTR
-    phi_buffers, voxel_buffers = (
-        [cl.Buffer(context, read, hostbuf=a) for a in arrays] for arrays in (phi, voxels)
-    )
-    magnitudes_buffer = cl.Buffer(context, flags.WRITE_ONLY, 4 * nsamples)
-    constant = cl.Buffer(context, flags.READ_ONLY, SAMPLE.itemsize * SAMPLES_A_LAUNCH)
-    q_buffers = [cl.Buffer(context, flags.READ_WRITE, 4 * nvoxels) for _ in range(2)]
-    program = cl.Program(context, SOURCE).build([f"-DGROUP={GROUP}"])
+    program = cl.Program(queue.context, SOURCE).build([f"-DGROUP={GROUP}"])
     magnitudes, add_q = cl.Kernel(program, "magnitudes"), cl.Kernel(program, "add_q")
 
     squares, q = np.empty(nsamples, np.float32), np.empty((2, nvoxels), np.float32)
-    with common.timed(queue, "Q", count=1e-9 * nvoxels * nsamples, unit="billion terms"):
+
+    def upload() -> list[list[cl.Buffer]]:
+        inputs = [[common.write(queue, a) for a in arrays] for arrays in (phi, voxels)]
+        small = [common.room(queue, nbytes) for nbytes in (4 * nsamples, SAMPLE.itemsize * SAMPLES_A_LAUNCH)]
+        return [*inputs, small, [common.room(queue, 4 * nvoxels) for _ in range(2)]]
+
+    def launch(buffers: list[list[cl.Buffer]]) -> None:
+        phi_buffers, voxel_buffers, (magnitudes_buffer, constant), q_buffers = buffers
         grid = (common.round_up(nsamples, GROUP),)
         magnitudes(queue, grid, (GROUP,), *phi_buffers, magnitudes_buffer, np.int32(nsamples))
         cl.enqueue_copy(queue, squares, magnitudes_buffer)
@@ -75,12 +74,20 @@ def computed(
         grid = (common.round_up(nvoxels, GROUP),)
         for start in range(0, nsamples, SAMPLES_A_LAUNCH):
             part = samples[start : start + SAMPLES_A_LAUNCH]
-            cl.enqueue_copy(queue, constant, part, is_blocking=False)
+            common.rewrite(queue, constant, part)
             args = constant, np.int32(len(part)), *voxel_buffers, *q_buffers, np.int32(nvoxels)
             add_q(queue, grid, (GROUP,), *args)
-    for row, buffer in zip(q, q_buffers, strict=True):
-        cl.enqueue_copy(queue, row, buffer)
-    return squares, q
+
+    def download(buffers: list[list[cl.Buffer]]) -> tuple[common.Array, common.Array]:
+        for row, buffer in zip(q, buffers[-1], strict=True):
+            cl.enqueue_copy(queue, row, buffer)
+        return squares, q
+
+    job = common.Job(queue, upload, launch, download)
+    done: tuple[common.Array, common.Array] = common.run(
+        job, "Q", count=1e-9 * nvoxels * nsamples, unit="billion terms"
+    )
+    return done
 
 
 def main() -> None:
@@ -90,18 +97,18 @@ def main() -> None:
     )
     args = parser.parse_args()
     nvoxels, nsamples = args.size**3, args.samples
-    _, queue = common.open_queue()
-    common.announce(queue, f"{nvoxels} voxels, {nsamples} samples")
     rng = np.random.default_rng(17)
     phi = list(rng.standard_normal((2, nsamples), np.float32))
     trajectory = rng.random((nsamples, 3), np.float32) * 8 - 4  # turns over the volume's edge
     position = np.linspace(-0.5, 0.5, args.size, dtype=np.float32)
     zs, ys, xs = (a.ravel() for a in np.meshgrid(position, position, position, indexing="ij"))
 
+    _, queue = common.open_queue()
+    common.announce(queue, f"{nvoxels} voxels, {nsamples} samples")
     squares, q = computed(queue, phi, trajectory, [xs, ys, zs])
     expected_squares = phi[0].astype(np.float64) ** 2 + phi[1].astype(np.float64) ** 2
     common.check(f"the magnitudes of {nsamples} samples", squares, expected_squares, 1e-6)
-    chosen = common.some(nvoxels, 4096)
+    chosen = common.some(nvoxels, max(64, (1 << 23) // nsamples))
     turns = np.stack([xs, ys, zs], 1)[chosen].astype(np.float64) @ trajectory.T
     expected = np.exp(2j * np.pi * turns) @ expected_squares
     common.check(f"Q in {chosen.size} of {nvoxels} voxels", q[0, chosen] + 1j * q[1, chosen], expected, 1e-5)

@@ -38,7 +38,7 @@ void advance(__global const float4 *positions, __global float4 *velocities, __gl
     }
 }
 """
-MOST_CHECKED_WHOLE = 1 << 27  # pairs over all steps; beyond them some bodies of the last step are checked
+MOST_CHECKED_WHOLE = 1 << 27  # pairs over all steps; beyond them some bodies are, after one step
 
 
 def accelerations(bodies: common.Array, chosen: common.Array) -> common.Array:
@@ -64,49 +64,70 @@ def moved(
     return position, velocity
 
 
+def ball(n: int) -> tuple[common.Array, common.Array]:
+    """Positions with masses, and velocities, of bodies in a ball that turns."""
+    rng = np.random.default_rng(18)
+    bodies = rng.standard_normal((n, 4), np.float32)
+    bodies[:, :3] *= (rng.random(n, np.float32) ** (1 / 3) / np.linalg.norm(bodies[:, :3], axis=1))[:, None]
+    bodies[:, 3] = (0.5 + rng.random(n, np.float32)) / n
+    velocities = np.zeros_like(bodies)
+    velocities[:, 0], velocities[:, 1] = -bodies[:, 1], bodies[:, 0]
+    return bodies, velocities
+
+
+def compare(
+    what: str, found: tuple[common.Array, common.Array], expected: tuple[common.Array, common.Array]
+) -> None:
+    """Check positions and velocities."""
+    common.check(f"positions of {what}", found[0], expected[0], 1e-5)
+    common.check(f"velocities of {what}", found[1], expected[1], 1e-4)
+
+
 def main() -> None:
     parser = common.parser(__doc__, size=2048, meaning="bodies")
     parser.add_argument("--steps", type=common.positive, default=10, help="time steps (default: %(default)s)")
     args = parser.parse_args()
     n, steps = args.size, args.steps
+    bodies, velocities = ball(n)
+    positions, speeds = np.empty_like(bodies), np.empty_like(bodies)
     context, queue = common.open_queue()
     common.announce(queue, f"{n} bodies, {steps} steps")
-    rng = np.random.default_rng(18)
-    bodies = rng.standard_normal((n, 4), np.float32)
-    bodies[:, :3] *= (rng.random(n, np.float32) ** (1 / 3) / np.linalg.norm(bodies[:, :3], axis=1))[
-        :, None
-    ]  # a ball
-    bodies[:, 3] = (0.5 + rng.random(n, np.float32)) / n
-    velocities = np.zeros_like(bodies)
-    velocities[:, 0], velocities[:, 1] = -bodies[:, 1], bodies[:, 0]  # turning
-
-    flags = cl.mem_flags
-    now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=bodies)
-    following = cl.Buffer(context, flags.READ_WRITE, bodies.nbytes)
-    velocities_buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=velocities)
     options = [f"-DGROUP={GROUP}", f"-DSOFTENING={SOFTENING}f", f"-DTIME_STEP={TIME_STEP}f"]
     advance = cl.Kernel(cl.Program(context, SOURCE).build(options), "advance")
-    whole = n * n * steps <= MOST_CHECKED_WHOLE
-    before, velocities_before = bodies.copy(), velocities.copy()
     grid = (common.round_up(n, GROUP),)
-    with common.timed(queue, "steps", count=1e-9 * n * n * steps, unit="billion pairs"):
-        for number in range(steps):
-            if number == steps - 1 and not whole:
-                cl.enqueue_copy(queue, before, now)
-                cl.enqueue_copy(queue, velocities_before, velocities_buffer)
-            advance(queue, grid, (GROUP,), now, velocities_buffer, following, np.uint32(n))
-            now, following = following, now
 
-    positions, speeds = np.empty_like(bodies), np.empty_like(bodies)
-    cl.enqueue_copy(queue, positions, now)
-    cl.enqueue_copy(queue, speeds, velocities_buffer)
-    chosen, what = (np.arange(n), f"{n} bodies after {steps} steps") if whole else (common.some(n, 256), "")
-    what = what or f"{chosen.size} of {n} bodies in the last step"
-    expected = before, velocities_before
-    for _ in range(steps if whole else 1):
-        expected = moved(*expected, chosen)
-    common.check(f"positions of {what}", positions[chosen], expected[0], 1e-5)
-    common.check(f"velocities of {what}", speeds[chosen], expected[1], 1e-4)
+    def upload() -> list[cl.Buffer]:
+        inputs = [common.write(queue, array, kept=True) for array in (velocities, bodies)]
+        return [*inputs, common.room(queue, bodies.nbytes)]
+
+    def advanced(buffers: list[cl.Buffer], steps: int) -> None:
+        for _ in range(steps):
+            advance(queue, grid, (GROUP,), buffers[1], buffers[0], buffers[2], np.uint32(n))
+            buffers[1:] = buffers[:0:-1]
+
+    def download(buffers: list[cl.Buffer]) -> tuple[common.Array, common.Array]:
+        cl.enqueue_copy(queue, positions, buffers[1])
+        cl.enqueue_copy(queue, speeds, buffers[0])
+        return positions, speeds
+
+    whole = n * n * steps <= MOST_CHECKED_WHOLE
+    if not whole:  # one step by itself
+        buffers = upload()
+        advanced(buffers, 1)
+        download(buffers)
+        common.finish(queue)
+        chosen = common.some(n, 64)
+        first = positions[chosen], speeds[chosen]
+        compare(f"{chosen.size} of {n} bodies after a step", first, moved(bodies, velocities, chosen))
+    job = common.Job(queue, upload, lambda buffers: advanced(buffers, steps), download)
+    common.run(job, "steps", count=1e-9 * n * n * steps, unit="billion pairs")
+    if whole:
+        expected = bodies, velocities
+        for _ in range(steps):
+            expected = moved(*expected, np.arange(n))
+        compare(f"{n} bodies after {steps} steps", (positions, speeds), expected)
+    impulse, wanted = (masses[:, 3] @ v.astype(np.float64) for masses, v in ((positions, speeds), (bodies, velocities)))
+    common.check("the impulse kept", 1 + impulse[:3], 1 + wanted[:3], 1e-5)
 
 
 if __name__ == "__main__":

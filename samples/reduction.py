@@ -37,22 +37,24 @@ void sum(__global const float *values, __global float *sums, const ulong n)
 
 def main() -> None:
     n = common.parser(__doc__, size=1 << 22, meaning="elements of the vector").parse_args().size
+    values, total = common.random(7, n), np.empty(1, np.float32)
     context, queue = common.open_queue()
     common.announce(queue, f"a vector of {n} elements")
-    values = np.random.default_rng(7).random(n, np.float32)
-
     groups = min(MOST_GROUPS, -(-n // (2 * GROUP)))
-    flags = cl.mem_flags
-    values_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=values)
-    sums_buffer = cl.Buffer(context, flags.READ_WRITE, 4 * groups)
-    total_buffer = cl.Buffer(context, flags.WRITE_ONLY, 4)
     reduce = cl.Kernel(cl.Program(context, SOURCE).build([f"-DGROUP={GROUP}"]), "sum")
-    with common.timed(queue, "reduction", count=1e-9 * values.nbytes, unit="GB"):
-        reduce(queue, (groups * GROUP,), (GROUP,), values_buffer, sums_buffer, np.uint64(n))
-        reduce(queue, (GROUP,), (GROUP,), sums_buffer, total_buffer, np.uint64(groups))
 
-    total = np.empty(1, np.float32)
-    cl.enqueue_copy(queue, total, total_buffer)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, values), common.room(queue, 4 * groups), common.room(queue, 4)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        reduce(queue, (groups * GROUP,), (GROUP,), *buffers[:2], np.uint64(n))
+        reduce(queue, (GROUP,), (GROUP,), *buffers[1:], np.uint64(groups))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, total, buffers[2])
+        return total
+
+    common.run(common.Job(queue, upload, launch, download), "reduction", count=1e-9 * values.nbytes, unit="GB")
     common.check(f"the sum of {n} elements", total[0], values.sum(dtype=np.float64), 1e-5)
 
 

@@ -56,42 +56,35 @@ def main() -> None:
         .size
     )
     n, k = max(1, 3 * m // 4), max(1, m // 2)
+    a, b, c = (
+        common.random(seed, columns, rows).T for seed, rows, columns in ((5, m, k), (6, n, k), (7, m, n))
+    )
+    result = np.empty_like(c)
     context, queue = common.open_queue()
     common.announce(queue, f"C of {m} x {n}, depth {k}")
-    rng = np.random.default_rng(5)
-    a, b, c = (np.asfortranarray(rng.random(shape, np.float32)) for shape in ((m, k), (n, k), (m, n)))
-
-    flags = cl.mem_flags
-    a_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=a)
-    b_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=b)
-    c_buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=c)
     options = [f"-DTILE_M={TILE_M}", f"-DTILE_N={TILE_N}", f"-DTILE_K={TILE_K}"]
     sgemm = cl.Kernel(cl.Program(context, SOURCE).build(options), "sgemm_nt")
     grid = common.round_up(m, TILE_M) // TILE_K, common.round_up(n, TILE_N) // TILE_N * TILE_K
     lda, ldb, ldc = np.uint32(m), np.uint32(n), np.uint32(m)
-    with common.timed(queue, "multiplication", count=2e-9 * m * n * k, unit="Gflop"):
-        sgemm(
-            queue,
-            grid,
-            (TILE_N, TILE_K),
-            a_buffer,
-            lda,
-            b_buffer,
-            ldb,
-            c_buffer,
-            ldc,
-            np.uint32(m),
-            np.uint32(n),
-            np.uint32(k),
-            ALPHA,
-            BETA,
-        )
+    sizes = np.uint32(m), np.uint32(n), np.uint32(k)
 
-    result = np.empty_like(c)
-    cl.enqueue_copy(queue, result, c_buffer)
-    rows = common.some(m, 1024)
-    expected = ALPHA * (a[rows].astype(np.float64) @ b.T) + BETA * c[rows]
-    common.check(f"{rows.size} of {m} rows", result[rows], expected, 1e-5)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, a), common.write(queue, b), common.write(queue, c, kept=True)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        matrices = buffers[0], lda, buffers[1], ldb, buffers[2], ldc
+        sgemm(queue, grid, (TILE_N, TILE_K), *matrices, *sizes, ALPHA, BETA)
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, result, buffers[2])
+        return result
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "multiplication", count=2e-9 * m * n * k, unit="Gflop")
+    rows, columns = common.some(m, 512), common.some(n, 512)
+    chosen = np.ix_(rows, columns)
+    expected = ALPHA * (a[rows].astype(np.float64) @ b[columns].T) + BETA * c[chosen]
+    common.check(f"{expected.size} elements", result[chosen], expected, 1e-5)
 
 
 if __name__ == "__main__":

@@ -41,31 +41,24 @@ def main() -> None:
         .size
     )
     columns = rows + rows // 2
+    a, x, y = common.random(6, rows, columns), common.random(7, columns), np.empty(rows, np.float32)
     context, queue = common.open_queue()
     common.announce(queue, f"a matrix of {rows} x {columns}")
-    rng = np.random.default_rng(6)
-    a, x = rng.random((rows, columns), np.float32), rng.random(columns, np.float32)
-
-    flags = cl.mem_flags
-    a_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=a)
-    x_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
-    y_buffer = cl.Buffer(context, flags.WRITE_ONLY, 4 * rows)
     sgemv = cl.Kernel(cl.Program(context, SOURCE).build([f"-DLANES={LANES}", f"-DROWS={ROWS}"]), "sgemv")
-    with common.timed(queue, "product", count=1e-9 * a.nbytes, unit="GB"):
-        sgemv(
-            queue,
-            (LANES, common.round_up(rows, ROWS)),
-            (LANES, ROWS),
-            a_buffer,
-            x_buffer,
-            y_buffer,
-            np.uint32(rows),
-            np.uint32(columns),
-        )
+    grid = LANES, common.round_up(rows, ROWS)
 
-    y = np.empty(rows, np.float32)
-    cl.enqueue_copy(queue, y, y_buffer)
-    chosen = common.some(rows, 4096)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, a), common.write(queue, x), common.room(queue, y.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        sgemv(queue, grid, (LANES, ROWS), *buffers, np.uint32(rows), np.uint32(columns))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, y, buffers[2])
+        return y
+
+    common.run(common.Job(queue, upload, launch, download), "product", count=1e-9 * a.nbytes, unit="GB")
+    chosen = common.some(rows, 2048)
     common.check(f"{chosen.size} of {rows} elements of y", y[chosen], a[chosen] @ x.astype(np.float64), 1e-5)
 
 

@@ -32,7 +32,6 @@ void advance(__global const float *now, __global float *next, const uint nx, con
     }
 }
 """
-MOST_PLANES = 64  # a volume with more is checked on a slab
 
 
 def stepped(volume: common.Array, steps: int) -> common.Array:
@@ -49,6 +48,16 @@ def stepped(volume: common.Array, steps: int) -> common.Array:
     return volume
 
 
+def window(n: int, most: int, steps: int) -> tuple[slice, slice, slice]:
+    """Which of `n` cells along an axis to check, at most `most`; those that they depend on; where they are in these.
+
+    What happens outside reaches one cell further in at every step.
+    """
+    first, last = (0, n) if n <= most else (n // 2 - 4, n // 2 + 4)
+    start, stop = max(0, first - steps), min(n, last + steps)
+    return slice(first, last), slice(start, stop), slice(first - start, last - start)
+
+
 def main() -> None:
     parser = common.parser(
         __doc__, size=96, meaning="width and height of the volume; its depth is half of it"
@@ -57,40 +66,35 @@ def main() -> None:
     args = parser.parse_args()
     nx = ny = args.size
     nz = max(3, args.size // 2)
+    volume = common.random(11, nz, ny, nx)
+    result = np.empty_like(volume)
     context, queue = common.open_queue()
     common.announce(queue, f"{args.steps} steps of a volume of {nx} x {ny} x {nz}")
-    volume = np.random.default_rng(11).random((nz, ny, nx), np.float32)
-
-    flags = cl.mem_flags
-    now = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=volume)
-    following = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=volume)
-    advance = cl.Kernel(
-        cl.Program(context, SOURCE).build([f"-DGROUP_X={GROUP[0]}", f"-DGROUP_Y={GROUP[1]}"]), "advance"
-    )
+    options = [f"-DGROUP_X={GROUP[0]}", f"-DGROUP_Y={GROUP[1]}"]
+    advance = cl.Kernel(cl.Program(context, SOURCE).build(options), "advance")
     grid = common.round_up(nx, GROUP[0]), common.round_up(ny, GROUP[1])
-    with common.timed(queue, "steps", count=1e-6 * volume.size * args.steps, unit="million cells"):
-        for _ in range(args.steps):
-            advance(
-                queue,
-                grid,
-                GROUP,
-                now,
-                following,
-                np.uint32(nx),
-                np.uint32(ny),
-                np.uint32(nz),
-                CENTRE,
-                NEIGHBOUR,
-            )
-            now, following = following, now
+    shape = np.uint32(nx), np.uint32(ny), np.uint32(nz)
 
-    result = np.empty_like(volume)
-    cl.enqueue_copy(queue, result, now)
-    # What happens outside of a slab reaches one plane further in at every step.
-    first, last = (0, nz) if nz <= MOST_PLANES else (nz // 2 - 2, nz // 2 + 2)
-    start, stop = max(0, first - args.steps), min(nz, last + args.steps)
-    expected = stepped(volume[start:stop], args.steps)[first - start : last - start]
-    common.check(f"planes {first} to {last - 1} of {nz}", result[first:last], expected, 1e-5)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, volume, kept=True) for _ in range(2)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        for _ in range(args.steps):
+            advance(queue, grid, GROUP, *buffers, *shape, CENTRE, NEIGHBOUR)
+            buffers.reverse()
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, result, buffers[0])
+        return result
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "steps", count=1e-6 * volume.size * args.steps, unit="million cells")
+    chosen, around, inside = zip(
+        *(window(n, most, args.steps) for n, most in ((nz, 64), (ny, 128), (nx, 128))), strict=True
+    )
+    expected = stepped(volume[around], args.steps)[inside]
+    what = ", ".join(f"{axis} {part.start} to {part.stop - 1}" for axis, part in zip("zyx", chosen, strict=True))
+    common.check(f"cells at {what}", result[chosen], expected, 1e-5)
 
 
 if __name__ == "__main__":

@@ -33,21 +33,26 @@ def main() -> None:
         common.parser(__doc__, size=1500, meaning="columns; the rows are two thirds of it").parse_args().size
     )
     rows = (2 * columns + 2) // 3
+    matrix, transposed = common.random(3, rows, columns), np.empty((columns, rows), np.float32)
     context, queue = common.open_queue()
     common.announce(queue, f"a matrix of {rows} x {columns}")
-    matrix = np.random.default_rng(3).random((rows, columns), np.float32)
-
-    flags = cl.mem_flags
-    source = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=matrix)
-    target = cl.Buffer(context, flags.WRITE_ONLY, matrix.nbytes)
     transpose = cl.Kernel(cl.Program(context, SOURCE).build([f"-DTILE={TILE}"]), "transpose")
     grid = common.round_up(columns, TILE), common.round_up(rows, TILE)
-    with common.timed(queue, "transpose", count=2e-9 * matrix.nbytes, unit="GB"):
-        transpose(queue, grid, (TILE, TILE), source, target, np.uint32(rows), np.uint32(columns))
 
-    transposed = np.empty((columns, rows), np.float32)
-    cl.enqueue_copy(queue, transposed, target)
-    common.check(f"all {rows * columns} elements", transposed, matrix.T)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, matrix), common.room(queue, matrix.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        transpose(queue, grid, (TILE, TILE), *buffers, np.uint32(rows), np.uint32(columns))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, transposed, buffers[1])
+        return transposed
+
+    job = common.Job(queue, upload, launch, download)
+    common.run(job, "transpose", count=2e-9 * matrix.nbytes, unit="GB")
+    chosen = common.some(rows, 2048)
+    common.check(f"{chosen.size} of {rows} rows", transposed[:, chosen], matrix[chosen].T)
 
 
 if __name__ == "__main__":

@@ -21,22 +21,24 @@ GROUP = 256
 
 def main() -> None:
     n = common.parser(__doc__, size=1 << 22, meaning="elements of each vector").parse_args().size
+    a, b, c = common.random(1, n), common.random(2, n), np.empty(n, np.float32)
     context, queue = common.open_queue()
     common.announce(queue, f"two vectors of {n} elements")
-    rng = np.random.default_rng(1)
-    a, b = rng.random(n, np.float32), rng.random(n, np.float32)
-
-    flags = cl.mem_flags
-    a_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=a)
-    b_buffer = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=b)
-    c_buffer = cl.Buffer(context, flags.WRITE_ONLY, a.nbytes)
     add = cl.Kernel(cl.Program(context, SOURCE).build(), "add")
-    with common.timed(queue, "addition", count=n, unit="additions"):
-        add(queue, (common.round_up(n, GROUP),), (GROUP,), a_buffer, b_buffer, c_buffer, np.uint64(n))
 
-    c = np.empty_like(a)
-    cl.enqueue_copy(queue, c, c_buffer)
-    common.check(f"all {n} sums", c, a + b)
+    def upload() -> list[cl.Buffer]:
+        return [common.write(queue, a), common.write(queue, b), common.room(queue, c.nbytes)]
+
+    def launch(buffers: list[cl.Buffer]) -> None:
+        add(queue, (common.round_up(n, GROUP),), (GROUP,), *buffers, np.uint64(n))
+
+    def download(buffers: list[cl.Buffer]) -> common.Array:
+        cl.enqueue_copy(queue, c, buffers[2])
+        return c
+
+    common.run(common.Job(queue, upload, launch, download), "addition", count=n, unit="additions")
+    chosen = common.some(n, 1 << 24)
+    common.check(f"{chosen.size} of {n} sums", c[chosen], a[chosen] + b[chosen])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+"""Which samples the benchmarks run, in what sizes, and how closely results must agree with native ones.
+
+Decides sizes and tolerances; the samples decide the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Table 2 of Kim et al. (PPoPP 2011); Table 1 of AMGE (ICS 2015); what else there is.
+KIM, AMGE, OTHER = "kim", "amge", "other"
+PRESETS = "gpu", "small"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A sample: its arguments for GPUs and for a small machine, and the largest relative difference of two
+    devices' results.
+
+    `parts` are the names of the kernels that count by themselves, where it is not the whole job that counts.
+    """
+
+    sample: str
+    group: str
+    gpu: str
+    small: str
+    tolerance: float = 1e-5
+    parts: tuple[str, ...] = ()
+
+    def arguments(self, preset: str) -> list[str]:
+        return (self.gpu if preset == "gpu" else self.small).split()
+
+
+SORTS = "sort_shared", "sort_merge_global", "sort_merge_shared"
+#: The sizes for GPUs take an H200 some tenths of a second, and about as much memory as the papers' inputs times
+#: what GPUs have grown by since; where a paper states the input it is named.
+ENTRIES = (
+    # 65,520 options and 100 iterations there
+    Entry("binomial_option", KIM, "--size 6291456", "--size 1024", 1e-4),
+    # 16,773,120 options, priced 1000 times
+    Entry("black_scholes", KIM, "--size 100663296 --runs 1000", "--size 100000 --runs 10"),
+    # 512 stations, 128 channels
+    Entry(
+        "correlator",
+        KIM,
+        "--size 4096 --channels 8 --times 4096 --groups 512",
+        "--size 40 --channels 8 --times 64",
+    ),
+    # 8192 x 8192 points, 100,000 atoms
+    Entry("coulombic_potential", KIM, "--size 8192 --atoms 24000", "--size 128 --atoms 5000", 1e-4),
+    # 65,536 rows
+    Entry("eigenvalue_bisection", KIM, "--size 262144", "--size 400"),
+    Entry("electron_repulsion", KIM, "--size 112 --batch 1048576", "--size 12"),
+    # class D: 2^36 pairs
+    Entry("embarrassingly_parallel", KIM, "--size 34", "--size 20"),
+    # 8192 x 8192
+    Entry("matrix_multiplication", KIM, "--size 16384", "--size 400"),
+    # 64^3 voxels, 2048 samples
+    Entry("mri_q", KIM, "--size 128 --samples 65536", "--size 20 --samples 2048"),
+    # 524,288 bodies, 10 steps
+    Entry("nbody", KIM, "--size 524288 --steps 4", "--size 2048 --steps 3", 1e-4),
+    # 97,178 points, 100 sets
+    Entry("tpacf", KIM, "--size 32768 --sets 32", "--size 800 --sets 4", 1e-4),
+    # 16K x 16K
+    Entry("convolution_2d", AMGE, "--size 24576", "--size 500"),
+    # 256M
+    Entry("fft", AMGE, "--size 268435456", "--size 65536"),
+    # 16K x 16K
+    Entry("heat_equation", AMGE, "--size 24576 --steps 40 --output -", "--size 512 --steps 20 --output -"),
+    Entry("reduction", AMGE, "--size 2147483648", "--size 1000000"),
+    Entry("saxpy", AMGE, "--size 536870912", "--size 1000000", 1e-6),
+    Entry("sgemm", AMGE, "--size 12288", "--size 500"),
+    Entry("sgemv", AMGE, "--size 32768", "--size 1000"),
+    # 256M
+    Entry("bitonic_sort", AMGE, "--size 268435456", "--size 60000", 0.0, SORTS),
+    # 1K x 1K x 512
+    Entry("stencil_3d", AMGE, "--size 1024 --steps 40", "--size 96"),
+    # 16K x 16K
+    Entry("transpose", AMGE, "--size 36864", "--size 1000", 0.0),
+    Entry("vector_addition", AMGE, "--size 536870912", "--size 1000000", 0.0),
+    # a pixel may round to the neighbouring value
+    Entry("cartoon_filter", OTHER, "--size 4096 --output -", "--size 200 --output -", 1.01 / 255),
+    Entry("lattice_boltzmann", OTHER, "--size 512 --steps 40", "--size 32 --steps 20"),
+)
+#: Benchmarks of one thing each: scripts beside this one, and their arguments.
+EXTRAS = {
+    "upload": {"gpu": "--nbytes 8589934592", "small": "--nbytes 16777216"},
+    "tiny_kernel": {"gpu": "--launches 10000", "small": "--launches 300"},
+    "repeated_launch": {"gpu": "--launches 10000", "small": "--launches 300"},
+    "device_memory": {"gpu": "--share 1.5", "small": "--nbytes 67108864"},
+}
+NAMES = (*(entry.sample for entry in ENTRIES), *EXTRAS)
