@@ -12,8 +12,9 @@ instance per worker. Every method is called from that worker's thread only, exce
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -168,9 +169,16 @@ class LocalBytes:
     nbytes: int
 
 
-#: A native kernel argument: memory, an offset into memory (no hidden shifts then), a value, local memory, or
-#: a null pointer.
-KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | None
+@dataclass(frozen=True, slots=True)
+class HostPlace:
+    """An address of host memory as kernel argument, for workers that share the host's address space."""
+
+    address: int
+
+
+#: A native kernel argument: memory, an offset into memory (no hidden shifts then), a value, local memory, an
+#: address of the host, or a null pointer.
+KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | HostPlace | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +271,13 @@ class Marker(ABC):
         `wait`.
         """
 
+    def operations(self) -> Sequence[tuple[int, int]]:
+        """(start, end) of each operation since the marker before, in nanoseconds as in `times`.
+
+        Empty where they were not wanted (`Backend.timed_from_ns`) or are not known. Only after `wait`.
+        """
+        return ()
+
 
 @dataclass(slots=True)
 class Counters:
@@ -285,6 +300,16 @@ class Backend(ABC):
 
     info: WorkerInfo
     counters: Counters
+    #: whether its markers can tell the times of each operation
+    times_operations: ClassVar[bool] = False
+    #: None: nobody wants to know; otherwise markers keep the times of each operation if these took so many
+    #: nanoseconds in the mean, for asking costs about a microsecond
+    timed_from_ns: int | None = None
+    #: whether any thread may call its methods, one at a time and each after `enter`
+    any_thread = False
+
+    def enter(self) -> None:  # noqa: B027
+        """Make the calling thread ready to call other methods; the worker's own thread need not."""
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Allocation:

@@ -215,6 +215,8 @@ class _Loaded:
 class CudaBackend(Backend):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
+    any_thread = True
+
     def __init__(self, number: int, share: int = 1) -> None:
         cupy, driver = load()
         self._cupy, self.driver = cupy, driver
@@ -241,6 +243,9 @@ class CudaBackend(Backend):
         self._count = 0
         self.clock = _Clock(cupy, driver)
         self.info: WorkerInfo = worker_info(cupy, number, share)
+
+    def enter(self) -> None:
+        self.driver.set_context(self.context)
 
     # memory -------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from vdev.executor.failures import Failures
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.prepare import Batch, PreparedPlan
+from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
 from vdev.executor.worker import Waits, Worker
 from vdev.planner.instructions import HOST, Plan
@@ -162,6 +163,8 @@ class Executor:
         #: host arrays in use: (start address, stop, whether written, worker, step)
         self._host_uses: list[tuple[int, int, bool, int, int]] = []
         self._closed = False
+        #: bytes that travelled in no plan after all, by (source, target): a command had failed
+        self.undone_nbytes: dict[tuple[int, int], int] = {}
         self.exit_timeout = 5.0  #: seconds that the interpreter's exit waits for work still running
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
@@ -187,6 +190,13 @@ class Executor:
     def counters(self) -> tuple[Counters, ...]:
         """What each worker has moved and launched so far."""
         return tuple(worker.backend.counters for worker in self.all_workers[:-1])
+
+    def record(self, *, exact: bool) -> WorkRecords:
+        """Record all work from now on, before there is any. `exact`: the times of every single operation."""
+        records = WorkRecords(len(self.workers), exact=exact)
+        for worker in self.all_workers:
+            worker.start_recording(records)
+        return records
 
     @property
     def damaged(self) -> bool:
@@ -216,8 +226,8 @@ class Executor:
         homes: Sequence[int] = (),
         after: Sequence[Completion] = (),
         order: Completion | None = None,
-    ) -> None:
-        """Hand a command's plan to the workers. Call in the order of planning.
+    ) -> int:
+        """Hand a command's plan to the workers. Call in the order of planning. Its number, for records.
 
         `holdings` by slot. `args`: the kernel's arguments, anything where the plan gives a buffer. `host`,
         `layout`: the command's host array (1-D uint8, not to be released before completion), which the
@@ -226,12 +236,13 @@ class Executor:
         this one (-14); `order`: one that ours may not overtake, whose failure is its own. Both were submitted
         or are settled.
         """
+        here: list[Worker] | None = None
         with self._lock:
             if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 completion.settle(OUT_OF_RESOURCES)
-                return
-            self._number += 1
-            job = Job(self, self._number, prepared, holdings, completion)
+                return 0
+            number = self._number = self._number + 1
+            job = Job(self, number, prepared, holdings, completion)
             job.args, job.after = args, after
             if host is not None:
                 job.host, job.layout = host, layout
@@ -251,22 +262,29 @@ class Executor:
             self._failures.admit(job)
             completion.bind(job)
             if prepared.inline and not waits and self._run_inline(job):
-                return
+                return number
             if not prepared.batches:
                 self.settle((job,))
-                return
+                return number
             bases, workers = job.bases, self.all_workers
-            for number, batch in prepared.batches:
-                worker = workers[number]
-                worker.queue.append((job, batch, bases[number], waits.get(number) if waits else None))
+            for at, batch in prepared.batches:
+                worker = workers[at]
+                worker.queue.append((job, batch, bases[at], waits.get(at) if waits else None))
                 if worker.asleep:
-                    worker.wake()
+                    if batch.brief and worker.backend.any_thread:
+                        here = [worker] if here is None else [*here, worker]
+                    else:
+                        worker.wake()
+        if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
+            for worker in here:
+                worker.perform_here()
+        return number
 
     def submit_empty(
         self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None
-    ) -> None:
-        """A command without work: complete when what it waits for is."""
-        self.submit(_EMPTY, (), completion, after=after, order=order)
+    ) -> int:
+        """A command without work: complete when what it waits for is. Its number, for records."""
+        return self.submit(_EMPTY, (), completion, after=after, order=order)
 
     def throttle(self) -> None:
         """Hold the caller back while a worker's queue is long. Call it outside every lock."""
@@ -447,20 +465,37 @@ class Executor:
         host = self.all_workers[HOST]
         if host.completed != job.bases[HOST] or job.completion.profiled or not job.prepared.batches:
             return False
-        completion = job.completion
-        for step in job.prepared.batches[0][1].steps:
-            if completion.error is None or step.coherent:
-                try:
-                    step.run(host, job)
-                except Exception as error:  # the command's failure, as on the thread
-                    self.step_failed(job, step, error)
+        completion, records = job.completion, host.records
+        for index, step in enumerate(job.prepared.batches[0][1].steps):
+            if completion.error is not None and not step.coherent:
+                self.undone(HOST, step)
+                continue
+            started = 0 if records is None else time.perf_counter_ns()
+            try:
+                step.run(host, job)
+            except Exception as error:  # the command's failure, as on the thread
+                self.undone(HOST, step)
+                self.step_failed(job, step, error)
+            if records is not None:
+                records.steps[HOST].append((job.number, index, 0, started, time.perf_counter_ns()))
         with host.lock:
             host.completed = host.marked = host.issued = job.clock[HOST]
+            if records is not None:
+                records.marks[HOST].append(((job.number,), (), (), None))
         host.serve()  # who waits for the command may have seen it since it was bound
         self.settle((job,))
         return True
 
     # ends ---------------------------------------------------------------------------------------
+
+    def undone(self, number: int, step: Step) -> None:
+        """Worker `number` did not perform a step, or not wholly, because its command failed."""
+        route = step.moves(number)
+        if route is not None:
+            source, target, nbytes = route
+            with self._lock:
+                found = self.undone_nbytes.get((source, target), 0)
+                self.undone_nbytes[source, target] = found + nbytes
 
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
         """A step could not be handed over."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vdev.executor.steps import LaunchRecipe, Step, make_step
+from vdev.executor.steps import LaunchRecipe, LaunchStep, Step, make_step
 from vdev.planner.instructions import (
     HOST,
     CopyBetween,
@@ -32,7 +32,7 @@ INLINE_NBYTES = 1 << 17
 class Batch:
     """The steps of one plan that one worker performs, in order."""
 
-    __slots__ = ("careful", "marks", "steps", "waits")
+    __slots__ = ("brief", "careful", "marks", "plain", "steps", "waits")
 
     def __init__(
         self, steps: tuple[Step, ...], waits: tuple[tuple[tuple[int, int], ...], ...], marks: tuple[bool, ...]
@@ -43,6 +43,10 @@ class Batch:
         #: by step: whether others wait for it, so that a marker is wanted right after it
         self.marks = marks
         self.careful = any(waits) or any(marks)
+        #: one launch and nothing else: the batch of most commands
+        self.plain = len(steps) == 1 and isinstance(steps[0], LaunchStep)
+        #: it never waits for anything, and costs less than a hand-over
+        self.brief = not self.careful and all(step.brief for step in steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from vdev.backends.base import (
     BackendProgram,
     Box,
     Bytes,
+    HostPlace,
     KernelArgument,
     LaunchShape,
     copy_box,
@@ -58,6 +59,8 @@ class Step(ABC):
 
     __slots__ = ()
     coherent = False
+    #: it hands over to the device and returns, always
+    brief = False
 
     @abstractmethod
     def run(self, worker: Worker, job: Job) -> None:
@@ -65,6 +68,14 @@ class Step(ABC):
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         """(slot, holder, bytes) that a coherent step left invalid when it failed, `late` on the device."""
+        return None
+
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        """(source, target, bytes) that travel between holders when `worker` performs it."""
+        return None
+
+    def origin(self) -> int | None:
+        """The worker whose replica has the bytes of `effect` as before, when the step failed at once."""
         return None
 
 
@@ -87,9 +98,16 @@ class ReserveStep(Step):
         replicas = job.holdings[self.slot].replicas
         old = replicas[worker.number]
         new = None
+        failed = job.completion.error
+        if self.stop == self.start and failed is not None:  # an eviction that has saved nothing
+            raise BackendError(failed, "what the replica holds was not saved")
+        if old is not None and not self.keep:  # it makes room for the new one
+            replicas[worker.number] = None
+            worker.backend.free(old.allocation)
+            old = None
         if self.stop > self.start:
             new = Replica(worker.allocate(self.stop - self.start), self.start, self.stop)
-            if old is not None and self.keep:
+            if old is not None:
                 try:
                     for box in boxes_of_region(self.keep, old.start, self.start):
                         worker.backend.copy(old.allocation, new.allocation, box)
@@ -101,7 +119,7 @@ class ReserveStep(Step):
             worker.backend.free(old.allocation)
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
-        # Refused at once, it left the old replica as it was; but what is allocated has to be looked at again.
+        # Refused at once, it left what it was to keep as it was; but what is allocated has to be looked at again.
         return self.slot, self.worker, self.keep if late else EMPTY
 
 
@@ -144,8 +162,14 @@ class CopyStep(Step):
             self._boxes, self._starts = tuple(boxes_of_region(self.region, *starts)), starts
         return self._boxes
 
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return self.source, self.target, self.region.nbytes
+
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         return self.slot, self.target, self.region
+
+    def origin(self) -> int | None:
+        return None if self.source == HOST else self.source
 
 
 class FetchStep(Step):
@@ -159,6 +183,9 @@ class FetchStep(Step):
         stage, start = job.stage(self.stage)
         for box in boxes_of_region(self.region, replica.start, start):
             worker.backend.read(replica.allocation, stage, box)
+
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return worker, HOST, self.region.nbytes
 
 
 class MergeStep(Step):
@@ -199,6 +226,7 @@ class MergeStep(Step):
 
 class FillStep(Step):
     __slots__ = ("pattern", "runs", "slot")
+    brief = True
 
     def __init__(self, item: plan_of.Fill) -> None:
         self.slot, self.pattern = item.slot, item.pattern
@@ -254,6 +282,9 @@ class UploadStep(Step):
                 replica = _replica(job, self.slot, worker.number)
                 worker.backend.write(replica.allocation, host, box.moved(0, -replica.start))
 
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return None if worker == HOST else (HOST, worker, self.region.nbytes)
+
 
 class DownloadStep(Step):
     """The home or a replica to the command's host array."""
@@ -272,9 +303,13 @@ class DownloadStep(Step):
                 replica = _replica(job, self.slot, worker.number)
                 worker.backend.read(replica.allocation, host, box.moved(-replica.start, 0))
 
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return None if worker == HOST else (worker, HOST, self.region.nbytes)
+
 
 class LaunchStep(Step):
-    __slots__ = ("bases", "kernel", "offsets", "recipe", "shape")
+    __slots__ = ("bases", "homes", "kernel", "offsets", "recipe", "shape")
+    brief = True
 
     def __init__(self, item: plan_of.Launch, recipe: LaunchRecipe) -> None:
         self.recipe = recipe
@@ -288,6 +323,7 @@ class LaunchStep(Step):
         # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
         # begins.
         self.bases = tuple((arg, slot, -shift if hidden is None else 0) for arg, slot, shift in item.bases)
+        self.homes = item.homes
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
@@ -301,6 +337,8 @@ class LaunchStep(Step):
             if replica is None:
                 replica = _replica(job, slot, number)
             args[arg] = (replica.allocation, offset) if offset else replica.allocation
+        for arg, slot, offset in self.homes:
+            args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         backend.launch(kernel, args, self.shape)
 
 

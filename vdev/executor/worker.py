@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Allocation, Backend, BackendError, Marker
-from vdev.finalisers import enter_own_thread, leave_own_thread
+from vdev.finalisers import enter_own_thread, leave_own_thread, may_wait
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor, Job
     from vdev.executor.prepare import Batch
+    from vdev.executor.records import WorkRecords
     from vdev.executor.steps import Step
 
 #: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
@@ -34,6 +36,8 @@ MARK_EVERY, MARKS_IN_FLIGHT = 64, 4
 MARK_NBYTES = 64 << 20
 #: seconds an idle thread waits for more before it blocks on the device to learn that all is done
 GRACE = 0.002
+#: where work is recorded: mean duration of operations from which each one's times are asked for
+TIMED_FROM_NS = 40_000
 #: a step that is never reached
 NEVER = 1 << 62
 
@@ -108,15 +112,23 @@ class Worker:
         self.stopping = False
         #: the thread sleeps, or is about to: whoever adds work has to wake it
         self.asleep = False
+        #: it sleeps for a moment only, and looks after what is issued meanwhile
+        self.watching = False
         self._next = Mark()  #: what the next marker will be behind
         self._current: Job | None = None  #: the command being handed over
         #: the coherent step being handed over, its command, and its first operation since the last mark
         self._moving: tuple[Job, Step, int] | None = None
         self._fresh_nbytes = 0
+        #: where its work is recorded, if anybody wants to know; set before there is any
+        self.records: WorkRecords | None = None
+        self._plain_apart = False  #: plain batches are recorded like others
+        self._handed = 0  #: operations before the last mark, where work is recorded
         self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
         self._gate = threading.Lock()
         self._gate.acquire()
+        #: held by whoever works with the back end: the thread, but while it sleeps
+        self.turn = threading.Lock()
         self.opened = threading.Event()
         name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
         self.thread = threading.Thread(target=self._main, args=(open_backend,), name=name, daemon=True)
@@ -131,6 +143,33 @@ class Worker:
             self._gate.release()
         except RuntimeError:
             return  # somebody woke it already
+
+    def perform_here(self) -> None:
+        """Perform what is queued on the calling thread, as far as that needs no wait; the rest is the
+        thread's.
+
+        Only where the back end lets other threads work with it: handing over to a sleeping thread costs more
+        than a launch.
+        """
+        turn = self.turn
+        if not may_wait() or not turn.acquire(blocking=False):
+            self.wake()
+            return
+        queue = self.queue
+        try:
+            self.backend.enter()
+            # With many marks in flight `_perform` would wait for the device.
+            while queue and self._is_brief(queue[0]) and len(self.marks) <= MARKS_IN_FLIGHT:
+                self._perform(queue.popleft())
+        finally:
+            turn.release()
+        # A thread that sleeps without end would neither mark nor retire what has been issued here.
+        if queue or not self.watching:
+            self.wake()
+
+    @staticmethod
+    def _is_brief(entry: Entry) -> bool:
+        return entry[1].brief and not entry[3]
 
     def discard(self, allocation: Allocation) -> None:
         """Free memory that nothing uses any more, some time soon; safe in a finaliser on any thread."""
@@ -149,6 +188,13 @@ class Worker:
             return found
         if asking is not None:
             asking.mark()
+        if self.asleep and self.backend.any_thread and may_wait() and self.turn.acquire(blocking=False):
+            try:  # the thread sleeps, and what was issued here has no marker yet
+                if self.issued >= step:
+                    self.backend.enter()
+                    self.mark()
+            finally:
+                self.turn.release()
         with self.lock:
             found = self._find_mark(step)
             if found is not None or self.completed >= step:
@@ -156,6 +202,8 @@ class Worker:
             waiter = _Waiter(step)
             self.waiters.append(waiter)
             self.wanted = min(self.wanted, step)
+        if self.asleep and self.marked < self.issued:
+            self.wake()
         waiter.gate.acquire()
         return self._find_mark(step)
 
@@ -192,6 +240,8 @@ class Worker:
                 self.executor.work_failed(*mark.concerned(error), error)
             self.marks.popleft()
             self.completed = max(self.completed, mark.step)
+            if self.records is not None:
+                self.records.retired(self.number, mark, failed=error is not None)
         self.executor.settle(mark.jobs, self)
 
     def poll(self) -> None:
@@ -243,6 +293,8 @@ class Worker:
                 mark.jobs.append(self._current)
                 mark.ends.append(self.backend.pending())
             mark.step = step
+            if self.records is not None:
+                self._handed += self.backend.pending()
             mark.marker = marker = self.backend.record()
             with self.lock:
                 self.marks.append(mark)
@@ -273,6 +325,7 @@ class Worker:
         finally:
             self.opened.set()
         enter_own_thread()
+        self.turn.acquire()
         queue = self.queue
         while True:
             try:
@@ -284,12 +337,14 @@ class Worker:
             self._perform(entry)
             entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
         self._close()
+        self.turn.release()
         leave_own_thread()
 
     def _perform(self, entry: Entry) -> None:
         job, batch, first, waits = entry
         completion = self._begin(job)
-        if batch.careful or waits or completion.profiled:
+        recorded = self.records is not None and (self._plain_apart or not batch.plain)
+        if batch.careful or waits or completion.profiled or recorded:
             self._perform_carefully(job, batch, first, waits or [])
         else:
             for step in batch.steps:
@@ -299,7 +354,10 @@ class Worker:
                         self._move(job, step)
                     elif completion.error is None:
                         step.run(self, job)
+                    else:
+                        self.executor.undone(self.number, step)
                 except Exception as error:  # it is the command's, and the thread has to go on
+                    self.executor.undone(self.number, step)
                     self.executor.step_failed(job, step, error)
             self.issued = first + len(batch.steps)
         following = self._next
@@ -342,7 +400,8 @@ class Worker:
 
     def _perform_carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> None:
         """With waits for other workers, markers in between, or times to be taken."""
-        completion = job.completion
+        completion, records = job.completion, self.records
+        each = records is not None and self.number != HOST and not self.backend.times_operations
         at = 0
         for index, step in enumerate(batch.steps):
             if step.coherent:  # what orders it after others is part of it
@@ -353,19 +412,42 @@ class Worker:
                 while at < len(waits) and waits[at][0] <= index:
                     self._await(waits[at][1], waits[at][2])
                     at += 1
-                if step.coherent:
+                if completion.error is not None and not step.coherent:
+                    self.executor.undone(self.number, step)
+                elif records is not None:
+                    self._run_recorded(records, job, index, step)
+                elif step.coherent:
                     self._move(job, step)
-                elif completion.error is None:
+                else:
                     step.run(self, job)
             except Exception as error:  # as in `_perform`
+                self.executor.undone(self.number, step)
                 self.executor.step_failed(job, step, error)
             self.issued = first + index + 1
-            if batch.marks[index] or (completion.profiled and index == len(batch.steps) - 1):
+            if each or batch.marks[index] or (completion.profiled and index == len(batch.steps) - 1):
                 marker = self.mark()
                 if marker is not None and completion.profiled:
                     job.markers.append(marker)
                 if self.number == HOST:
                     self.retire_oldest()
+
+    def start_recording(self, records: WorkRecords) -> None:
+        """Record the work from now on; called before there is any."""
+        self._plain_apart = records.exact and not self.backend.times_operations
+        self.backend.timed_from_ns = 0 if records.exact else TIMED_FROM_NS
+        self.records = records
+
+    def _run_recorded(self, records: WorkRecords, job: Job, index: int, step: Step) -> None:
+        before, started = self._handed + self.backend.pending(), time.perf_counter_ns()
+        try:
+            if step.coherent:
+                self._move(job, step)
+            else:
+                step.run(self, job)
+        finally:
+            ended, handed = time.perf_counter_ns(), self._handed + self.backend.pending() - before
+            records.steps[self.number].append((job.number, index, handed, started, ended))
+            records.held.append((ended, self.number, self.backend.counters.allocated_nbytes))
 
     def _await(self, number: int, step: int) -> None:
         """Order what follows after a step of another worker, on the device where the back end can."""
@@ -388,24 +470,39 @@ class Worker:
             return False
         if not self.marks:
             if not self.stopping:
-                self._gate.acquire()
+                self._sleep()
             self.asleep = False
-            return self.stopping and not self.queue
-        if not (self.hurried or self.stopping or self.number == HOST) and self._gate.acquire(timeout=GRACE):
-            self.asleep = False
+            return self.stopping and not self.queue and self.marked == self.issued
+        issued = self.issued
+        self.watching = True
+        woken = not (self.hurried or self.stopping or self.number == HOST) and self._sleep(GRACE)
+        self.watching = self.asleep = False
+        if woken or self.issued != issued:
             return False
-        self.asleep = False
         self.hurried = False
         while self.marks and not self.queue:
             self.retire_oldest()
         return False
 
+    def _sleep(self, timeout: float = -1) -> bool:
+        """Until woken (True) or `timeout` seconds have passed; others may work with the back end meanwhile."""
+        self.turn.release()
+        try:
+            return self._gate.acquire(timeout=timeout)
+        finally:
+            self.turn.acquire()
+
     def _free_discarded(self) -> None:
+        if not self._discarded:
+            return
         while self._discarded:
             try:
                 self.backend.free(self._discarded.popleft())
             except BackendError:
                 self.lost_allocations += 1  # no command's failure: the memory stays taken
+        if self.records is not None:
+            held = self.backend.counters.allocated_nbytes
+            self.records.held.append((time.perf_counter_ns(), self.number, held))
 
     def _close(self) -> None:
         self._free_discarded()
