@@ -1,0 +1,51 @@
+"""Records: what workers leave behind of their work for somebody who wants to know where the time went.
+
+Decides what is kept, and in how little: numbers in tuples, appended by the worker's thread or by whoever
+waits for it, read by one reader that takes them out. Keeps no command, plan or memory alive. A worker that is
+not asked to has none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vdev.planner.instructions import HOST
+
+if TYPE_CHECKING:
+    from vdev.executor.worker import Mark
+
+#: (start, end) in nanoseconds of time.perf_counter_ns
+Span = tuple[int, int]
+#: What a mark covered: numbers of commands, operations handed over when each was through, the times of
+#: these operations, and where those are not known when all of them together began and ended.
+MarkRecord = tuple[Sequence[int], Sequence[int], Sequence[Span], "Span | None"]
+#: A step: the command's number, its index in the worker's batch, operations it handed over, and when it was
+#: handed over (on the host: performed).
+StepRecord = tuple[int, int, int, int, int]
+
+
+class WorkRecords:
+    """All workers' records; by worker, HOST last."""
+
+    def __init__(self, workers: int, *, exact: bool) -> None:
+        """`exact`: the times of every operation are wanted, whatever it costs."""
+        self.exact = exact
+        #: in the order of completion
+        self.marks: tuple[deque[MarkRecord], ...] = tuple(deque() for _ in range(workers + 1))
+        #: of batches that are more than one launch
+        self.steps: tuple[deque[StepRecord], ...] = tuple(deque() for _ in range(workers + 1))
+        #: (time, worker, bytes of device memory held from then on)
+        self.held: deque[tuple[int, int, int]] = deque()
+
+    def retired(self, number: int, mark: Mark, *, failed: bool) -> None:
+        """`mark` of worker `number` is complete."""
+        spans: Sequence[Span] = ()
+        whole: Span | None = None
+        if number != HOST and not failed:
+            spans = mark.marker.operations()
+            if not spans and mark.ends and mark.ends[-1]:
+                times = mark.marker.times()
+                whole = None if times is None else times[2:]
+        self.marks[number].append(([job.number for job in mark.jobs], mark.ends, spans, whole))
