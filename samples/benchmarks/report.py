@@ -105,7 +105,8 @@ def bars(content: Content) -> list[dict[str, Any]]:
     result.append(_bar("lattice-Boltzmann, cell updates a second, 4 over native", flow, 3.5))
     for name, extra in content["extras"].items():
         for bar in extra.get("bars", []):
-            result.append(_bar(bar["bar"], bar["found"], bar["wanted"], most=bar["most"], of=name))
+            value = math.nan if bar["found"] is None else bar["found"]
+            result.append(_bar(bar["bar"], value, bar["wanted"], most=bar["most"], of=name))
     return result
 
 
@@ -152,8 +153,8 @@ def markdown(content: Content) -> str:
     lines += ["## Bars", "", "| | of | found | wanted | |", "|---|---|---:|---:|---|"]
     for bar in content["bars"]:
         verdict = {True: "met", False: "**missed**", None: "not measured"}[bar["met"]]
-        value = "" if bar["found"] is None else f"{bar['found']:.3g}"
-        lines.append(f"| {bar['bar']} | {bar['of']} | {value} | at {bar['at']} {bar['wanted']:.3g} | {verdict} |")
+        value = "" if bar["found"] is None else f"{bar['found']:.4g}"
+        lines.append(f"| {bar['bar']} | {bar['of']} | {value} | at {bar['at']} {bar['wanted']:.4g} | {verdict} |")
     lines += _cold_table(content) + _resident_table(content) + _extras(content) + _failures(content)
     return "\n".join(lines) + "\n"
 

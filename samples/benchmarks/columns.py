@@ -1,0 +1,113 @@
+"""What the benchmarks of one thing share: the same measurement in a process for each column, natively and on
+1, 2, 4 ... workers, and the bars that follow.
+
+Decides how such a benchmark is started and what it writes; never what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import machine
+
+Figures = dict[str, Any]
+TIMEOUT = 150  # seconds of a column
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """A command line with what all of these benchmarks take."""
+    result = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    machine.add_options(result)
+    result.add_argument("--json", type=Path, metavar="FILE", help="where to write what was found")
+    result.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
+    return result
+
+
+def measured(options: argparse.Namespace, measure: Callable[[], Figures], *, native: bool = True) -> dict[str, Figures]:
+    """What `measure` finds in each column; in a process for one column it only prints that, and ends.
+
+    A column that fails has an entry "failed" with what it said.
+    """
+    if options.part:
+        print("\n" + json.dumps(measure()))
+        sys.exit(0)
+    kind = machine.kind_of(options)
+    columns: list[int | None] = [None] if native else []
+    found = {}
+    for workers in columns + machine.counts_of(options):
+        command = [sys.executable, sys.argv[0], *sys.argv[1:], "--part", "--kind", kind]
+        environment = machine.environment(kind, workers, options.native)
+        name = machine.NATIVE if workers is None else str(workers)
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired as late:
+            found[name] = {"failed": f"not done in {late.timeout} s"}
+            continue
+        if done.returncode == 0:
+            found[name] = json.loads(done.stdout.splitlines()[-1])
+        else:
+            found[name] = {"failed": (done.stdout + done.stderr)[-1500:]}
+    return found
+
+
+def least(name: str, found: float | None, wanted: float) -> Figures:
+    """A bar that something must reach."""
+    return {"bar": name, "found": found, "wanted": wanted, "most": False}
+
+
+def most(name: str, found: float | None, wanted: float) -> Figures:
+    """A bar that something must not pass."""
+    return least(name, found, wanted) | {"most": True}
+
+
+def verdict(bar: Figures) -> str:
+    """A bar in a line."""
+    if bar["found"] is None:
+        return f"{bar['bar']}: not measured"
+    met = bar["found"] <= bar["wanted"] if bar["most"] else bar["found"] >= bar["wanted"]
+    wanted = f"at {'most' if bar['most'] else 'least'} {bar['wanted']:.3g} wanted"
+    return f"{bar['bar']}: {bar['found']:.3g}, {wanted}: {'met' if met else 'missed'}"
+
+
+def conclude(
+    options: argparse.Namespace, found: dict[str, Figures], lines: list[str], bars: list[Figures]
+) -> int:
+    """Print and write what was found; the exit status, 1 where a column failed."""
+    failed = {name: figures["failed"] for name, figures in found.items() if "failed" in figures}
+    lines = lines + [f"{name}: FAILED: {said.strip()}" for name, said in failed.items()]
+    for text in lines:
+        print(text)
+    for bar in bars:
+        print(verdict(bar))
+    if options.json is not None:
+        content = {
+            "command": "python samples/benchmarks/" + shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "machine": machine.description(),
+            "columns": found,
+            "lines": lines,
+            "bars": bars,
+        }
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    return 1 if failed else 0
+
+
+def value(found: dict[str, Figures], column: str, name: str) -> float | None:
+    """A figure of a column, None where there is none."""
+    figure = found.get(column, {}).get(name)
+    return None if figure is None else float(figure)
+
+
+def quotient(over: float | None, under: float | None) -> float | None:
+    """One figure over another, None where one is missing."""
+    return None if over is None or under is None else over / under
