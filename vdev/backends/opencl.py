@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -39,6 +39,8 @@ from vdev.backends.opencl_info import kernel_resources, loses_compiled_kernels, 
 
 INVALID_BUFFER_SIZE = -61
 EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
+#: events of one marker whose times are asked for, if any are, however short the work was
+_FEW_EVENTS = 8
 
 
 def _failure(error: Any, text: str) -> BackendError:
@@ -170,9 +172,27 @@ class OpenCLMarker(Marker):
     held.
     """
 
-    __slots__ = ("_cl", "_events", "_failure", "_first", "context", "last", "offset_ns")
+    __slots__ = (
+        "_cl",
+        "_events",
+        "_failure",
+        "_first",
+        "_spans",
+        "_timed_from_ns",
+        "context",
+        "last",
+        "offset_ns",
+    )
 
-    def __init__(self, cl: Any, context: Any, events: list[Any], last: Any, offset_ns: int) -> None:
+    def __init__(
+        self,
+        cl: Any,
+        context: Any,
+        events: list[Any],
+        last: Any,
+        offset_ns: int,
+        timed_from_ns: int | None = None,
+    ) -> None:
         self._cl = cl
         self.context = context
         self._events = events
@@ -180,6 +200,8 @@ class OpenCLMarker(Marker):
         self.last = last
         self._failure: BackendError | None = None
         self.offset_ns = offset_ns
+        self._timed_from_ns = timed_from_ns
+        self._spans: tuple[tuple[int, int], ...] = ()
 
     def wait(self) -> None:
         events = self._events
@@ -189,6 +211,8 @@ class OpenCLMarker(Marker):
                     self._cl.wait_for_events(events)
                 except self._cl.Error as error:
                     self._failure = self._find_failure(events, error)
+            if self._timed_from_ns is not None and self._failure is None:
+                self._spans = self._times_of(events, self._timed_from_ns)
             self._events = []
         elif self.last is not None and not self.done():
             try:
@@ -219,6 +243,21 @@ class OpenCLMarker(Marker):
         failure = _failure(error, "work failed on the device")
         status = next((status for status in statuses.values() if status < 0), failure.status)
         return BackendError(status, failure.text, tuple(statuses))
+
+    def _times_of(self, events: list[Any], timed_from_ns: int) -> tuple[tuple[int, int], ...]:
+        """When each of the events' operations started and ended; nothing where they were many and short."""
+        start, end, offset = self._cl.profiling_info.START, self._cl.profiling_info.END, self.offset_ns
+        if len(events) > _FEW_EVENTS:
+            took = events[-1].get_profiling_info(end) - events[0].get_profiling_info(start)
+            if took < timed_from_ns * len(events):
+                return ()
+        return tuple(
+            (event.get_profiling_info(start) + offset, event.get_profiling_info(end) + offset)
+            for event in events
+        )
+
+    def operations(self) -> Sequence[tuple[int, int]]:
+        return self._spans
 
     def failed(self, failure: BackendError) -> None:
         """What the marker covers is known to have failed."""
@@ -260,6 +299,8 @@ _UNSET = object()
 
 class OpenCLBackend(Backend):
     """One queue on one native device. `share` workers divide the device's memory among them."""
+
+    times_operations = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
         self.device = SharedDevice.of(device)
@@ -499,7 +540,9 @@ class OpenCLBackend(Backend):
 
     def record(self) -> Marker:
         events, self._events = self._events, []
-        marker = OpenCLMarker(self._cl, self.device.context, events, self._last, self._offset_ns)
+        marker = OpenCLMarker(
+            self._cl, self.device.context, events, self._last, self._offset_ns, self.timed_from_ns
+        )
         try:
             self._queue.flush()
         except self._cl.Error as error:
