@@ -422,7 +422,7 @@ def compare(folder: Path, count: int, names: Sequence[str]) -> bool:
     return not different and total.split_items >= WANTED * total.items
 
 
-def run_both(mib: float, workers: int, names: Sequence[str]) -> int:
+def run_both(mib: float, workers: int, min_items: int, names: Sequence[str]) -> int:
     from vdev import engines
 
     engines.register_engines()
@@ -432,7 +432,7 @@ def run_both(mib: float, workers: int, names: Sequence[str]) -> int:
         command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.array_report", "--in", folder]
         command += ["--count", str(count), *names]
         subprocess.run(command, env=environ, check=True)
-        virtual = environ | {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}"}
+        virtual = environ | {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": str(min_items)}
         return subprocess.run(command, env=virtual, check=False).returncode
 
 
@@ -440,13 +440,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cpu.array_report", description=__doc__)
     parser.add_argument("--mib", type=float, default=100, help="size of each array (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=4, help="CPU workers (default: %(default)s)")
+    parser.add_argument("--min-items", type=int, default=1024, help="VDEV_MIN_ITEMS (default: %(default)s)")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
     parser.add_argument("jobs", nargs="*", metavar="job", help=f"some of: {', '.join(JOBS)}")
     options = parser.parse_args()
     names = options.jobs or list(JOBS)
     if options.folder is None:
-        return run_both(options.mib, options.workers, names)
+        return run_both(options.mib, options.workers, options.min_items, names)
     if os.environ.get("VDEV") == "1":
         return 0 if compare(options.folder, options.count, names) else 1
     save(options.folder, options.count, names)
