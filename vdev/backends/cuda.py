@@ -55,6 +55,7 @@ from vdev.backends.cuda_staging import DIRECT_NBYTES, pieces_of, staging, turned
 from vdev.switches import cache_dir
 from vdev.translators.cuda import CudaKernel
 from vdev.translators.ndrange import Chunk, whole_chunk
+from vdev.translators.region import Block, Region
 
 #: CUDA's limit of work-groups in the second and third dimension of a launch
 _MOST_GROUPS = 65535
@@ -408,6 +409,44 @@ class CudaBackend(Backend):
             self._help("fill_pattern", struct.pack("<3Q", address, nbytes, size) + padded, nbytes)
         self.counters.filled += nbytes
 
+    def merge(
+        self,
+        target: Allocation,
+        target_start: int,
+        stage: Allocation,
+        stage_start: int,
+        twin: Allocation | None,
+        twin_start: int,
+        region: Region,
+        op: str,
+        dtype: str,
+    ) -> None:
+        if not region:
+            return
+        self._begin()
+        element = np.dtype(dtype)
+        addresses = (
+            _address(target) - target_start,
+            _address(stage) - stage_start,
+            0 if twin is None else _address(twin) - twin_start,
+        )
+        for block in region.blocks():
+            if op != "diff":
+                self._merge_rows(
+                    f"merge_{op}_{element.kind}{element.itemsize}", addresses, block, element.itemsize
+                )
+                continue
+            for unit, part in _whole_units(block, element.itemsize):
+                self._merge_rows(f"merge_diff_u{unit}", addresses, part, unit)
+        self.counters.merged += region.nbytes
+
+    def _merge_rows(self, name: str, addresses: tuple[int, int, int], block: Block, unit: int) -> None:
+        """Merge the rows of `block`, whose starts, lengths and strides are multiples of `unit`."""
+        width = block.nbytes // unit
+        total = width * block.count
+        places = [address + block.start if address else 0 for address in addresses]
+        self._help(name, struct.pack("<6Q", *places, width, block.stride // unit, total), total)
+
     def _scratch(self, nbytes: int) -> Any:
         try:
             return self._pool.malloc(nbytes)
@@ -537,7 +576,7 @@ class CudaBackend(Backend):
             cubin, _ = self._cubins.get(cuda_kernels.SOURCE, options)
             driver = self._cupy.cuda.driver
             module = driver.moduleLoadData(cubin)
-            for known in [*(kernel for _, kernel in cuda_kernels.COPIES), "fill_pattern"]:
+            for known in cuda_kernels.NAMES:
                 self._helpers[known] = int(driver.moduleGetFunction(module, known))
             function = self._helpers[name]
         block = cuda_kernels.BLOCK
@@ -675,6 +714,23 @@ def _within_limits(chunk: Chunk) -> list[Chunk]:
                 cut.append(Chunk(tuple(low), tuple(high)))
         parts = cut
     return parts
+
+
+def _whole_units(block: Block, unit: int) -> list[tuple[int, Block]]:
+    """`block` as (unit, rows of whole units), with the bytes of cut units by themselves (unit 1)."""
+    if unit == 1 or (block.start % unit == 0 and block.nbytes % unit == 0 and block.stride % unit == 0):
+        return [(unit, block)]
+    if block.stride % unit and block.count > 1:  # every row begins elsewhere within a unit
+        rows = [Block(block.start + row * block.stride, block.nbytes, 0, 1) for row in range(block.count)]
+        return [part for row in rows for part in _whole_units(row, unit)]
+    start, stop = block.start, block.start + block.nbytes
+    first, last = -(-start // unit) * unit, stop // unit * unit
+    if first >= last:
+        return [(1, block)]
+    cuts = ((1, start, first), (unit, first, last), (1, last, stop))
+    return [
+        (size, Block(low, high - low, block.stride, block.count)) for size, low, high in cuts if high > low
+    ]
 
 
 def _packed_pitches(shape: tuple[int, int, int]) -> tuple[int, int]:

@@ -9,6 +9,11 @@ from vdev.backends.base import WorkerInfo
 #: Memory that contexts, streams and compiled programs take.
 _RESERVED_NBYTES = 1 << 30
 
+#: Of what is free, what stays free: for copies of rectangles, compiled programs and fragments.
+_MARGIN_NBYTES = 2 << 30
+#: NVLink against the host's link: 380 to 55 GB/s with pinned memory, of which a plain array gets a part.
+_PEER_COST = 0.05
+
 #: What the translator to CUDA C++ knows.
 EXTENSIONS = (
     "cl_khr_global_int32_base_atomics",
@@ -30,6 +35,7 @@ def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
     runtime = cupy.cuda.runtime
     properties = runtime.getDeviceProperties(number)
     memory = (int(properties["totalGlobalMem"]) - _RESERVED_NBYTES) // share
+    free, _ = runtime.memGetInfo()
     version = runtime.driverGetVersion()
     return WorkerInfo(
         backend="cuda",
@@ -47,6 +53,9 @@ def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
         vendor="NVIDIA Corporation",
         version="OpenCL 3.0 CUDA",
         c_version="OpenCL C 1.2",
+        peer_cost=_PEER_COST,
+        merges=True,
+        room_nbytes=max(free - _MARGIN_NBYTES, 0) // share,
         driver=f"CUDA {version // 1000}.{version % 1000 // 10}",
         extensions=EXTENSIONS,
         native=_native_infos(properties),

@@ -1,6 +1,7 @@
-"""Kernels of our own on CUDA workers: strided copies and fills with long patterns.
+"""Kernels of our own on CUDA workers: strided copies, fills with long patterns, merges.
 
 CUDA's copies of rectangles are slow where rows are short, and its fills know patterns of up to four bytes.
+Merges are what `Backend.merge` lays down. Nothing here decides what is copied or merged.
 """
 
 from __future__ import annotations
@@ -36,6 +37,48 @@ extern "C" __global__ void copy_##T(const T *source, T *target, u8 width, u8 row
 { copy_box<T>(source, target, width, rows, total, source_row, source_slice, target_row, target_slice); }
 COPY(u1) COPY(u2) COPY(u4) COPY(u8) COPY(u16)
 
+__device__ bool differ(u1 a, u1 b) { return a != b; }
+__device__ bool differ(u2 a, u2 b) { return a != b; }
+__device__ bool differ(u4 a, u4 b) { return a != b; }
+__device__ bool differ(u8 a, u8 b) { return a != b; }
+__device__ bool differ(const u16 &a, const u16 &b) { return a.low != b.low || a.high != b.high; }
+
+// Rows of `width` units, `stride` units apart: what differs from the twin is copied.
+template <typename T>
+__device__ void merge_changes(T *target, const T *stage, const T *twin, u8 width, u8 stride, u8 total)
+{
+    const u8 step = (u8)gridDim.x * blockDim.x;
+    for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
+        const u8 at = i / width * stride + i % width;
+        const T changed = stage[at];
+        if (differ(changed, twin[at])) target[at] = changed;
+    }
+}
+
+#define MERGE_CHANGES(T) \
+extern "C" __global__ void merge_diff_##T(T *target, const T *stage, const T *twin, u8 width, u8 stride, u8 total) \
+{ merge_changes<T>(target, stage, twin, width, stride, total); }
+MERGE_CHANGES(u1) MERGE_CHANGES(u2) MERGE_CHANGES(u4) MERGE_CHANGES(u8) MERGE_CHANGES(u16)
+
+#define MERGE(OP, NAME, T, EXPRESSION) \
+extern "C" __global__ void merge_##OP##_##NAME(T *target, const T *stage, const void *, u8 width, u8 stride, u8 total) \
+{ \
+    const u8 step = (u8)gridDim.x * blockDim.x; \
+    for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) { \
+        const u8 at = i / width * stride + i % width; \
+        const T a = target[at], b = stage[at]; \
+        target[at] = EXPRESSION; \
+    } \
+}
+#define MERGE_INTEGERS(NAME, T, U) \
+MERGE(add, NAME, T, (T)((U)a + (U)b)) MERGE(min, NAME, T, b < a ? b : a) MERGE(max, NAME, T, a < b ? b : a) \
+MERGE(and, NAME, T, a & b) MERGE(or, NAME, T, a | b) MERGE(xor, NAME, T, a ^ b)
+// as NumPy's minimum and maximum: not-a-number wins
+#define MERGE_FLOATS(NAME, T) \
+MERGE(add, NAME, T, a + b) MERGE(min, NAME, T, b < a || b != b ? b : a) MERGE(max, NAME, T, a < b || b != b ? b : a)
+MERGE_INTEGERS(i4, int, u4) MERGE_INTEGERS(u4, u4, u4) MERGE_INTEGERS(i8, long long, u8) MERGE_INTEGERS(u8, u8, u8)
+MERGE_FLOATS(f4, float) MERGE_FLOATS(f8, double)
+
 struct Pattern { u1 bytes[128]; };
 
 extern "C" __global__ void fill_pattern(u1 *target, u8 total, u8 length, const __grid_constant__ Pattern pattern)
@@ -48,3 +91,16 @@ extern "C" __global__ void fill_pattern(u1 *target, u8 total, u8 length, const _
 
 #: units of a copy in bytes, the widest first, and their kernels
 COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, "copy_u1"))
+
+#: every kernel; those of merges are named by operation and NumPy's kind and size of an element
+NAMES = (
+    *(kernel for _, kernel in COPIES),
+    "fill_pattern",
+    *(f"merge_diff_u{unit}" for unit, _ in COPIES),
+    *(
+        f"merge_{op}_{element}"
+        for element in ("i4", "u4", "i8", "u8", "f4", "f8")
+        for op in ("add", "min", "max", "and", "or", "xor")
+        if element[0] != "f" or op in ("add", "min", "max")
+    ),
+)

@@ -87,9 +87,7 @@ class _Block:
     def __init__(self, cupy: Any) -> None:
         self.memory = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
         self.address: int = self.memory.ptr
-        self.array: Bytes = np.ctypeslib.as_array(
-            (ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address)
-        )
+        self.array: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address))
         self.event: dict[int, int] = {}  # by context: events belong to one
 
 

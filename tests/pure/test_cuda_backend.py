@@ -1,0 +1,240 @@
+"""The parts of CUDA workers that need no GPU: how copies, merges and launches are cut, which cubins are kept,
+what is said where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vdev.backends import cuda, cuda_driver, cuda_kernels
+from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, copy_box
+from vdev.backends.cuda_programs import Cubins, translated
+from vdev.backends.cuda_staging import pieces_of, turned
+from vdev.switches import parse_workers
+from vdev.translators.cuda import translate_cuda
+from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.region import Block
+from vdev.translators.source import Target, parse_program
+from vdev.workers import NoWorkers, open_workers
+
+from .nvrtc import MISSING, compile_cuda, library
+
+TARGET = Target(extensions=("cl_khr_fp64",), opencl_version=300, c_version=120)
+SOURCE = "kernel void f(global float *a, local float *t, int n) { t[0] = n; a[get_global_id(0)] = t[0]; }"
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> Box:
+    slices, rows = draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    nbytes = draw(st.integers(1, 9))
+    pitches = []
+    for _ in range(2):
+        row = nbytes + draw(st.integers(0, 3))
+        pitches.append((rows * row + draw(st.integers(0, 4)), row))
+    return Box(
+        (slices, rows, nbytes), draw(st.integers(0, 5)), pitches[0], draw(st.integers(0, 5)), pitches[1]
+    )
+
+
+@given(boxes(), st.integers(1, 12))
+@settings(deadline=None)
+def test_pieces_are_the_box_packed(box: Box, limit: int) -> None:
+    memory = np.random.default_rng(0).integers(0, 255, 200, dtype=np.uint8)
+    packed, expected = np.zeros(box.nbytes, np.uint8), np.zeros(box.nbytes, np.uint8)
+    _, rows, nbytes = box.shape
+    copy_box(
+        memory, expected, Box(box.shape, box.source_start, box.source_pitches, 0, (rows * nbytes, nbytes))
+    )
+    back = np.zeros_like(memory)
+    for piece in pieces_of(box, limit):
+        assert piece.box.nbytes <= limit or piece.box.shape[1] == 1
+        block = np.zeros(piece.box.nbytes, np.uint8)
+        copy_box(memory, block, piece.box)
+        packed[piece.start : piece.start + block.size] = block
+        copy_box(block, back, turned(piece.box))
+    assert (packed == expected).all()
+    again = np.zeros(box.nbytes, np.uint8)
+    copy_box(back, again, Box(box.shape, box.source_start, box.source_pitches, 0, (rows * nbytes, nbytes)))
+    assert (again == expected).all()
+
+
+@given(boxes(), st.integers(1, 40))
+@settings(deadline=None)
+def test_parts_are_the_box(box: Box, limit: int) -> None:
+    rows = [row for part in cuda._parts(box, limit) for row in part.rows()]
+    assert sorted(rows) == sorted(box.rows())
+
+
+@given(
+    st.integers(0, 40),
+    st.integers(1, 40),
+    st.integers(0, 9),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 4, 8, 16]),
+)
+@settings(deadline=None)
+def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: int) -> None:
+    block = Block(start, nbytes, nbytes + gap, count)
+    found: dict[int, int] = {}
+    for size, part in cuda._whole_units(block, unit):
+        assert part.nbytes % size == 0
+        assert size == 1 or part.count == 1 or part.stride % size == 0
+        for row in range(part.count):
+            first = part.start + row * part.stride
+            assert first % size == 0
+            for byte in range(first, first + part.nbytes):
+                assert byte not in found
+                found[byte] = size
+    expected = {}
+    for row in range(count):
+        low = start + row * (nbytes + gap)
+        for byte in range(low, low + nbytes):
+            whole = byte // unit * unit
+            expected[byte] = unit if low <= whole and whole + unit <= low + nbytes else 1
+    assert found == expected
+
+
+def _shape(ndrange: NDRange, chunk: Chunk, hidden: bytes | None) -> LaunchShape:
+    return LaunchShape(ndrange, chunk, chunk.global_size(ndrange), ndrange.local_size, ((0, 64),), hidden)
+
+
+def test_a_launch_beyond_cudas_limit_of_groups_is_several() -> None:
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    ndrange = NDRange((64, 200_000, 1), (64, 1, 1), (0, 0, 0))
+    chunk = Chunk((0, 1000, 0), (1, 190_000, 1))
+    hidden = info.pack(ndrange, chunk, (64,))[:-8]
+    grids = cuda._grids(info, _shape(ndrange, chunk, hidden))
+    assert [grid[1] for grid in grids] == [65535, 65535, 57930]
+    starts = [1000, 66535, 132070]
+    for grid, start in zip(grids, starts, strict=True):
+        part = Chunk((0, start, 0), (1, start + grid[1], 1))
+        assert grid[6] == info.pack(ndrange, part, (64,))
+    small = Chunk((0, 5, 0), (1, 9, 1))
+    (only,) = cuda._grids(info, _shape(ndrange, small, info.pack(ndrange, small, (64,))[:-8]))
+    assert only == (1, 4, 1, 64, 1, 1, info.pack(ndrange, small, (64,)))
+
+
+def test_a_kernel_taken_as_it_is_has_no_shifts() -> None:
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    ndrange = NDRange((128,), (64,), (0,))
+    (grid,) = cuda._grids(info, _shape(ndrange, whole_chunk(ndrange), None))
+    assert grid[6] == info.pack(ndrange, whole_chunk(ndrange), (0,))
+    with pytest.raises(BackendError) as caught:
+        ragged = NDRange((100,), (64,), (0,))
+        cuda._grids(info, _shape(ragged, whole_chunk(ragged), None))
+    assert caught.value.status == -54
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_our_own_kernels_compile() -> None:
+    done, text = compile_cuda(cuda_kernels.SOURCE, ["--std=c++17"])
+    assert done, text
+    assert [name for name in cuda_kernels.NAMES if f".entry {name}(" not in text] == []
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def __call__(self, source: str, options: object) -> tuple[bytes, str]:
+        self.asked.append((source, tuple(options)))  # type: ignore[arg-type]
+        if "error" in source:
+            raise BuildFailure("line 1: no")
+        return b"cubin of " + source[:9].encode(), "a warning"
+
+
+def test_cubins_are_kept_by_everything_they_come_from(tmp_path: Path) -> None:
+    compiler = _Compiler()
+    cubins = Cubins(tmp_path, compiler, "13.0")
+    assert cubins.get("source a", ["-x"]) == (b"cubin of source a", "a warning")
+    assert Cubins(tmp_path, compiler, "13.0").get("source a", ["-x"])[0] == b"cubin of source a"
+    assert len(compiler.asked) == 1
+    for version, source, options in (
+        ("13.1", "source a", ["-x"]),
+        ("13.0", "source b", ["-x"]),
+        ("13.0", "source a", []),
+    ):
+        Cubins(tmp_path, compiler, version).get(source, options)
+    assert len(compiler.asked) == 4
+    with pytest.raises(BuildFailure):
+        cubins.get("error", [])
+    assert len(list((tmp_path / "cubins").iterdir())) == 4
+
+
+def test_cubins_unused_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = _Compiler()
+    cubins = Cubins(tmp_path, compiler, "1")
+    cubins.get("source a", [])
+    for file in (tmp_path / "cubins").iterdir():
+        os.utime(file, (1, 1))
+    monkeypatch.setattr("vdev.backends.cuda_programs.CACHE_NBYTES", 40)
+    cubins.get("source b", [])
+    cubins.get("source c", [])
+    cubins.get("source c", [])
+    assert len(compiler.asked) == 3
+    cubins.get("source a", [])
+    assert len(compiler.asked) == 4
+
+
+def test_a_folder_that_cannot_be_written_costs_a_compile(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("no folder")
+    assert Cubins(file, _Compiler(), "1").get("source a", [])[0] == b"cubin of source a"
+
+
+def test_a_program_is_translated_and_compiled_once(tmp_path: Path) -> None:
+    compiler = _Compiler()
+    cubins = Cubins(tmp_path, compiler, "1")
+    program = BackendProgram("", (), parse_program(SOURCE, (), target=TARGET))
+    first = translated(program, cubins)
+    assert translated(program, cubins) is first
+    first.cubin("sm_90")
+    first.cubin("sm_90")
+    first.cubin("sm_90", full_groups=True)
+    options = [options for _, options in compiler.asked]
+    assert len(options) == 2
+    assert options[0][0] == options[1][0] == "--gpu-architecture=sm_90"
+    assert "--maxrregcount=64" in options[1]
+    assert "--maxrregcount=64" not in options[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        (BackendProgram(b"spirv"), "intermediate language"),
+        (BackendProgram("whatever"), "parser"),
+        (
+            BackendProgram("", (), parse_program("kernel void f(global int *a) { void (^b)(void) = ^{}; b(); }", ("-cl-std=CL2.0",), target=TARGET)),
+            "line 1: not available on CUDA workers",
+        ),
+    ],
+    ids=["il", "unparsed", "blocks"],
+)  # fmt: skip
+def test_what_cannot_be_translated_says_why(tmp_path: Path, program: BackendProgram, text: str) -> None:
+    for _ in range(2):
+        with pytest.raises(BuildFailure) as caught:
+            translated(program, Cubins(tmp_path, _Compiler(), "1"))
+        assert text in caught.value.log
+
+
+def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> object:
+        return cuda_driver.CudaMissing("the driver shows no GPU")
+
+    monkeypatch.setattr(cuda_driver, "_load", missing)
+    with pytest.raises(NoWorkers, match="cuda:1.*the driver shows no GPU"):
+        open_workers(parse_workers("cuda:1"))
+    assert len(open_workers(parse_workers("auto"))) == 2
+
+
+def test_a_gpu_that_is_not_there_is_named_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_driver, "device_names", lambda: ["One", "Other"])
+    with pytest.raises(NoWorkers, match=r"cuda:0 \(One\), cuda:1 \(Other\)"):
+        open_workers(parse_workers("cuda:2"))
+    assert len(open_workers(parse_workers("cuda"))) == 2
+    assert len(open_workers(parse_workers("cuda:0*3,cuda:1"))) == 4
