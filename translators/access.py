@@ -157,6 +157,8 @@ class KernelSummary:
     one_worker: tuple[Reason, ...] = ()
     scalars: frozenset[int] = frozenset()
     images: tuple[int, ...] = ()
+    #: where it sees addresses as numbers, or follows any that are not its arguments'
+    addresses: Reason | None = None
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
     _merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
 
@@ -368,6 +370,7 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
         tuple(Reason(text, line) for text, line in walked.outside_program) + _waiting(walked, names),
         _scalars(accesses),
         images,
+        Reason(*walked.addresses[0]) if walked.addresses else None,
         names,
         _merged_dimensions(accesses),
     )
@@ -391,7 +394,8 @@ def _gave_up(
         for index in pointers
         for mode in ("read", "write")
     )
-    return KernelSummary(name, accesses, (Reason(text, line),), frozenset(), images, names)
+    reason = Reason(text, line)
+    return KernelSummary(name, accesses, (reason,), frozenset(), images, reason, names)
 
 
 def _argument(index: int, kind: str, ctype: CType) -> Value:

@@ -313,6 +313,9 @@ class Calculator(Memory, ABC):
                 distance = ex.sub(a.targets[0].offset, b.targets[0].offset)
                 return Number(ex.div(ex.cast(LONG, distance), ex.const(max(size, 1))), LONG)
         if ctype.kind != "pointer" and operator in ("<", ">", "<=", ">=", "==", "!="):
+            if ANYWHERE in places_of(a) | places_of(b):
+                for value in (a, b):
+                    self.show_address(value, "the address of a buffer is compared with one from memory", None)
             return _compare_pointers(operator, a, b)
         return unknown_value(ctype)
 
@@ -402,6 +405,8 @@ class Calculator(Memory, ABC):
         value = self.value(inner)
         if node.type.kind == "pointer" and isinstance(value, Number) and value.expr is ex.ZERO:
             return NULL
+        if node.type.integer is not None:
+            self.show_address(value, "the address of a buffer becomes a number", node.line)
         return convert(value, node.type)
 
     def _astype(self, node: Node) -> Value:

@@ -27,6 +27,7 @@ from .values import (
     Vector,
     join_values,
     load_private,
+    places_of,
     same_value,
     store_private,
     unknown_value,
@@ -78,6 +79,8 @@ class Memory:
         self.loads: dict[Expr, tuple[int, Expr]] = {}  #: what was loaded -> argument and offset, the same
         #: arguments on whose content a loop waits, and its line
         self.polls: list[tuple[int, int | None]] = []
+        #: where addresses are seen as numbers or followed from memory: what happens there, and the line
+        self.addresses: list[tuple[str, int | None]] = []
         #: the user's line that called what is walked now, where that is text of no user
         self.called_from: int | None = None
         self.deadline = deadline
@@ -111,6 +114,7 @@ class Memory:
         elif isinstance(place, Anywhere):
             arg, offset = None, None
             reason = reason or "a pointer that is not followed"
+            self.addresses.append(("memory is reached through a pointer that is not followed", line))
         else:
             return
         if nbytes <= 0:  # a type without a size: how far it reaches is not known
@@ -167,6 +171,8 @@ class Memory:
 
     def store(self, pointer: Pointer, ctype: CType, value: Value, line: int | None) -> None:
         certain = len(pointer.targets) == 1 and pointer.targets[0].condition is None
+        if any(not isinstance(target.place, Private) for target in pointer.targets):
+            self.show_address(value, "the address of a buffer is stored", line)
         for target in pointer.targets:
             place = target.place
             if isinstance(place, Private):
@@ -177,6 +183,11 @@ class Memory:
                 self._volatile(target, ctype, line)
             else:
                 self.record_write(target, ctype, line)
+
+    def show_address(self, value: Value, text: str, line: int | None) -> None:
+        """Note that an address in `value` becomes visible as a number."""
+        if any(isinstance(place, Argument) for place in places_of(value)):
+            self.addresses.append((text, line))
 
     def _store_private(
         self, place: Private, target: Target, ctype: CType, value: Value, certain: bool

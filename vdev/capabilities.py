@@ -28,12 +28,23 @@ _EXTENSIONS = (
 
 # CL_DEVICE_ constants (OpenCL 3.0, table "Device queries")
 _WORK_GROUP_COLLECTIVE_FUNCTIONS, _GENERIC_ADDRESS_SPACE, _IL_VERSION = 0x1068, 0x1069, 0x105B
-_ILS_WITH_VERSION = 0x1061
+_ILS_WITH_VERSION, _SVM_CAPABILITIES = 0x1061, 0x1053
+_SVM_FINE_GRAIN_SYSTEM = 1 << 2
 
 
 def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
     """Extensions that every worker has and the virtual device passes on (CL_DEVICE_EXTENSIONS)."""
     return tuple(name for name in _EXTENSIONS if all(name in worker.extensions for worker in workers))
+
+
+def shares_host_memory(worker: WorkerInfo) -> bool:
+    """Whether kernels on the worker may use addresses of host memory (fine-grain system SVM; a CPU device has
+    no other memory, once it takes SVM pointers at all).
+    """
+    capabilities = worker.native.get(_SVM_CAPABILITIES, 0)
+    if not isinstance(capabilities, int):
+        return False
+    return bool(capabilities & _SVM_FINE_GRAIN_SYSTEM or (capabilities and worker.is_cpu))
 
 
 def language_features(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:

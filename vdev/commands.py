@@ -121,11 +121,15 @@ Argument = BufferArg | bytes | LocalArg | None
 
 @dataclass(slots=True, eq=False)
 class Launch:
-    """A kernel over an NDRange; `args` were captured at enqueue (specification 5.9.2)."""
+    """A kernel over an NDRange; `args` were captured at enqueue (specification 5.9.2).
+
+    `shared`: buffers that it may reach by the addresses of their homes, with and without an argument.
+    """
 
     kernel: SessionKernel
     args: tuple[Argument, ...]
     ndrange: NDRange
+    shared: tuple[VirtualBuffer, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

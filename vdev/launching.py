@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vdev.buffers import VirtualBuffer
+from vdev.capabilities import shares_host_memory
 from vdev.commands import BufferArg, Launch
 from vdev.executor.executor import Executor
 from vdev.executor.prepare import PreparedPlan
@@ -21,6 +22,7 @@ from vdev.executor.steps import LaunchRecipe
 from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
 from vdev.planner.directory import BufferState
 from vdev.planner.footprints import PointerArg
+from vdev.planner.in_place import plan_in_place
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.programs import SessionKernel
@@ -91,6 +93,8 @@ class LaunchCache:
             parts.append((arg.offset, arg.nbytes, arg.before))
         for index in self._scalars:
             parts.append(args[index])
+        if launch.shared:
+            _add_shared(launch, buffers, parts)
         key = tuple(parts)
         found = self._plans.get(key)
         if found is None:
@@ -98,6 +102,16 @@ class LaunchCache:
                 self._plans.clear()
             found = self._plans[key] = plan(launch, buffers)
         return found, buffers
+
+
+def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) -> None:
+    """The buffers that a launch reaches without an argument, and what they add to the key of its plan."""
+    for buffer in launch.shared:
+        if buffer in buffers:
+            parts.append(buffers.index(buffer))
+        else:
+            buffers.append(buffer)
+            parts.append(buffer.state)
 
 
 def make_plan(
@@ -124,7 +138,10 @@ def make_plan(
     )
     states = [buffer.state for buffer in buffers]
     try:
-        plan = plan_launch(states, request, options)
+        if launch.shared:
+            plan = _plan_in_place(launch, buffers, pointers, options, executor)
+        else:
+            plan = plan_launch(states, request, options)
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
         evaluate = everything(launch, sizes)
@@ -141,6 +158,22 @@ def make_plan(
     available = len(executor.all_workers) - 1
     counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
     return CachedPlan(plan, prepared, plan.states, *counted)
+
+
+def _plan_in_place(
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+    pointers: Sequence[PointerArg],
+    options: LaunchOptions,
+    executor: Executor,
+) -> Plan:
+    """The plan of a launch that works on the homes of what is shared."""
+    shared = {buffers.index(buffer) for buffer in launch.shared}
+    able = [number for number, info in enumerate(executor.workers) if shares_host_memory(info)]
+    workers = [number for number in options.workers if number in able] or able
+    states = [buffer.state for buffer in buffers]
+    reason = str(launch.kernel.addresses)
+    return plan_in_place(states, pointers, shared, launch.ndrange, workers, options.links, reason)
 
 
 def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:

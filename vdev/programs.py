@@ -99,6 +99,13 @@ class SessionKernel:
         return self.program.reasons + self.summary.one_worker
 
     @cached_property
+    def addresses(self) -> Reason | None:
+        """Where the kernel sees addresses of buffers as numbers, as far as anybody knows; None: nowhere."""
+        if self.summary is None:
+            return Reason("a kernel that is not analysed may follow any address", self.info.line)
+        return self.summary.addresses
+
+    @cached_property
     def resources(self) -> KernelResources:
         """Work-group limits that hold on every worker."""
         found = [result.kernels[self.name] for result in self.program.results]

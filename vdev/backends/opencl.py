@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from ctypes import c_char
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from vdev.backends.base import (
     BuildResult,
     Bytes,
     Counters,
+    HostPlace,
     KernelArgument,
     LaunchShape,
     LocalBytes,
@@ -514,6 +516,9 @@ class OpenCLBackend(Backend):
             native.set_arg(index, view)
         elif type(arg) is LocalBytes:
             native.set_arg(index, self._cl.LocalMemory(arg.nbytes))
+        elif type(arg) is HostPlace:
+            # the native module takes addresses from what has a buffer
+            native._set_arg_svm(index, self._cl.SVM((c_char * 1).from_address(arg.address)))
         else:
             native._set_arg_null(index)
         kernel.last[index] = arg

@@ -324,6 +324,7 @@ class LaunchStep(Step):
         # begins.
         self.bases = tuple((arg, slot, -shift if hidden is None else 0) for arg, slot, shift in item.bases)
         self.homes = item.homes
+        self.homes = item.homes
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
@@ -337,6 +338,8 @@ class LaunchStep(Step):
             if replica is None:
                 replica = _replica(job, slot, number)
             args[arg] = (replica.allocation, offset) if offset else replica.allocation
+        for arg, slot, offset in self.homes:
+            args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         backend.launch(kernel, args, self.shape)

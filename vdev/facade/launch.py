@@ -15,6 +15,8 @@ from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, st
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.kernel import Kernel
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm import reached_by_address
+from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
 from vdev.session import get_session
 from vdev.translators.ndrange import NDRange
@@ -60,7 +62,10 @@ def enqueue_nd_range_kernel(
         _check_local_memory(kernel)
     if ndrange is None:
         return make_event(queue, _COMMAND, queue._submit(Marker(), after))
-    return make_event(queue, _COMMAND, queue._submit(Launch(kernel._kernel, captured, ndrange), after))
+    command = Launch(kernel._kernel, captured, ndrange)
+    if is_in_use():
+        command.shared = reached_by_address(kernel._kernel, captured, _ROUTINE)
+    return make_event(queue, _COMMAND, queue._submit(command, after))
 
 
 def _remembered(

@@ -8,21 +8,41 @@ bytes travel is decided below.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.commands import Command, CopyBuffer, Fill, Layout, Map, Marker, Migrate, Read, Unmap, Write
+from vdev.capabilities import shares_host_memory
+from vdev.commands import (
+    Argument,
+    BufferArg,
+    Command,
+    CopyBuffer,
+    Fill,
+    Layout,
+    Map,
+    Marker,
+    Migrate,
+    Read,
+    Unmap,
+    Write,
+)
+from vdev.executor import call_soon
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
-from vdev.facade.svm_memory import Allocation, Mapping, SVMArgument, allocate, find
+from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
 from vdev.facade.sync import _enqueue_marker_with_wait_list
 from vdev.facade.transfers import WaitList, wait_blocking
+from vdev.finalisers import may_wait
 from vdev.session import get_session
+
+if TYPE_CHECKING:
+    from vdev.session import SessionKernel, VirtualBuffer
 
 _type = native.command_type
 _READ, _WRITE, _WRITE_INVALIDATE = (
@@ -235,6 +255,27 @@ def kernel_argument(pointer: SVMPointer) -> SVMArgument | None:
     return SVMArgument(found, pointer._address - found.start)
 
 
+def reached_by_address(
+    kernel: SessionKernel, args: Sequence[Argument], routine: str
+) -> tuple[VirtualBuffer, ...]:
+    """The buffers that a launch of `kernel` must find at the addresses that the program knows: none for kernels
+    to which addresses are no numbers, else all shared virtual memory, since anything may point to it.
+
+    INVALID_OPERATION where no worker shares the host's memory: there the addresses mean nothing.
+    """
+    reason = kernel.addresses
+    if reason is None:
+        return ()
+    buffers = live_buffers()
+    if any(shares_host_memory(worker) for worker in get_session().workers):
+        return buffers
+    # A kernel of which nothing is known is given the benefit of the doubt.
+    if kernel.summary is not None and any(isinstance(arg, BufferArg) and arg.buffer in buffers for arg in args):
+        text = f"{reason}; addresses of shared virtual memory are valid only on workers that share the host's"
+        fail(routine, status.INVALID_OPERATION, text)
+    return ()
+
+
 def _place(pointer: SVMPointer, nbytes: int, routine: str) -> tuple[Allocation, int] | None:
     """Allocation and offset of `nbytes` bytes; None where they are plain host memory."""
     if not pointer._address:
@@ -375,30 +416,27 @@ def _enqueue_svm_map(
 def _map_command(routine: str, svm: SVMPointer, nbytes: int, flags: int) -> Command:
     """The mapping of `nbytes` bytes, entered with the allocation."""
     allocation, offset = _shared_place(svm, nbytes, routine)
-    mapping = allocation.mappings.setdefault(svm._address, Mapping())
-    mapping.count += 1
-    mapping.nbytes = max(mapping.nbytes, nbytes)
     writes = bool(flags & (_WRITE | _WRITE_INVALIDATE))
-    mapping.write = mapping.write or writes
+    allocation.map(svm._address, nbytes, writes)
     reads = flags & (_READ | _WRITE_INVALIDATE) != _WRITE_INVALIDATE
     return Map(allocation.buffer, offset, nbytes, read=reads, write=writes) if nbytes else Marker()
 
 
-def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList = None) -> Event:
+def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList = None) -> Event | None:
     """End one mapping at that address. Of several nobody can tell which: as long as one of them was for
     writing, what the host wrote counts each time.
     """
     function, routine = "_enqueue_svm_unmap", "clEnqueueSVMUnmap"
     check_type(function, queue, CommandQueue)
     check_type(function, svm, SVMPointer)
+    if not may_wait():  # the finaliser of a mapping, run by a collection: who knows where, who knows whose locks
+        call_soon(partial(_enqueue_svm_unmap, queue, svm, wait_for))
+        return None
     after = parse_wait_list(wait_for, queue._context, routine)
     allocation, offset = _shared_place(svm, 0, routine)
-    mapping = allocation.mappings.get(svm._address)
+    mapping = allocation.unmap(svm._address)
     if mapping is None:
         fail(routine, status.INVALID_VALUE)
-    mapping.count -= 1
-    if not mapping.count:
-        del allocation.mappings[svm._address]
     command: Command = Marker()
     if mapping.nbytes:
         command = Unmap(Map(allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write))

@@ -54,6 +54,24 @@ class Allocation:
         #: active mappings by the address given for them
         self.mappings: dict[int, Mapping] = {}
 
+    def map(self, address: int, nbytes: int, write: bool) -> None:
+        """Enter a mapping of `nbytes` bytes at `address`."""
+        with _lock:
+            mapping = self.mappings.setdefault(address, Mapping())
+            mapping.count += 1
+            mapping.nbytes = max(mapping.nbytes, nbytes)
+            mapping.write = mapping.write or write
+
+    def unmap(self, address: int) -> Mapping | None:
+        """Take back one mapping at `address`: what is or was mapped there; None where nothing is."""
+        with _lock:
+            mapping = self.mappings.get(address)
+            if mapping is not None:
+                mapping.count -= 1
+                if not mapping.count:
+                    del self.mappings[address]
+        return mapping
+
     def free(self) -> None:
         """Give the memory back (clSVMFree). Any thread may call it, also from a finaliser: it takes no lock."""
         if hasattr(self, "buffer"):
@@ -120,6 +138,11 @@ def find(address: int) -> Allocation | None:
             return None
         found = _by_start[_starts[index - 1]]
         return found if address <= found.start + found.nbytes and hasattr(found, "buffer") else None
+
+
+def is_in_use() -> bool:
+    """Whether there is any shared virtual memory."""
+    return bool(_starts)
 
 
 def live_buffers() -> tuple[VirtualBuffer, ...]:

@@ -148,13 +148,15 @@ class Launch:
 
     `bases`: for each pointer argument (argument index, slot, shift): the kernel gets the worker's replica of
     the slot as the argument and `shift` = replica start - argument's offset in the buffer, in bytes, may be
-    negative, through the hidden argument (PPoPP'11 section 3.5). Pointer arguments that are not listed are
-    NULL.
+    negative, through the hidden argument (PPoPP'11 section 3.5). `homes`: for each pointer argument that is
+    used in place (argument index, slot, offset): the kernel gets the address of that byte of the home.
+    Pointer arguments that are not listed are NULL.
     """
 
     worker: int
     chunk: Chunk
     bases: tuple[tuple[int, int, int], ...]
+    homes: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
