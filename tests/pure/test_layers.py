@@ -18,7 +18,7 @@ LAYERS = (
     {"engines", "log", "commands", "capabilities"},
     {"executor", "workers", "observe"},
     {"buffers", "ordering", "programs"},
-    {"launching", "differences"},
+    {"launching", "differences", "room"},
     {"shadows"},
     {"checking"},
     {"session"},

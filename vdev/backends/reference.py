@@ -212,8 +212,8 @@ class ReferenceBackend(Backend):
 
     def allocate(self, nbytes: int) -> Allocation:
         counters = self.counters
-        capacity = self.faults.capacity
-        if capacity is not None and counters.allocated_nbytes + nbytes > capacity:
+        capacity = self.info.memory_nbytes if self.faults.capacity is None else self.faults.capacity
+        if counters.allocated_nbytes + nbytes > capacity:
             raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes do not fit")
         counters.allocations += 1
         counters.allocated_nbytes += nbytes

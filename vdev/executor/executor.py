@@ -198,6 +198,10 @@ class Executor:
             worker.start_recording(records)
         return records
 
+    def refused(self) -> dict[int, tuple[int, int]]:
+        """By worker that has refused memory: what allocations were to add up to, and the most they ever did."""
+        return {w.number: w.refused for w in self.all_workers[:-1] if w.refused is not None}
+
     @property
     def damaged(self) -> bool:
         """Whether a failure left the directory believing too much: call `repair` before planning anything."""

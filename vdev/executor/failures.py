@@ -33,17 +33,22 @@ def status_of(error: Exception) -> int:
 def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferState:
     """What the directory may believe of a damaged buffer.
 
-    Where bytes have lost their last holder, every command that reads the buffer fails from now on, until one
-    overwrites it whole.
+    Bytes that were to leave a worker and have not left it are valid there again. Where others have lost their
+    last holder, every command that reads the buffer fails from now on, until one overwrites it whole.
     """
-    valid = []
+    valid = {}
     for holder, region in state.valid:
         kept = region - damage.invalid.get(holder, EMPTY)
-        valid.append((holder, kept if holder == HOST else kept.clip(*damage.replicas.get(holder, (0, 0)))))
-    if state.initialised - Region.union(region for _, region in valid):
+        valid[holder] = kept if holder == HOST else kept.clip(*damage.replicas.get(holder, (0, 0)))
+    lost = state.initialised - Region.union(valid.values())
+    for worker, region, _ in damage.origins:
+        back = lost & region.clip(*damage.replicas[worker])
+        valid[worker] = valid.get(worker, EMPTY) | back
+        lost = lost - back
+    if lost:
         holdings.failure = damage.status
     replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
-    return buffer_state(state.nbytes, valid, replicas)
+    return buffer_state(state.nbytes, valid.items(), replicas)
 
 
 class Failures:
@@ -89,7 +94,13 @@ class Failures:
         effect = step.effect(late=late)
         if effect is not None and job.holdings:
             slot, holder, region = effect
-            self._damage(job.holdings[slot], holder, region, status)
+            holdings = job.holdings[slot]
+            self._damage(holdings, holder, region, status)
+            origin = step.origin()
+            if origin is not None and not late and holdings.damage is not None:
+                replica = holdings.replicas[origin]
+                if replica is not None:
+                    holdings.damage.origins.append((origin, region, replica))
 
     def take_damage(self) -> list[tuple[Holdings, Damage]]:
         """What is damaged, with the device memory there really is; nothing is damaged any more. Only while
@@ -104,6 +115,7 @@ class Failures:
                 for number, replica in enumerate(holdings.replicas)
                 if replica is not None
             }
+            damage.origins = [item for item in damage.origins if holdings.replicas[item[0]] is item[2]]
             found.append((holdings, damage))
         self._damaged = {}
         return found

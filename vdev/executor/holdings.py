@@ -33,12 +33,13 @@ class Damage:
     """Where the directory believes too much after a failure.
 
     `invalid`: bytes by holder that are not valid there. `replicas`: all the device memory there is, (start,
-    stop) by worker.
+    stop) by worker. `origins`: bytes that were not copied from a worker and are still in that replica.
     """
 
     status: int
     invalid: dict[int, Region] = field(default_factory=dict)
     replicas: dict[int, tuple[int, int]] = field(default_factory=dict)
+    origins: list[tuple[int, Region, Replica]] = field(default_factory=list)
 
     def add(self, holder: int, region: Region) -> None:
         self.invalid[holder] = self.invalid[holder] | region if holder in self.invalid else region

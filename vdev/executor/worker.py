@@ -123,6 +123,9 @@ class Worker:
         self.records: WorkRecords | None = None
         self._plain_apart = False  #: plain batches are recorded like others
         self._handed = 0  #: operations before the last mark, where work is recorded
+        #: bytes that allocations were to add up to when the back end last refused one, and the most that they
+        #: ever did
+        self.refused: tuple[int, int] | None = None
         self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
         self._gate = threading.Lock()
@@ -267,7 +270,12 @@ class Worker:
             if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
                 raise
             self._relieve()
-            allocation = self.backend.allocate(nbytes)
+            try:
+                allocation = self.backend.allocate(nbytes)
+            except BackendError:
+                counters = self.backend.counters
+                self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
+                raise
         self._fresh_nbytes += nbytes
         return allocation
 

@@ -63,6 +63,8 @@ class PlanBuilder:
         self._log: dict[tuple[int, int], list[tuple[int, int, Touch]]] = {}
         #: bytes each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
+        #: by worker: how many bytes more than before the plan it has, and the most there were meanwhile
+        self._grown: dict[int, tuple[int, int]] = {}
 
     def finish(
         self,
@@ -88,6 +90,7 @@ class PlanBuilder:
             tuple(reads),
             tuple(writes),
             tuple(overwrites),
+            tuple((worker, *grown) for worker, grown in sorted(self._grown.items())),
         )
 
     # moving bytes -------------------------------------------------------------------------------
@@ -221,17 +224,30 @@ class PlanBuilder:
         The caller saw to it.
         """
         draft = self.drafts[slot]
-        old = draft.replicas.get(worker, (start, stop))
+        replaced = draft.replicas.get(worker)
+        old = replaced or (start, stop)
         kept = draft.reserve(worker, start, stop)
+        freed = 0 if replaced is None else old[1] - old[0]
+        if kept:
+            self._take(worker, stop - start)
+            self._take(worker, -freed)
+        else:  # nothing to carry over: the old memory goes first
+            self._take(worker, -freed)
+            self._take(worker, stop - start)
         whole = Region.span(min(start, old[0]) if stop > start else old[0], max(stop, old[1]))
         self._append(Reserve(worker, slot, start, stop, kept), (Touch(slot, worker, whole, True),))
+
+    def _take(self, worker: int, nbytes: int) -> None:
+        now, most = self._grown.get(worker, (0, 0))
+        self._grown[worker] = (now + nbytes, max(most, now + nbytes))
 
     def _grow(self, slot: int, worker: int, old: tuple[int, int], start: int, stop: int) -> tuple[int, int]:
         """What a replica [old) becomes that must also cover [start, stop).
 
         The hull of both, where that holds few gaps; otherwise as much as is valid there; otherwise as much as
-        nobody else holds. Where even that would be mostly gaps, what nobody else holds goes home first. Slack
-        in the direction of growth keeps a replica that grows launch by launch from being moved each time.
+        nobody else holds. Where even that would be mostly gaps, what nobody else holds goes first, to workers
+        whose replicas cover it or home. Slack in the direction of growth keeps a replica that grows launch by
+        launch from being moved each time.
         """
         draft = self.drafts[slot]
         needed = stop - start
@@ -248,7 +264,15 @@ class PlanBuilder:
                 return start, stop
             if _few_gaps((kept.start, kept.stop), start, stop, needed + kept.nbytes):
                 return round_out(min(kept.start, start), max(kept.stop, stop), draft.nbytes)
-        self.copy(slot, worker, HOST, alone - Region.span(start, stop))
+        alone = alone - Region.span(start, stop)
+        for other, replica in draft.replicas.items():
+            if other != worker and self.links.linked(worker, other):
+                held = alone.clip(*replica)
+                if held:
+                    self.copy(slot, worker, other, held)
+                    alone = alone - held
+        if alone:
+            self.copy(slot, worker, HOST, alone)
         return start, stop
 
     # order --------------------------------------------------------------------------------------

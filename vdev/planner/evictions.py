@@ -1,7 +1,9 @@
-"""Making room on a worker: which replicas can go, and what has to be saved first.
+"""Making room on a worker: which replicas go, and where what they alone hold is saved.
 
-Decides the order in which replicas are given up when memory is short; whether it is short is the executor's
-to find out.
+Decides the order in which replicas are given up when a worker's memory does not suffice for a plan: first those
+whose every byte is valid elsewhere, then those that hold something alone, in either group the longest unused
+first. What one holds alone moves to workers that have room and copy from it directly, the rest goes home.
+Nothing is ever lost. How much memory is taken, and by which buffers, the caller says.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vdev.planner.builder import PlanBuilder
+from vdev.planner.builder import GRANULE, MAX_SLACK, PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
@@ -20,7 +22,7 @@ from vdev.translators.region import Region
 class Eviction:
     """The replica of `slot` could go.
 
-    `frees` bytes of device memory, after `saves` (held by nobody else) has gone home.
+    `frees` bytes of device memory, after `saves` (held by nobody else) has been copied to another holder.
     """
 
     slot: int
@@ -33,9 +35,7 @@ def propose_evictions(
 ) -> tuple[Eviction, ...]:
     """Replicas of `worker` that together free `nbytes` bytes, or all that there are if that is less.
 
-    `states`: any buffers, in order of last use, the longest unused first; `keep`: slots that must stay. First
-    those that cost nothing because every valid byte is valid elsewhere, then those that save the fewest
-    bytes.
+    `states`: any buffers, in order of last use, the longest unused first; `keep`: slots that must stay.
     """
     found = []
     for slot, state in enumerate(states):
@@ -44,7 +44,7 @@ def propose_evictions(
             continue
         elsewhere = Region.union(held for holder, held in state.valid if holder != worker)
         found.append(Eviction(slot, replica[1] - replica[0], state.valid_at(worker) - elsewhere))
-    found.sort(key=lambda eviction: eviction.saves.nbytes)
+    found.sort(key=lambda eviction: bool(eviction.saves))
     chosen: list[Eviction] = []
     freed = 0
     for eviction in found:
@@ -52,19 +52,76 @@ def propose_evictions(
             break
         chosen.append(eviction)
         freed += eviction.frees
+    for eviction in chosen[-2::-1]:  # small ones that the last, a large one, made unnecessary
+        if freed - eviction.frees >= nbytes:
+            chosen.remove(eviction)
+            freed -= eviction.frees
     return tuple(chosen)
 
 
 def plan_evictions(
-    states: Sequence[BufferState], worker: int, evictions: Sequence[Eviction], links: LinkCosts
+    states: Sequence[BufferState],
+    worker: int,
+    evictions: Sequence[Eviction],
+    links: LinkCosts,
+    room: Sequence[int] = (),
 ) -> Plan:
     """Save and free. `states`: those the evictions were proposed for.
 
-    A replica is freed by a Reserve of nothing.
+    A replica is freed by a Reserve of nothing. `room`: bytes that may be taken on each worker for what is
+    saved; nothing where it is empty.
     """
     builder = PlanBuilder(states, links)
+    left = dict(enumerate(room))
     for eviction in evictions:
-        if eviction.saves:
-            builder.copy(eviction.slot, worker, HOST, eviction.saves)
+        unsaved = eviction.saves
+        for target in _targets(worker, links, left):
+            if not unsaved:
+                break
+            unsaved = unsaved - _save(builder, eviction.slot, worker, target, unsaved, left)
+        if unsaved:
+            builder.copy(eviction.slot, worker, HOST, unsaved)
         builder.resize(eviction.slot, worker, 0, 0)
     return builder.finish()
+
+
+def _targets(worker: int, links: LinkCosts, left: dict[int, int]) -> list[int]:
+    """The workers that copy from `worker` at less than the home's cost, those with the most room first."""
+    near = [
+        target
+        for target, nbytes in left.items()
+        if target != worker
+        and nbytes >= GRANULE
+        and links.linked(worker, target)
+        and links.per_byte[worker][target] < links.per_byte[worker][HOST]
+    ]
+    return sorted(near, key=lambda target: -left[target])
+
+
+def _save(
+    builder: PlanBuilder, slot: int, worker: int, target: int, region: Region, left: dict[int, int]
+) -> Region:
+    """Copy as much of `region` to `target` as there is room for; what was saved."""
+    draft = builder.drafts[slot]
+    replica = draft.replicas.get(target)
+    if replica is not None:
+        held = region.clip(*replica)
+        if held:
+            builder.copy(slot, worker, target, held)
+            region = region - held
+        if not region:
+            return held
+        # A replica that grows is there twice for a moment, with slack.
+        low, high = min(replica[0], region.start), max(replica[1], region.stop)
+        if high - low + 2 * (GRANULE + MAX_SLACK) > left[target]:
+            return held
+        part = region
+    else:
+        held = Region.empty()
+        start = region.start - region.start % GRANULE
+        part = region.clip(start, start + left[target] // GRANULE * GRANULE)
+    builder.reserve(slot, target, part.start, part.stop)
+    start, stop = draft.replicas[target]
+    left[target] -= stop - start
+    builder.copy(slot, worker, target, part)
+    return held | part

@@ -246,6 +246,8 @@ class Plan:
     writes: tuple[int, ...] = ()
     #: slots that the command replaces whole without reading them, where instructions do not say so
     overwrites: tuple[int, ...] = ()
+    #: by worker whose memory changes: (worker, bytes more than before, the most meanwhile), ascending
+    growth: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def moved_nbytes(self) -> int:
