@@ -12,11 +12,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 from vdev import switches
-from vdev.backends.base import Backend, BackendProgram, Bytes, WorkerInfo
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    Backend,
+    BackendProgram,
+    Bytes,
+    WorkerInfo,
+)
 from vdev.buffers import VirtualBuffer, buffer_of
 from vdev.checking import CheckFailure, LaunchChecker
 from vdev.commands import (
@@ -41,12 +47,14 @@ from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.programs import BuildError, SessionKernel, SessionProgram
+from vdev.room import NoRoom, RoomMaker
 from vdev.translators.region import Region
 from vdev.workers import open_workers
 
 __all__ = [
     "BuildError",
     "Completion",
+    "NoRoom",
     "Session",
     "SessionKernel",
     "UserCompletion",
@@ -86,6 +94,8 @@ class Session:
             direct=[number for number, info in enumerate(self.workers) if not info.is_cpu],
         )
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
+        self.room = RoomMaker(self.executor, self.links)
+        self._number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self.checker = LaunchChecker(self.executor, self.links) if check else None
@@ -111,7 +121,7 @@ class Session:
 
     def create_buffer(self, nbytes: int, host_memory: Bytes | None = None) -> VirtualBuffer:
         """A buffer; costs nothing until it is used. `host_memory` is its home and its content where given."""
-        return VirtualBuffer(self.executor, nbytes, host_memory)
+        return VirtualBuffer(self.executor, nbytes, host_memory, self.room.occupancy)
 
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
@@ -151,6 +161,7 @@ class Session:
         """Enqueue `command`.
 
         It starts when those in `after` are complete and what its queue demands is met. Waits for no device.
+        Raises NoRoom where the workers' memory cannot hold what the command needs.
         """
         completion = Completion(queue.profiled)
         with self._lock:
@@ -212,7 +223,8 @@ class Session:
             while free:
                 deferred = free.pop(0)
                 try:
-                    deferred.start()
+                    with suppress(NoRoom):  # its event says so
+                        deferred.start()
                 except CheckFailure as error:  # the others must not wait for ever
                     failure = failure or error
                 free.extend(self._deferrals.release(deferred.completion))
@@ -256,9 +268,17 @@ class Session:
             completion.settle(DEPENDENCY_FAILED)
             raise self.checker.failure
         cached, buffers = cache.find(command, self._plan_launch)
+        if cached.plan.growth and self.room.lacks(cached.plan):
+            # The states of its buffers may be other ones then, and so its plan.
+            fits = self.room.fit(lambda _: cache.find(command, self._plan_launch)[0].plan, buffers)
+            if fits is None:
+                self._fail_for_room(command, completion)
+            cached, buffers = cache.find(command, self._plan_launch)
         case = self.checker.begin(command, buffers, cached.plan) if self.checker is not None else None
+        self._number = number = self._number + 1
         for buffer, state in zip(buffers, cached.states, strict=True):
             buffer.state = state
+            buffer.used = number
         cached.outcome.launches += 1
         if cached.traffic is not None:
             cached.traffic.count()
@@ -297,10 +317,18 @@ class Session:
             )
         return cached
 
+    @staticmethod
+    def _fail_for_room(command: Command, completion: Completion) -> NoReturn:
+        """End `command` before anything of it has happened, as clEnqueue… does that returns a status."""
+        completion.reason = f"{type(command).__name__}: no worker's memory suffices, whatever leaves it"
+        logger.warning("%s", completion.reason)
+        completion.settle(MEM_OBJECT_ALLOCATION_FAILURE)
+        raise NoRoom(completion.reason)
+
     def _submit_plan(
         self,
         command: Command,
-        plan: Plan,
+        plan: Plan | None,
         buffers: Sequence[VirtualBuffer],
         completion: Completion,
         after: Sequence[Completion],
@@ -311,8 +339,12 @@ class Session:
         host_writes: bool = False,
         homes: Sequence[int] = (),
     ) -> None:
+        if plan is None:
+            self._fail_for_room(command, completion)
+        self._number = number = self._number + 1
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
+            buffer.used = number
         self._ledger.count(type(command).__name__.lower(), plan)
         if self.observers:
             self._observe(command, plan)
@@ -331,11 +363,11 @@ class Session:
     def _write(
         self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
-        plan = transfers.plan_write(command.buffer.state, command.layout.buffer_region(), self.links)
+        buffer, region = command.buffer, command.layout.buffer_region()
         self._submit_plan(
             command,
-            plan,
-            (command.buffer,),
+            self.room.fit(lambda links: transfers.plan_write(buffer.state, region, links), (buffer,)),
+            (buffer,),
             completion,
             after,
             order,
@@ -372,14 +404,21 @@ class Session:
         buffers = [command.source] if command.source is command.target else [command.source, command.target]
         source = transfers.Box(command.shape, command.source_start, command.source_pitches)
         target = transfers.Box(command.shape, command.target_start, command.target_pitches)
-        plan = transfers.plan_copy([buffer.state for buffer in buffers], source, target, self.links)
+        plan = self.room.fit(
+            lambda links: transfers.plan_copy([buffer.state for buffer in buffers], source, target, links),
+            buffers,
+        )
         self._submit_plan(command, plan, buffers, completion, after, order)
 
     def _fill(
         self, command: Fill, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
-        plan = transfers.plan_fill(
-            command.buffer.state, command.offset, command.nbytes, command.pattern, self.links
+        buffer = command.buffer
+        plan = self.room.fit(
+            lambda links: transfers.plan_fill(
+                buffer.state, command.offset, command.nbytes, command.pattern, links
+            ),
+            (buffer,),
         )
         self._submit_plan(command, plan, (command.buffer,), completion, after, order)
 
@@ -422,6 +461,7 @@ class Session:
             buffer = buffer_of(holdings)
             if buffer is not None:
                 buffer.state = repaired(buffer.state, holdings, damage)
+        self.room.learn()
 
 
 class _Start:
