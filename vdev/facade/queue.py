@@ -13,6 +13,7 @@ from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device
+from vdev.room import NoRoom
 
 if TYPE_CHECKING:
     from vdev.commands import Command
@@ -88,7 +89,10 @@ class CommandQueue(Handle):
         """Hand `command` to the session; every enqueue ends here."""
         if self._finalized:
             self._warn_used_after_exit()
-        return self._session.submit(command, after, queue=self._order)
+        try:
+            return self._session.submit(command, after, queue=self._order)
+        except NoRoom as error:
+            fail("clEnqueue", status.MEM_OBJECT_ALLOCATION_FAILURE, str(error))
 
     def _warn_used_after_exit(self) -> None:
         import pyopencl  # imports this module
