@@ -50,7 +50,7 @@ ENTRIES = (
     Entry("coulombic_potential", KIM, "--size 8192 --atoms 24000", "--size 128 --atoms 5000", 1e-4),
     # 65,536 rows
     Entry("eigenvalue_bisection", KIM, "--size 262144", "--size 400"),
-    Entry("electron_repulsion", KIM, "--size 112 --batch 1048576", "--size 12"),
+    Entry("electron_repulsion", KIM, "--size 96 --batch 1048576", "--size 12"),
     # class D: 2^36 pairs
     Entry("embarrassingly_parallel", KIM, "--size 34", "--size 20"),
     # 8192 x 8192

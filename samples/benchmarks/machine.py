@@ -47,6 +47,7 @@ def environment(kind: str, workers: int | None, native: str | None = None) -> di
     """The environment of a run on so many workers, or of a native one where `workers` is None."""
     result = {name: value for name, value in os.environ.items() if not name.startswith(("VDEV", _ENGINE))}
     result["PYOPENCL_COMPILER_OUTPUT"] = "0"
+    result.setdefault("OPENBLAS_NUM_THREADS", "8")  # checks run beside the next measurement
     for name in ("VDEV_CACHE_DIR", "VDEV_MIN_ITEMS"):
         if name in os.environ:
             result[name] = os.environ[name]

@@ -4,8 +4,8 @@ each measurement.
     python samples/benchmarks/measure.py RESULT.json SAMPLE [arguments of the sample]
 
 Three times are taken, after one complete run to warm up: of uploads, kernels and downloads together, from
-plain arrays (`cold`); of each of these steps by itself, waiting after each (`steps`); and of the kernels in a
-loop on resident data (`resident`, also for each of the job's parts). A digest of the results goes beside RESULT.json as
+plain arrays (`cold`); of each of these steps by itself, waiting after each (`steps`; their sum is one of the cold times too); and of
+the kernels in a loop on resident data (`resident`, also for each of the job's parts). A digest of the results goes beside RESULT.json as
 RESULT.npz. The sample's own checks run as ever. With `--gated` the process writes `@ready` once its inputs are
 made, opens no device before it has read a line, and writes `@measured` when it has released all buffers.
 
@@ -56,6 +56,7 @@ class Measurement:
             results = _complete(job)
             cold.append(time.perf_counter() - began)
         self.found["steps"], buffers = _steps(job)
+        cold.append(sum(self.found["steps"].values()))
         self.found["resident"] = {"all": self._looped(job, job.launch, buffers)}
         for name, part in job.parts.items():
             self.found["resident"][name] = self._looped(job, part, buffers)

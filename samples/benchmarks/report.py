@@ -95,7 +95,7 @@ def _count(number: int, group: str) -> str:
 
 def bars(content: Content) -> list[dict[str, Any]]:
     """What must be shown, with what was found."""
-    result = _translator_bars(content) + _kim_bars(content)
+    result = _agreement_bars(content) + _translator_bars(content) + _kim_bars(content)
     for workers, wanted in (("2", 1.98), ("4", 3.89)):
         found = speed_ups(content, "resident", catalogue.AMGE, workers)
         name = f"AMGE's kernels on resident data, {workers} over native: geometric mean"
@@ -107,6 +107,16 @@ def bars(content: Content) -> list[dict[str, Any]]:
         for bar in extra.get("bars", []):
             value = math.nan if bar["found"] is None else bar["found"]
             result.append(_bar(bar["bar"], value, bar["wanted"], most=bar["most"], of=name))
+    return result
+
+
+def _agreement_bars(content: Content) -> list[dict[str, Any]]:
+    """How many samples pass their checks and agree with the native results."""
+    result = []
+    for workers in columns(content):
+        statuses = [m["status"] == 0 for m in content["measurements"] if m["workers"] == workers]
+        name = f"samples with the native results, {workers} workers".replace("1 workers", "1 worker")
+        result.append(_bar(name, sum(statuses), len(statuses), of=f"{len(statuses)} measured"))
     return result
 
 

@@ -282,7 +282,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--preset", choices=catalogue.PRESETS, help="sizes (default: gpu for cuda, else small)")
     parser.add_argument("--only", type=lambda text: text.split(","), help="names, by commas")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, help="for each kind of time of a measurement (1; small: 0.1)")
+    parser.add_argument("--seconds", type=float, help="for each kind of time of a measurement (0.5; small: 0.1)")
     parser.add_argument("--timeout", type=float, default=60, help="of a measurement (default: %(default)s s)")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no measurement starts")
     parser.add_argument("--resume", action="store_true", help="keep what the results' file has")
@@ -293,7 +293,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--extras-first", action="store_true", help="benchmarks of one thing before the samples")
     options = parser.parse_args()
     options.preset = options.preset or ("gpu" if machine.kind_of(options) == "cuda" else "small")
-    options.seconds = options.seconds or (1.0 if options.preset == "gpu" else 0.1)
+    options.seconds = options.seconds or (0.5 if options.preset == "gpu" else 0.1)
     unknown = set(options.only or ()) - set(catalogue.NAMES)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(catalogue.NAMES)}")

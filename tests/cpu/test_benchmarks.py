@@ -1,0 +1,228 @@
+"""The benchmarks with small sizes on CPU workers: what they measure is there, results are compared, and a
+measurement that fails or hangs stops no other; what the lattice-Boltzmann sample moves, to the byte.
+
+Decides nothing about speed: on workers that share processors, times tell nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+BENCHMARKS = SAMPLES / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import catalogue  # noqa: E402
+import report  # noqa: E402
+from measure import difference, digest_of  # noqa: E402
+
+#: One step's traffic, by an observer of the plans: the flow's first step and a later one.
+TRAFFIC = """
+import json, sys
+import common, lattice_boltzmann
+from vdev.commands import Launch
+from vdev.session import get_session
+
+moved = []
+def observe(command, plan):
+    if isinstance(command, Launch):
+        moved.append((len(plan.partition), plan.moved_nbytes))
+get_session().observers.append(observe)
+_, queue = common.open_queue()
+box = lattice_boltzmann.Box(queue, int(sys.argv[1]))
+arrays = box.make()
+box.advance(arrays, 3)
+queue.finish()
+print(json.dumps(moved))
+"""
+#: The command with the catalogue's samples replaced by one that is, one that is not there, and one that hangs.
+PATCHED = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import catalogue
+good = next(e for e in catalogue.ENTRIES if e.sample == "transpose")
+small = "--size 100"
+catalogue.ENTRIES = (
+    catalogue.Entry("not_there", "other", "", ""),
+    catalogue.Entry("hanging", "other", "", ""),
+    catalogue.Entry("transpose", "amge", small, small, 0.0),
+)
+catalogue.NAMES = ("not_there", "hanging", "transpose")
+catalogue.EXTRAS = {}
+import run_all
+sys.exit(run_all.main())
+"""
+
+
+def run(*command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_lattice_boltzmann_moves_its_halo(count: int, tmp_path: Path) -> None:
+    """In a periodic box of slabs there are as many cuts as workers; five speeds cross each one either way."""
+    n = 24
+    environment = {"VDEV": "1", "VDEV_WORKERS": f"cpu:{count}", "PYTHONPATH": _path(SAMPLES)}
+    done = run("-c", TRAFFIC, str(n), folder=tmp_path, **environment)
+
+    assert done.returncode == 0, done.stderr
+    halo = count * 2 * 5 * n * n * 4
+    assert json.loads(done.stdout.splitlines()[-1]) == [[count, 0], *[[count, halo]] * 3]
+
+
+def _path(folder: Path) -> str:
+    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def test_all_in_one_command(tmp_path: Path) -> None:
+    command = [str(BENCHMARKS / "run_all.py"), "--kind", "cpu", "--workers", "1,2", "--results", str(tmp_path)]
+    names = "bitonic_sort,black_scholes,tiny_kernel"
+    done = run(*command, "--only", names, "--seconds", "0.02", folder=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "benchmarks.json").read_text())
+    measured = {(m["sample"], m["workers"]): m for m in found["measurements"]}
+    assert measured.keys() == {(s, w) for s in ("bitonic_sort", "black_scholes") for w in ("native", "1", "2")}
+    for (sample, workers), record in measured.items():
+        assert record["checks"] == "passed"
+        assert len(record["cold"]) >= 1
+        assert min(record["cold"]) > 0
+        assert set(record["steps"]) == {"upload", "kernels", "download"}
+        parts = catalogue.SORTS if sample == "bitonic_sort" else ()
+        assert set(record["resident"]) == {"all", *parts}
+        if workers != "native":
+            assert record["device"].startswith(f"vdev: {workers} x ")
+            assert record["difference"] <= 1e-5
+    assert set(found["extras"]["tiny_kernel"]["columns"]) == {"native", "1", "2"}
+    table = (tmp_path / "benchmarks.md").read_text()
+    assert "| sort_merge_shared |" in table
+    assert "tiny kernel, 2 over native" in table
+    assert (tmp_path / "benchmarks.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_failing_and_hanging_measurements_stop_no_other(tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text("import time\ntime.sleep(1000)\n")
+    options = ["--kind", "cpu", "--workers", "1", "--results", str(tmp_path), "--seconds", "0.02"]
+    environment = {"PYTHONPATH": _path(tmp_path)}
+    failing = "--only", "not_there,hanging", "--timeout", "8"
+    done = run("-c", PATCHED, str(BENCHMARKS), *options, *failing, folder=tmp_path, **environment)
+    first = json.loads((tmp_path / "benchmarks.json").read_text())["measurements"]
+    options += ["--resume", "--only", "transpose"]
+    resumed = run("-c", PATCHED, str(BENCHMARKS), *options, folder=tmp_path, **environment)
+    second = json.loads((tmp_path / "benchmarks.json").read_text())["measurements"]
+
+    assert (done.returncode, resumed.returncode) == (1, 0), done.stdout + done.stderr + resumed.stderr
+    said = {m["sample"]: m["said"] for m in first}
+    assert "not_there" in said["not_there"]
+    assert "killed" in said["hanging"]
+    assert {m["workers"]: m["status"] for m in second if m["sample"] == "transpose"} == {"native": 0, "1": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("upload", ["--nbytes", "1048576"]),
+        ("repeated_launch", ["--launches", "50", "--items", "65536"]),
+        ("device_memory", ["--nbytes", "1048576"]),
+    ],
+)
+def test_benchmark_of_one_thing(name: str, arguments: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    common = ["--kind", "cpu", "--workers", "1,2", "--json", str(path)]
+    done = run(str(BENCHMARKS / f"{name}.py"), *common, *arguments, folder=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(path.read_text())
+    assert set(found["columns"]) == ({"2"} if name == "device_memory" else {"native", "1", "2"})
+    assert found["bars"]
+    if name == "repeated_launch":
+        assert found["columns"]["2"]["split"] == 2
+
+
+def test_benchmark_of_one_thing_says_which_column_failed(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    options = ["--kind", "cuda", "--native", str(tmp_path), "--workers", "1", "--json", str(path)]
+    done = run(str(BENCHMARKS / "tiny_kernel.py"), *options, folder=tmp_path)
+
+    assert done.returncode == 1
+    found = json.loads(path.read_text())
+    assert "failed" in found["columns"]["native"]
+    assert [bar["found"] for bar in found["bars"]] == [None]
+
+
+def test_every_sample_is_in_the_catalogue() -> None:
+    samples = {path.stem for path in SAMPLES.glob("*.py")} - {"common"}
+    assert {entry.sample for entry in catalogue.ENTRIES} == samples
+    groups = [entry.group for entry in catalogue.ENTRIES]
+    assert groups.count(catalogue.KIM) == 11
+    kernels = [part for entry in catalogue.ENTRIES if entry.group == catalogue.AMGE for part in entry.parts or ("",)]
+    assert len(kernels) == 13
+
+
+def test_digests_tell_results_apart() -> None:
+    numbers = np.random.default_rng(1).random(300_000).astype(np.float32)
+    expected = digest_of((numbers, [np.arange(5)]))
+    assert difference(digest_of((numbers.copy(), [np.arange(5)])), expected) == 0
+    assert difference(digest_of((numbers, [np.arange(4)])), expected) == math.inf
+    assert difference(digest_of(numbers), expected) == math.inf
+    wrong = numbers.copy()
+    wrong[1000:2000] += 0.5  # what a worker's chunk or a halo would be
+    assert difference(digest_of((wrong, [np.arange(5)])), expected) > 0.1
+    wrong[1000:2000] = np.nan
+    assert difference(digest_of((wrong, [np.arange(5)])), expected) == math.inf
+
+
+def _content() -> dict[str, Any]:
+    """Results in which four workers take a third of native times for kernels, and twice them for the rest."""
+
+    def record(sample: str, workers: str, seconds: float) -> dict[str, Any]:
+        steps = {"upload": 1.0, "kernels": 8.0, "download": 1.0}
+        resident = {part: {"launches": 1, "seconds": [seconds, 9.0]} for part in ("all", *catalogue.SORTS)}
+        return {
+            "sample": sample,
+            "workers": workers,
+            "status": 0,
+            "cold": [seconds],
+            "steps": steps,
+            "resident": resident,
+        }
+
+    samples = [entry.sample for entry in catalogue.ENTRIES]
+    measurements = [record(s, w, t) for s in samples for w, t in (("native", 6.0), ("1", 6.0), ("4", 2.0))]
+    measurements.append(record("fft", "2", 1.0) | {"status": 1})
+    return {"measurements": measurements, "extras": {}}
+
+
+def test_bars_are_judged() -> None:
+    bars = {bar["bar"]: bar for bar in report.bars(_content())}
+    met = {name.split(",")[0] + ", " + name.rsplit(": ", 1)[-1]: bar["met"] for name, bar in bars.items()}
+    eleven = "Kim et al.'s eleven from NumPy arrays"
+    assert met["kernels on one worker, geometric mean"] is True
+    assert met[f"{eleven}, geometric mean"] is False
+    assert met[f"{eleven}, Amdahl's ideal"] is True  # 3 against 2.5
+    assert bars["AMGE's kernels on resident data, 4 over native: geometric mean"]["of"] == "13 of 13 measured"
+    assert bars["AMGE's kernels on resident data, 2 over native: geometric mean"]["met"] is None
+    assert bars["lattice-Boltzmann, cell updates a second, 4 over native"]["found"] == 3.0
+
+
+def test_ideal_is_amdahls() -> None:
+    native = {"steps": {"upload": 0.5, "kernels": 3.0, "download": 0.5}}
+    assert report.ideal(native, 4) == pytest.approx(1 / (0.25 + 0.75 / 4))
+    assert report.geometric_mean([2, 8]) == pytest.approx(4)
