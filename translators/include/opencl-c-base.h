@@ -260,7 +260,9 @@ typedef struct { unsigned int workDimension; size_t globalWorkOffset[3], globalW
 #define M_SQRT2_H ((half)1.41421356237309504880168872420969808h)
 #define M_SQRT1_2_H ((half)0.707106781186547524400844362104849039h)
 
+#if __OPENCL_C_VERSION__ >= 120
 int printf(__constant const char *restrict format, ...) __attribute__((format(printf, 1, 2)));
+#endif
 
 // as_type() (specification 6.4.4.2). In text to be rewritten: a function for every pair of types of one size. In the user's own
 // text, which is parsed for clang's messages: the reinterpretation itself.
