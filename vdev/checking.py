@@ -7,8 +7,8 @@ Decides whether a launch did what one device would have done. Around each split 
 3. the user's own kernel, not translated, runs whole on one worker on the copies. Every byte of the buffers must be the
    same afterwards, in those that the launch must not write as well;
 4. each chunk runs alone on copies in which everything outside its declared reads was exchanged for other elements of
-   the buffer. It must write what it wrote in 2, nothing outside its declared writes, and no two chunks may change a
-   byte to different values (a race in the program).
+   the buffer. It must write what it wrote in 2, nothing outside its declared writes, all that it is declared to write
+   for sure, and no two chunks may change a byte to different values (a race in the program).
 
 Bits may differ, within a tolerance and with a note in the log, where atomics add floats (their order is open), where
 the workers are different devices, and where the compiler rounds the translated kernel otherwise than the user's own,
@@ -57,9 +57,9 @@ class CheckFailure(Exception):
     """A split launch did something else than one device would have done. The text says all of it.
 
     `kind`: 'difference' (the results differ), 'race' (two work-groups changed a byte to different values), 'read' (a
-    chunk depends on bytes outside its declared reads) or 'write' (it changed bytes outside its declared writes).
-    `offset` is in bytes from the argument's pointer. `writers`: (worker, work-group, value) of those chunks that wrote
-    there.
+    chunk depends on bytes outside its declared reads), 'write' (it changed bytes outside its declared writes) or
+    'exact' (it left bytes as they were that it declares to write for sure). `offset` is in bytes from the argument's
+    pointer. `writers`: (worker, work-group, value) of those chunks that wrote there.
     """
 
     def __init__(self, text: str, kind: str, kernel: str, argument: str, offset: int, writers: Writers) -> None:
@@ -131,6 +131,26 @@ class Suspicion:
     slot: int
     byte: int
     left: Bytes
+
+
+class _Values:
+    """What chunks that ran alone have written, and the first place where two of them disagree."""
+
+    def __init__(self, case: Case) -> None:
+        self.clash: tuple[int, int] | None = None  #: (slot, byte)
+        self._plain = [~mask_of(case.atomics(slot), len(before)) for slot, before in enumerate(case.before)]
+        self._written = [np.zeros(len(before), bool) for before in case.before]
+        self._values = [before.copy() for before in case.before]
+
+    def add(self, found: Sequence[Bytes], left: Sequence[Bytes], wrote: Sequence[Bytes]) -> None:
+        """One more chunk: by what it found and left it shows where it writes; `wrote` is what it writes there."""
+        for slot, value in enumerate(self._values):
+            changed = (left[slot] != found[slot]) & self._plain[slot]
+            differing = changed & self._written[slot] & (wrote[slot] != value)
+            if self.clash is None and differing.any():
+                self.clash = slot, int(np.argmax(differing))
+            self._written[slot] |= changed
+            np.copyto(value, wrote[slot], where=changed)
 
 
 class LaunchChecker:
@@ -211,24 +231,23 @@ class LaunchChecker:
     def _run_parts(self, case: Case) -> tuple[tuple[int, int] | None, Suspicion | None]:
         """Run each chunk alone. Where two of them change a byte to different values, as (slot, byte), and the first
         that reads or writes what it does not declare."""
-        apart = [~mask_of(case.atomics(slot), len(before)) for slot, before in enumerate(case.before)]
-        written = [np.zeros(len(before), bool) for before in case.before]
-        values = [before.copy() for before in case.before]
-        race: tuple[int, int] | None = None
         suspicion: Suspicion | None = None
+        values = _Values(case)
         for part in case.parts:
             found = self._found(case, part)
             left = self._run_part(case, part, part.chunk, found)
-            for slot, value in enumerate(values):
-                changed = (left[slot] != found[slot]) & apart[slot]
-                clash = changed & written[slot] & (left[slot] != value)
-                if race is None and clash.any():
-                    race = slot, int(np.argmax(clash))
-                written[slot] |= changed
-                np.copyto(value, left[slot], where=changed)
+            values.add(found, left, left)
             if suspicion is None:
                 suspicion = self._suspect(case, part, found, left)
-        return race, suspicion
+        if values.clash is None:
+            return None, suspicion
+        # The values may differ only because something was exchanged under a chunk that reads more than it says.
+        values = _Values(case)
+        for part in case.parts:
+            found = self._found(case, part)
+            left = self._run_part(case, part, part.chunk, found)
+            values.add(found, left, self._run_part(case, part, part.chunk, case.before))
+        return values.clash, suspicion
 
     @staticmethod
     def _found(case: Case, part: Part) -> list[Bytes]:
@@ -250,6 +269,10 @@ class LaunchChecker:
             outside = (content != found[slot]) & ~mask_of(footprint.changes, len(content))
             if outside.any():
                 return Suspicion("write", part, slot, int(np.argmax(outside)), content)
+            surely = mask_of(footprint.exact - footprint.uses, len(content))
+            missed = surely & (content == found[slot]) & (content != case.after[slot])
+            if missed.any():
+                return Suspicion("exact", part, slot, int(np.argmax(missed)), content)
             others = [other.footprints[slot].changes for other in case.parts if other is not part]
             own = footprint.writes - Region.union(others) - case.atomics(slot)
             strange = (content != case.after[slot]) & mask_of(own, len(content))
@@ -359,6 +382,8 @@ class LaunchChecker:
             "read": f"{split}, but {single} where other bytes than those declared as read are exchanged: "
             "the kernel reads more than analysis says",
             "write": "changed, but not declared as written: the kernel writes more than analysis says",
+            "exact": f"declared as surely written by a chunk, which leaves {single} there as it was: "
+            "the kernel writes less than analysis says",
         }[kind]
         text = f"{where}: {text}. {said[0].upper()}{said[1:]}. NDRange {ndrange.global_size} in groups of {ndrange.local_size}"
         return CheckFailure(text, kind, case.launch.kernel.name, name, offset, writers)
@@ -372,14 +397,16 @@ class LaunchChecker:
             found = self._found(case, part)
             left = self._run_part(case, part, part.chunk, found)[slot][place]
             if (left != found[slot][place]).any():
-                group, left = self._group(case, part, slot, place, found, left)
-                writers.append((part.worker, group, show_element(left, dtype)))
+                group = self._group(case, part, slot, place, found, left)
+                here = Chunk(group, tuple(index + 1 for index in group))
+                wrote = self._run_part(case, part, here, case.before)[slot][place]
+                writers.append((part.worker, group, show_element(wrote, dtype)))
         return tuple(writers)
 
     def _group(
         self, case: Case, part: Part, slot: int, place: slice, found: Sequence[Bytes], left: Bytes
-    ) -> tuple[Group, Bytes]:
-        """A work-group of a chunk that writes at `place`, and what: by halving, one that leaves what the chunk left
+    ) -> Group:
+        """A work-group of a chunk that writes at `place`: by halving, one that leaves what the chunk left
         there if the order in which work-groups run lets it be found."""
         chunk = part.chunk
         while chunk.ngroups > 1:
@@ -389,7 +416,7 @@ class LaunchChecker:
             same = [bool((result == left).all()) for result in results]
             later = same[1] or (changed[1] and not same[0])
             chunk, left = (halves[1], results[1]) if later else (halves[0], results[0])
-        return chunk.start, left
+        return chunk.start
 
     def _note(self, launch: Launch, text: str, level: int) -> None:
         """Into the log, once for each kernel."""
