@@ -41,6 +41,7 @@ from vdev.commands import (
 from vdev.executor import Completion, Executor, repaired
 from vdev.launching import CachedPlan, LaunchCache, make_plan
 from vdev.observe.tallies import Ledger
+from vdev.observe.watch import from_switches
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
 from vdev.planner.instructions import Plan
@@ -494,7 +495,10 @@ def get_session() -> Session:
     global _session
     with _opening:
         if _session is None:
+            watch = from_switches()
             _session = Session(
                 open_workers(switches.workers()), min_items=switches.min_items(), check=switches.check()
             )
+            if watch is not None:
+                watch.begin(_session)
         return _session
