@@ -19,6 +19,7 @@ from vdev.commands import BufferArg, Launch
 from vdev.executor.executor import Executor
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
+from vdev.observe.recorder import Shape
 from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
 from vdev.planner.directory import BufferState
 from vdev.planner.footprints import PointerArg
@@ -53,6 +54,8 @@ class CachedPlan:
     #: where its launches are counted, and what each of them moves; None where that is nothing
     outcome: Outcome = field(default_factory=Outcome)
     traffic: Traffic | None = None
+    #: for the recorder, where there is one
+    shape: Shape | None = None
 
 
 class LaunchCache:

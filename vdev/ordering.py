@@ -28,11 +28,12 @@ _MOST_REMEMBERED = 256
 class QueueOrder:
     """What one command queue remembers of its commands."""
 
-    __slots__ = ("_sweep_at", "barrier", "in_order", "last", "outstanding", "profiled")
+    __slots__ = ("_sweep_at", "barrier", "in_order", "last", "number", "outstanding", "profiled")
 
     def __init__(self, *, in_order: bool, profiled: bool) -> None:
         self.in_order = in_order
         self.profiled = profiled
+        self.number = 0  #: the recorder's, given at its first command
         #: commands that may not have ended, oldest first
         self.outstanding: list[Completion] = []
         self._sweep_at = _MOST_REMEMBERED

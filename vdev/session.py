@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from vdev import switches
@@ -40,7 +41,8 @@ from vdev.commands import (
 )
 from vdev.executor import Completion, Executor, repaired
 from vdev.launching import CachedPlan, LaunchCache, make_plan
-from vdev.observe.tallies import Ledger
+from vdev.observe.recorder import Recorder, Shape
+from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.observe.watch import from_switches
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
@@ -101,6 +103,8 @@ class Session:
         self.observers: list[Observer] = []
         self.checker = LaunchChecker(self.executor, self.links) if check else None
         self._ledger = Ledger()
+        #: told of every command, if anybody wants to know where the time goes
+        self.recorder: Recorder | None = None
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
@@ -182,10 +186,10 @@ class Session:
             if after or self._deferrals:
                 missing = self._deferrals.blockers(after if order is None else (*after, order))
             if missing:
-                start = _Start(self, command, completion, after, order)
+                start = _Start(self, command, completion, after, order, queue)
                 self._deferrals.hold(Deferred(completion, after, missing, start))
             else:
-                self._start(command, completion, after, order)
+                self._start(command, completion, after, order, queue)
         self.executor.throttle()
         return completion
 
@@ -202,7 +206,12 @@ class Session:
         return after if after else queue.unsettled()
 
     def _start(
-        self, command: Command, completion: Completion, after: Sequence[Completion], order: Completion | None
+        self,
+        command: Command,
+        completion: Completion,
+        after: Sequence[Completion],
+        order: Completion | None,
+        queue: QueueOrder,
     ) -> None:
         """Plan `command` and hand it to the executor. Under the lock."""
         if after:
@@ -214,7 +223,15 @@ class Session:
             order = None
         if self.executor.damaged:
             self._repair()
-        self._planners[type(command)](command, completion, after, order)
+        recorder = self.recorder
+        if recorder is None:
+            self._planners[type(command)](command, completion, after, order)
+            return
+        outer = recorder.enter(queue)
+        try:
+            self._planners[type(command)](command, completion, after, order)
+        finally:
+            recorder.leave(outer)
 
     def _released(self, completion: Completion) -> None:
         """A user event was set: start what waited for nothing else, and what waited for that."""
@@ -250,6 +267,8 @@ class Session:
     def observing(self) -> Iterator[Ledger]:
         """What was counted so far; nothing is planned meanwhile."""
         with self._lock:
+            if self.recorder is not None:
+                self.recorder.take()
             yield self._ledger
 
     # commands ---------------------------------------------------------------------------------------
@@ -285,7 +304,7 @@ class Session:
             cached.traffic.count()
         if self.observers:
             self._observe(command, cached.plan)
-        self.executor.submit(
+        job = self.executor.submit(
             cached.prepared,
             [buffer.holdings for buffer in buffers],
             completion,
@@ -293,6 +312,8 @@ class Session:
             after=after,
             order=order,
         )
+        if self.recorder is not None and cached.shape is not None:
+            self.recorder.submitted(job, cached.shape)
         if self.checker is not None and case is not None:
             self.checker.end(case, completion)
 
@@ -301,14 +322,25 @@ class Session:
         started = time.perf_counter_ns()
         tally = self._ledger.kernel(kernel)
         cache = kernel.plans = LaunchCache(kernel, tally)
-        tally.planning_ns += time.perf_counter_ns() - started
+        self._planned(tally, f"analyse {kernel.name}", started)
         return cache
+
+    def _planned(self, tally: KernelTally | CommandTally, what: str, started: int) -> None:
+        """Count the time since `started` as planning."""
+        ended = time.perf_counter_ns()
+        tally.planning_ns += ended - started
+        if self.recorder is not None:
+            self.recorder.planned(what, started, ended)
 
     def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
         started = time.perf_counter_ns()
         cached = make_plan(command, buffers, self.launch_options, self.executor)
-        if command.kernel.plans is not None:
-            command.kernel.plans.tally.planning_ns += time.perf_counter_ns() - started
+        kernel = command.kernel
+        if kernel.plans is not None:
+            tally = kernel.plans.tally
+            if self.recorder is not None:
+                cached = replace(cached, shape=Shape(kernel.name, tally.times, cached.plan))
+            self._planned(tally, f"plan {kernel.name}", started)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",
@@ -346,10 +378,13 @@ class Session:
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
             buffer.used = number
-        self._ledger.count(type(command).__name__.lower(), plan)
+        kind = type(command).__name__.lower()
+        tally, recorder = self._ledger.count(kind, plan), self.recorder
+        if recorder is not None:
+            self._planned(tally, f"plan {kind}", recorder.started)
         if self.observers:
             self._observe(command, plan)
-        self.executor.submit(
+        job = self.executor.submit(
             self.executor.prepare(plan),
             [buffer.holdings for buffer in buffers],
             completion,
@@ -360,6 +395,8 @@ class Session:
             after=after,
             order=order,
         )
+        if recorder is not None:
+            recorder.submitted(job, Shape(kind, tally.times, plan))
 
     def _write(
         self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None
@@ -452,7 +489,9 @@ class Session:
     def _marker(
         self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
-        self.executor.submit_empty(completion, after, order)
+        job = self.executor.submit_empty(completion, after, order)
+        if self.recorder is not None:
+            self.recorder.submitted(job, self.recorder.empty_shape("marker"))
 
     # failures ---------------------------------------------------------------------------------------
 

@@ -66,12 +66,15 @@ class Switch(Generic[T]):
 
     def value(self, environ: Mapping[str, str] | None = None) -> T:
         """The value in force. Raises SwitchError."""
-        text = self.text(environ)
         try:
-            return self.parse(text)
+            return self.parse(self.text(environ))
         except ValueError as error:
-            reason = f": {error}" if str(error) else ""
-            raise SwitchError(f"{self.name}={text!r} is not valid{reason} (valid: {self.valid})") from None
+            raise self.wrong(str(error), environ) from None
+
+    def wrong(self, reason: str = "", environ: Mapping[str, str] | None = None) -> SwitchError:
+        """The error for what the environment says."""
+        why = f": {reason}" if reason else ""
+        return SwitchError(f"{self.name}={self.text(environ)!r} is not valid{why} (valid: {self.valid})")
 
 
 def _parse_on(text: str) -> bool:
@@ -92,6 +95,22 @@ def _parse_level(text: str) -> int | None:
     if text not in LOG_LEVELS:
         raise ValueError
     return LOG_LEVELS[text]
+
+
+def _parse_output(text: str) -> Path | None:
+    if text == "0":
+        return None
+    path = Path(text.replace("%p", str(os.getpid()))).expanduser()
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is no folder" if not path.is_dir() else "it is a folder")
+    return path.absolute()
+
+
+def _parse_report(text: str) -> str | None:
+    if text == "1":
+        return "-"
+    path = _parse_output(text)
+    return None if path is None else str(path)
 
 
 def _parse_folder(text: str) -> Path:
@@ -198,6 +217,22 @@ CHECK = Switch(
     "0, 1",
     _parse_on,
 )
+EXPLAIN = Switch(
+    "VDEV_EXPLAIN",
+    "0",
+    "1 says at exit, on standard error, what was split and what was not, what moved and where the time went, with "
+    "advice. A file's path puts it there, as JSON where the name ends with `.json`; `%p` is the process's number.",
+    "0, 1, a file's path",
+    _parse_report,
+)
+TRACE = Switch(
+    "VDEV_TRACE",
+    "0",
+    "A file's path: the run is written there as a trace for Perfetto and chrome://tracing; `%p` is the process's "
+    "number.",
+    "0, a file's path",
+    _parse_output,
+)
 LOG = Switch(
     "VDEV_LOG",
     "off",
@@ -213,7 +248,7 @@ CACHE_DIR = Switch(
     _parse_folder,
 )
 
-SWITCHES: tuple[Switch[object], ...] = (VDEV, WORKERS, MIN_ITEMS, CHECK, LOG, CACHE_DIR)  # type: ignore[assignment]
+SWITCHES: tuple[Switch[object], ...] = (VDEV, WORKERS, MIN_ITEMS, CHECK, EXPLAIN, TRACE, LOG, CACHE_DIR)  # type: ignore[assignment]
 
 
 def enabled() -> bool:
@@ -234,6 +269,16 @@ def min_items() -> int:
 def check() -> bool:
     """Whether split launches are compared with one worker."""
     return CHECK.value()
+
+
+def explain() -> str | None:
+    """Where the report goes at exit: '-' for standard error, or a file's path; None for no report."""
+    return EXPLAIN.value()
+
+
+def trace() -> Path | None:
+    """The file for the trace; None for no trace."""
+    return TRACE.value()
 
 
 def log_level() -> int | None:

@@ -76,6 +76,7 @@ class Reason:
 
     text: str
     line: int | None  #: of the kernel's source
+    source: str = ""  #: what stands in that line
 
 
 @dataclass(frozen=True)
@@ -210,13 +211,25 @@ def snapshot(session: Session) -> Statistics:
         moved = Moved()
         for part in (*(row.moved for row in kernels), *(row.moved for row in commands)):
             moved.include(part)
-        undone = dataclasses.replace(ledger.undone)
+        undone = _undone(session)
     counted = Moved(
         sum(worker.from_host_nbytes for worker in workers),
         sum(worker.from_peer_nbytes for worker in workers),
         sum(worker.to_host_nbytes for worker in workers),
     )
-    return Statistics(workers, kernels, commands, moved, counted, undone, False)
+    return Statistics(workers, kernels, commands, moved, counted, undone, session.recorder is not None)
+
+
+def _undone(session: Session) -> Moved:
+    found = Moved()
+    for (source, target), nbytes in session.executor.undone_nbytes.items():
+        if source < 0:
+            found.host_to_worker += nbytes
+        elif target < 0:
+            found.worker_to_host += nbytes
+        else:
+            found.worker_to_worker += nbytes
+    return found
 
 
 def _workers(session: Session) -> tuple[WorkerStatistics, ...]:
@@ -271,7 +284,7 @@ def _partition(outcome: Outcome) -> PartitionStatistics:
         () if ndrange is None else ndrange.global_size,
         () if ndrange is None else ndrange.local_size,
         tuple((worker, chunk.start, chunk.stop) for worker, chunk in outcome.chunks),
-        tuple(Reason(text, line) for text, line in outcome.reasons),
+        tuple(Reason(*reason) for reason in outcome.reasons),
     )
 
 

@@ -57,7 +57,7 @@ class Outcome:
     chunks: tuple[tuple[int, Chunk], ...] = ()  #: (worker, work-groups) of the first such launch
     ndrange: NDRange | None = None  #: of the first such launch
     available: int = 0  #: workers that there were
-    reasons: tuple[tuple[str, int | None], ...] = ()  #: (text, line of the source)
+    reasons: tuple[tuple[str, int | None, str], ...] = ()  #: (text, line of the source, what stands there)
     launches: int = 0
 
 
@@ -113,8 +113,6 @@ class Ledger:
     def __init__(self) -> None:
         self.kernels: dict[object, KernelTally] = {}
         self.commands: dict[str, CommandTally] = {}
-        #: planned and not carried out, because a command failed
-        self.undone = Moved()
         self._programs: dict[object, int] = {}
 
     def kernel(self, kernel: SessionKernel) -> KernelTally:
@@ -134,8 +132,8 @@ class Ledger:
             found = self.commands[kind] = CommandTally(kind)
         return found
 
-    def count(self, kind: str, plan: Plan) -> None:
-        """One more command that is not a launch."""
+    def count(self, kind: str, plan: Plan) -> CommandTally:
+        """One more command that is not a launch; its row."""
         tally = self.command(kind)
         tally.count += 1
         for source, target, nbytes in plan.moved:
@@ -143,6 +141,7 @@ class Ledger:
         for item in plan.instructions:
             if item.worker == HOST and isinstance(item, (Upload, Download)):
                 tally.within_host_nbytes += item.region.nbytes
+        return tally
 
 
 def count_plan(
@@ -170,7 +169,8 @@ def count_plan(
         first = by_slot.setdefault(pointer.slot, argument)
         if first is not argument:
             argument.shares_with = first.name
-    return _outcome(tally, ndrange, plan, available), _traffic(plan, by_slot)
+    outcome = _outcome(tally, kernel.program.source, ndrange, plan, available)
+    return outcome, _traffic(tally, plan, by_slot)
 
 
 def _argument(tally: KernelTally, kernel: SessionKernel, pointer: PointerArg) -> ArgumentTally:
@@ -204,14 +204,18 @@ def _first_line(kernel: SessionKernel, item: AccessRange) -> int | None:
     return next((a.line for a in accesses if (a.arg, a.mode) == (item.arg, item.mode)), None)
 
 
-def _outcome(tally: KernelTally, ndrange: NDRange, plan: Plan, available: int) -> Outcome:
+def _outcome(
+    tally: KernelTally, source: str | bytes, ndrange: NDRange, plan: Plan, available: int
+) -> Outcome:
     grid = tuple(len({chunk.start[i] for _, chunk in plan.partition}) for i in range(ndrange.work_dim))
     key: object = (grid, tuple(_NBYTES.sub("", reason) for reason in plan.reasons), len(plan.partition))
     if key not in tally.outcomes and len(tally.outcomes) >= _MOST_OUTCOMES:
         key = "others"
     found = tally.outcomes.get(key)
     if found is None:
-        reasons = tuple((text, line_of(text)) for text in plan.reasons)
+        lines = [line_of(text) for text in plan.reasons]
+        places = [source_line(source, line) for line in lines]
+        reasons = tuple(zip(plan.reasons, lines, places, strict=True))
         found = tally.outcomes[key] = Outcome(plan.partition, ndrange, available, reasons)
     return found
 
@@ -226,7 +230,7 @@ def line_of(reason: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _traffic(plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
+def _traffic(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
     moved: dict[int, Moved] = {}
     merged: dict[int, int] = {}
     for item in plan.instructions:
@@ -236,11 +240,12 @@ def _traffic(plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
         if route is not None:
             slot, source, target, nbytes = route
             add_route(moved.setdefault(slot, Moved()), source, target, nbytes)
-    parts = [
-        (argument, moved.get(slot, Moved()), merged.get(slot, 0))
-        for slot, argument in by_slot.items()
-        if slot in moved or slot in merged
-    ]
+    parts = []
+    for slot in sorted({*moved, *merged}):
+        argument = by_slot.get(slot)
+        if argument is None:  # shared memory that the kernel reaches by addresses it finds elsewhere
+            argument = tally.arguments.setdefault(-1, ArgumentTally(-1, "(no argument)", "", exact=False))
+        parts.append((argument, moved.get(slot, Moved()), merged.get(slot, 0)))
     return Traffic(parts) if parts else None
 
 
@@ -266,6 +271,14 @@ def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:
         moved.worker_to_worker += nbytes
 
 
+def source_line(source: str | bytes, line: int | None) -> str:
+    """What stands in a line of the source; nothing where there is no such line."""
+    if line is None or isinstance(source, bytes):
+        return ""
+    lines = source.splitlines()
+    return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+
+
 def access_text(source: str | bytes, line: int | None, name: str) -> str:
     """The first access through `name` in line `line` of a source; the whole line where there is none, as
     after a pointer went through a variable.
@@ -273,12 +286,7 @@ def access_text(source: str | bytes, line: int | None, name: str) -> str:
     >>> access_text("void k(...) {\\n  out[idx[i]] = 1;\\n}", 2, "out")
     'out[idx[i]]'
     """
-    if line is None or isinstance(source, bytes):
-        return ""
-    lines = source.splitlines()
-    if not 1 <= line <= len(lines):
-        return ""
-    text = lines[line - 1].strip()
+    text = source_line(source, line)
     match = re.search(rf"\b{re.escape(name)}\s*\[", text)
     if match is None:
         return text

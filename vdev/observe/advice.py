@@ -1,0 +1,221 @@
+"""Advice: which lines of a program's kernels cost most, and what could be changed there.
+
+Decides what is worth saying, from figures alone: bytes that move because analysis could not tell what an
+access touches, launches that could not use all workers, bytes that change hands again at every launch. What
+has to move once, or belongs to a cut (a halo), is no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vdev.observe.statistics import (
+    ArgumentStatistics,
+    KernelStatistics,
+    PartitionStatistics,
+    Reason,
+    Statistics,
+)
+
+#: what a byte costs where no transfer was timed, in nanoseconds: a link of ten gigabytes a second
+_ASSUMED_NS = 0.1
+#: launches from which an argument that moves at each of them is worth a word
+_FEW_LAUNCHES = 3
+#: no advice is given on less
+_LEAST_NBYTES, _LEAST_NS = 1 << 12, 1_000
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing that a program could do better.
+
+    `cost_ns` is an estimate, all launches together, of the time on workers that the change could save;
+    `cost_nbytes` what would not have to move. The cost of a launch on too few workers is unknown (None)
+    where kernels were not timed.
+    """
+
+    kernel: str
+    program: int
+    line: int | None
+    text: str  #: of the source: the access, or the line
+    problem: str
+    change: str
+    cost_ns: int | None
+    cost_nbytes: int
+
+    def __str__(self) -> str:
+        where = f"kernel {self.kernel}" if self.line is None else f"line {self.line} of kernel {self.kernel}"
+        place = f"`{self.text}`, {where}" if self.text else where
+        return f"{place}: {self.problem}. {self.change}"
+
+
+def advise(figures: Statistics) -> tuple[Advice, ...]:
+    """Advice on a run, the most expensive first; launches on too few workers first where none was timed."""
+    found = [item for kernel in figures.kernels for item in _on_kernel(kernel, _ns_per_byte(figures))]
+    found.sort(key=lambda item: float("inf") if item.cost_ns is None else item.cost_ns, reverse=True)
+    return tuple(found)
+
+
+def _ns_per_byte(figures: Statistics) -> float:
+    rows = [*figures.kernels, *figures.commands]
+    took = sum(row.times.transfer_ns for row in rows)
+    return took / figures.moved.nbytes if took and figures.moved.nbytes else _ASSUMED_NS
+
+
+def _on_kernel(kernel: KernelStatistics, ns_per_byte: float) -> Iterator[Advice]:
+    for argument in kernel.arguments:
+        said = _on_argument(kernel, argument)
+        if said is not None:
+            problem, change, nbytes = said
+            if nbytes >= _LEAST_NBYTES:
+                cost = round(nbytes * ns_per_byte)
+                line, text = argument.line, argument.text or argument.name
+                yield Advice(kernel.name, kernel.program, line, text, problem, change, cost, nbytes)
+    for partition in kernel.partitions:
+        if partition.workers < partition.available and partition.reasons:
+            yield from _on_partition(kernel, partition)
+
+
+# arguments --------------------------------------------------------------------------------------
+
+
+def _on_argument(kernel: KernelStatistics, argument: ArgumentStatistics) -> tuple[str, str, int] | None:
+    """What is wrong, what to do, and the bytes it costs."""
+    if argument.merged_nbytes and argument.access == "atomic":
+        return (
+            f"changed by atomics of all workers, so at each launch {_per_launch(kernel, argument)} are fetched "
+            "from every worker and combined",
+            "Let each work-group add up in __local memory and write its sums to a place of its own, "
+            "to be combined by a second kernel; or make the array smaller.",
+            argument.moved.nbytes,
+        )
+    if argument.merged_nbytes:
+        return (
+            f"{_how(argument, 'written')}, so every worker holds all {size(argument.nbytes)} and results "
+            "are compared",
+            _CHANGE_WRITE if _is_indexed(argument) else _change_of_reason(argument, "written"),
+            argument.moved.nbytes,
+        )
+    extra = argument.moved.nbytes - argument.nbytes
+    if not argument.exact and kernel.split and extra > 0:
+        return (
+            f"{_how(argument, 'read')}, so every worker gets all {size(argument.nbytes)} of it",
+            _CHANGE_READ if _is_indexed(argument) else _change_of_reason(argument, "read"),
+            extra,
+        )
+    if argument.exact and _bounces(kernel, argument):
+        return (*_on_bouncing(kernel, argument), extra)
+    return None
+
+
+_CHANGE_WRITE = (
+    "Turn the scatter into a gather, each work-item writing the element of its own number and reading through "
+    "the inverse index; or let each work-group write to a part of its own."
+)
+_CHANGE_READ = (
+    "Where the index follows a rule, compute it from get_global_id() and arguments; otherwise write the array "
+    "as rarely as possible, for it is copied again only when it has changed."
+)
+
+
+def _is_indexed(argument: ArgumentStatistics) -> bool:
+    return "loaded from memory" in (argument.reason or "")
+
+
+def _how(argument: ArgumentStatistics, done: str) -> str:
+    if _is_indexed(argument):
+        return f"{done} through an index"
+    return f"{done} where analysis cannot follow ({argument.reason or 'no reason known'})"
+
+
+def _change_of_reason(argument: ArgumentStatistics, done: str) -> str:
+    if "condition" in (argument.reason or ""):
+        if done == "written":
+            return "Write in every case, the old value where nothing changes (`?:`), so that the work-item surely writes its own element."
+        return "Take the condition out of the index, so that each work-item reads the same elements in every case."
+    return f"Compute the index at which it is {done} from get_global_id() and arguments alone."
+
+
+def _bounces(kernel: KernelStatistics, argument: ArgumentStatistics) -> bool:
+    """Whether most of the argument moves at nearly every launch."""
+    often = kernel.launches >= _FEW_LAUNCHES
+    return often and 2 * argument.moved.nbytes > argument.nbytes * kernel.launches
+
+
+def _on_bouncing(kernel: KernelStatistics, argument: ArgumentStatistics) -> tuple[str, str]:
+    moved = argument.moved
+    each = size(moved.nbytes // kernel.launches)
+    problem = f"{each} of its {size(argument.nbytes)} move at each launch"
+    if moved.host_to_worker >= moved.worker_to_worker:
+        return (
+            f"{problem}, most of it from the host",
+            "Leave the data on the device between launches: write it once, or let a kernel change it.",
+        )
+    return (
+        f"{problem}, most of it between workers",
+        "Let this kernel and the one that writes the buffer go over it along the same dimension, so that each "
+        "worker finds what it needs where it was made.",
+    )
+
+
+def _per_launch(kernel: KernelStatistics, argument: ArgumentStatistics) -> str:
+    return size(argument.merged_nbytes // max(kernel.launches, 1))
+
+
+# launches on too few workers --------------------------------------------------------------------
+
+
+def _on_partition(kernel: KernelStatistics, partition: PartitionStatistics) -> Iterator[Advice]:
+    cost: int | None = None
+    if kernel.times.kernel_ns:
+        took = kernel.times.kernel_ns * partition.launches // kernel.launches
+        cost = took - took * partition.workers // partition.available
+        if cost < _LEAST_NS:
+            return
+    reason = partition.reasons[0]
+    launches = "1 launch" if partition.launches == 1 else f"{partition.launches} launches"
+    where = "one worker" if partition.workers == 1 else f"{partition.workers} workers"
+    yield Advice(
+        kernel.name,
+        kernel.program,
+        reason.line or kernel.line,
+        reason.source,
+        f"{launches} ran on {where} of {partition.available}: {reason.text}",
+        _change_of_partition(partition, reason),
+        cost,
+        0,
+    )
+
+
+#: what a reason says, and what helps; the first that fits
+_REMEDIES = (
+    ("fewer than", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
+    ("one work-group", "Choose a smaller work-group size: a launch is cut between work-groups."),
+    ("work-groups", "Choose smaller work-groups: there have to be as many as workers."),
+    ("goto", "Write the loop without goto."),
+    ("asm", "Put the inline assembly into a kernel of its own, or write it in OpenCL C."),
+    ("volatile", "Do not let work-groups talk through volatile memory: end the kernel instead and launch the next."),
+    ("atomic", "Use only atomics that add, take the minimum or maximum or set bits, without using what they return, "
+     "on memory that the kernel does not access otherwise: these are merged."),
+    ("intermediate language", "Build the program from OpenCL C, which is analysed."),
+)  # fmt: skip
+
+
+def _change_of_partition(partition: PartitionStatistics, reason: Reason) -> str:
+    for word, change in _REMEDIES:
+        if word in reason.text:
+            return change
+    return "Change that line, or put what it does into a kernel of its own, so that the rest can be split."
+
+
+def size(nbytes: int) -> str:
+    """Bytes for people.
+
+    >>> size(400_000_000), size(65_536), size(12)
+    ('400 MB', '65.5 kB', '12 bytes')
+    """
+    for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= scale:
+            return f"{nbytes / scale:.3g} {unit}" if nbytes < 1000 * scale else f"{nbytes // scale} {unit}"
+    return f"{nbytes} bytes"

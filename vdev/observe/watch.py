@@ -1,0 +1,92 @@
+"""What VDEV_EXPLAIN and VDEV_TRACE ask for: a recorder from the session's beginning, output at its end.
+
+Decides when the report is made: at the interpreter's exit, however that comes about, after the executor has
+closed, so that everything that has been done is known. A program that ends without an exit (a signal's default
+action, `os._exit`) leaves no report, and of a trace what was complete by then.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdev import switches
+from vdev.observe import explain, statistics
+from vdev.observe.recorder import Recorder
+from vdev.observe.timeline import Timeline
+from vdev.observe.trace import TraceWriter
+
+if TYPE_CHECKING:
+    from vdev.session import Session
+
+logger = logging.getLogger("vdev.observe")
+
+
+class Watch:
+    """Watches one session for what the switches ask."""
+
+    def __init__(self, report: str | None, writer: TraceWriter | None) -> None:
+        """`report`: '-' for the error stream, or a file's path. None: not wanted.
+
+        Made before the session's executor, to have its turn at exit after it.
+        """
+        self.report = report
+        self.writer = writer
+        self._pid = os.getpid()
+        self._session: Session | None = None
+        self._timeline = Timeline([] if writer is None else [writer])
+        atexit.register(self.finish)
+
+    def begin(self, session: Session) -> None:
+        """Record what `session` does from now on."""
+        self._session = session
+        if self.writer is not None:
+            self.writer.name_workers([info.name for info in session.workers])
+        records = session.executor.record(exact=self.report is not None)
+        session.recorder = Recorder(records, self._timeline.take)
+
+    def finish(self) -> None:
+        """Write what there is to write; once, and in no child that this process forked."""
+        session, self._session = self._session, None
+        if session is None or session.recorder is None or os.getpid() != self._pid:
+            return
+        session.executor.close()
+        self._timeline.take(session.recorder, final=True)
+        figures = statistics.snapshot(session)
+        if self.writer is not None:
+            self.writer.close(figures.as_dict())
+        if self.report is not None:
+            self._write_report(self.report, figures)
+
+    def _write_report(self, target: str, figures: statistics.Statistics) -> None:
+        if target == "-":
+            if sys.stderr is not None:
+                sys.stderr.write(explain.as_text(figures) + "\n")
+            return
+        path = Path(target)
+        as_json = path.suffix == ".json"
+        text = json.dumps(explain.as_dict(figures), indent=2) if as_json else explain.as_text(figures)
+        try:
+            path.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            logger.error("the report could not be written: %s", error)
+
+
+def from_switches() -> Watch | None:
+    """A watch if the switches ask for one. Raises SwitchError, also where the trace cannot be written."""
+    report, trace = switches.explain(), switches.trace()
+    if report is None and trace is None:
+        return None
+    writer = None
+    if trace is not None:
+        try:
+            writer = TraceWriter(trace, time.perf_counter_ns())
+        except OSError as error:
+            raise switches.TRACE.wrong(str(error.strerror)) from None
+    return Watch(report, writer)
