@@ -69,7 +69,8 @@ class Completion:
         self._final: int | None = None
         self._progress: Progress | None = None
         self._changed: threading.Event | None = None
-        self._callbacks: list[Callback] | None = None
+        #: (state, function): what to call when the command has come so far
+        self._callbacks: list[tuple[int, Callback]] | None = None
         #: (start, end) of the command's parts, for profiled commands
         self.spans: list[tuple[int, int]] = []
         #: when the command before it in an in-order queue had ended, for profiled commands
@@ -118,19 +119,33 @@ class Completion:
                 changed.wait()
         return self._final
 
-    def add_callback(self, function: Callback) -> None:
-        """Call `function(final status)` once, on the notifier's thread; now where the command has ended."""
+    def add_callback(self, function: Callback, state: int = COMPLETE) -> None:
+        """Call `function(state)` once, on the notifier's thread, when the command has come to `state`
+        (SUBMITTED, RUNNING or COMPLETE), now where it has; with the negative status of one that failed before.
+        """
         with _rare:
-            if self._final is None:
+            final = self._final
+            if final is None:
                 if self._callbacks is None:
                     self._callbacks = []
-                self._callbacks.append(function)
+                self._callbacks.append((state, function))
                 progress = self._progress
                 function = None  # type: ignore[assignment]
         if function is not None:
-            _notifier.put(function, self._final)  # type: ignore[arg-type]
+            _notifier.put(function, final if final else state)
+        elif state != COMPLETE:
+            self._call_back(self.status)
         elif progress is not None:
             progress.hurry()
+
+    def _call_back(self, reached: int) -> None:
+        """Let those hear who asked for the state that was reached, or for an earlier one."""
+        with _rare:
+            asked = self._callbacks or []
+            now = [item for item in asked if item[0] >= reached]
+            self._callbacks = [item for item in asked if item[0] < reached] or None
+        for state, function in now:
+            _notifier.put(function, reached if reached < 0 else state)
 
     @property
     def times(self) -> tuple[int, int, int, int] | None:
@@ -164,7 +179,13 @@ class Completion:
             if changed is not None:
                 changed.set()
             if called_for:
+                self._call_back(SUBMITTED)
                 progress.hurry()
+
+    def started(self) -> None:
+        """A worker begins with the command's work."""
+        if self._callbacks is not None:
+            self._call_back(RUNNING)
 
     def settle(self, status: int) -> None:
         """The command has ended; 0 or a negative status. Only the first call counts."""
@@ -173,13 +194,13 @@ class Completion:
         with _rare:
             if self._final is None:
                 self._final = status
-            callbacks, changed = self._callbacks, self._changed
-            self._callbacks = self._changed = None
+            changed, self._changed = self._changed, None
+            called_for = self._callbacks is not None
         self._progress = None
         if changed is not None:
             changed.set()
-        for function in callbacks or ():
-            _notifier.put(function, self._final)
+        if called_for:
+            self._call_back(self._final)
 
 
 class Notifier:

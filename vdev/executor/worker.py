@@ -401,6 +401,7 @@ class Worker:
 
     def _begin(self, job: Job) -> Completion:
         completion = job.completion
+        completion.started()
         if completion.profiled:
             self.mark()  # its times begin with its own work
         self._current = job

@@ -83,17 +83,15 @@ class Event(Handle):
             fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
-        """Call `arg1` with the status once the command has ended, in a thread of its own, as natively.
-
-        Callbacks for earlier states than the end come late, with their own state, which the specification
-        permits (5.11).
+        """Call `arg1` with the status once the command has come to that state, in a thread of its own, as
+        natively; with the negative status of a command that failed before (specification 5.11).
         """
         state = as_int("set_callback", arg0, -(2**31), 2**31 - 1)
         if arg1 is None:
             fail_type("set_callback", arg0, arg1)
         if state not in _CALLBACK_STATES:
             fail("clSetEventCallback", status.INVALID_VALUE)
-        self._completion.add_callback(lambda ended: _notify(arg1, state if ended == _COMPLETE else ended))
+        self._completion.add_callback(lambda reached: _notify(arg1, reached), state)
 
 
 def _notify(callback: Callable[[int], object], reached: int) -> None:
