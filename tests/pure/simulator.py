@@ -18,16 +18,19 @@ from vdev.translators.region import Region
 
 from vdev.planner.directory import HOST, BufferState, buffer_state, check
 from vdev.planner.instructions import (
+    Combine,
     Copy,
     CopyBetween,
     Download,
     Fetch,
     Fill,
+    Gather,
     Instruction,
     Launch,
     Merge,
     Plan,
     Reserve,
+    Restore,
     Touch,
     Upload,
 )
@@ -272,6 +275,21 @@ class Run:
             parts = [Touch(-1, stage, self.plan.stages[stage].region, False) for stage in item.stages]
             assert Region.union(part.region for part in parts) == item.region
             return [*parts, Touch(item.slot, HOST, item.region, True)]
+        if isinstance(item, Gather):
+            assert self.plan.stages[item.stage].region == item.region
+            return [
+                Touch(item.slot, item.source, item.region, False),
+                Touch(-1, item.stage, item.region, True),
+            ]
+        if isinstance(item, Combine):
+            version = (item.slot, item.worker) if item.stage is None else (-1, item.stage)
+            found = [Touch(*version, item.region, False), Touch(-1, item.target, item.region, True)]
+            return found if item.twin is None else [*found, Touch(-1, item.twin, item.region, False)]
+        if isinstance(item, Restore):
+            return [
+                Touch(item.slot, item.worker, item.region, True),
+                Touch(-1, item.stage, item.region, False),
+            ]
         if isinstance(item, CopyBetween):
             source, target = boxes(item)
             return [
@@ -297,6 +315,15 @@ class Run:
             )
         elif isinstance(item, Merge):
             self.merge(item)
+        elif isinstance(item, Gather):
+            assert self.plan.stages[item.stage].worker == item.worker
+            values = self.buffers[item.slot].get(item.source, item.region)
+            self.stages[item.stage][positions(item.region)] = values
+        elif isinstance(item, Combine):
+            self.combine(item)
+        elif isinstance(item, Restore):
+            where = positions(item.region)
+            self.buffers[item.slot].put(item.worker, item.region, self.stages[item.stage][where])
         elif isinstance(item, Fill):
             self.fill(item)
         elif isinstance(item, CopyBetween):
@@ -325,6 +352,21 @@ class Run:
             assert Region.span(old[0], old[0] + len(old[1])).contains(item.keep)
             memory[where - item.start] = old[1][where - old[0]]
         buffer.replicas[item.worker] = (item.start, memory)
+
+    def combine(self, item: Combine) -> None:
+        where = positions(item.region)
+        if item.stage is None:
+            values = self.buffers[item.slot].get(item.worker, item.region)
+        else:
+            values = self.stages[item.stage][where]
+        target = self.stages[item.target]
+        if item.op == "diff":
+            assert item.twin is not None
+            changed = changed_units(where, values != self.stages[item.twin][where], int(item.dtype[1:]))
+            target[where[changed]] = values[changed]
+        else:
+            old = target[where].view(item.dtype)
+            target[where] = OPERATIONS[item.op](old, values.view(item.dtype)).view(np.uint8)
 
     def merge(self, item: Merge) -> None:
         home = self.buffers[item.slot].home

@@ -13,8 +13,9 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg, covered_twice, whole_elements
 from vdev.planner.instructions import Copy, Fetch, Fill, Launch, Merge, Plan, Reserve, Stage
-from vdev.planner.launches import LaunchOptions, LaunchRequest, identity_of, plan_launch
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
+from vdev.planner.merges import identity_of
 
 SIZE = 1 << 16
 GROUPS = NDRange((1024,), (64,), (0,))  # 16 groups, each its 4 KiB

@@ -37,10 +37,12 @@ def random_links(rng: np.random.Generator, workers: int) -> LinkCosts:
     """Workers that share the host's memory, workers with memory of their own, or some of either kind."""
     peer = float(rng.choice([1.0, 0.25]))
     kinds = [("near" if rng.random() < 0.7 else "far", peer) for _ in range(workers)]
-    if rng.random() < 0.4:
-        return LinkCosts.uniform(workers, peer=peer)
+    if rng.random() < 0.6:
+        links = LinkCosts.uniform(workers, peer=peer, direct=bool(rng.random() < 0.6))
+        return replace(links, large_nbytes=int(rng.choice([1, 100, 5000])))
     direct = [number for number, (kind, _) in enumerate(kinds) if kind == "near"]
-    links = LinkCosts.between(kinds, host=1.0, per_run=0.0, direct=direct)
+    merging = direct if rng.random() < 0.7 else ()
+    links = LinkCosts.between(kinds, host=1.0, per_run=0.0, direct=direct, merging=merging)
     return replace(links, large_nbytes=int(rng.choice([1, 100, 5000, 1 << 20])))
 
 
@@ -236,3 +238,17 @@ def test_replicas_that_avoid_every_gap_lose_nothing(seed: int, workers: int, ste
         program = Program(seed, workers)
         for _ in range(steps):
             program.step()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), workers=st.integers(2, 5), steps=st.integers(2, 10))
+def test_merges_shared_out_among_workers_are_those_of_one(seed: int, workers: int, steps: int) -> None:
+    with mock.patch("vdev.planner.merges.SHARED_NBYTES", 0):
+        program = Program(seed, workers)
+        program.links = LinkCosts.uniform(workers, peer=0.25, direct=True)
+        program.options = replace(program.options, links=program.links)
+        for _ in range(steps):
+            program.launch()
+            program.step()
+            for buffer in program.buffers:
+                buffer.verify()

@@ -19,6 +19,7 @@ import numpy as np
 
 from vdev.backends.base import (
     OUT_OF_RESOURCES,
+    Allocation,
     Backend,
     BackendError,
     BackendProgram,
@@ -68,6 +69,7 @@ class Job:
         "number",
         "order",
         "prepared",
+        "scratch",
         "stages",
     )
 
@@ -97,6 +99,8 @@ class Job:
         #: whether it is among a worker's followers
         self.follows = False
         self.stages: dict[int, Bytes] = {}
+        #: the plan's stages on workers, each touched by its worker's thread alone
+        self.scratch: dict[int, Allocation] = {}
         self.markers: list[Marker] = []
 
     # for steps ----------------------------------------------------------------------------------
@@ -145,6 +149,9 @@ class Job:
         self.holdings = self.args = self.after = ()
         self.host = self.layout = self.order = None
         self.stages = {}
+        for number, allocation in self.scratch.items():  # of a command that failed between
+            self.executor.worker(self.prepared.stages[number].worker).discard(allocation)
+        self.scratch = {}
 
 
 class Executor:

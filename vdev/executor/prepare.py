@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from vdev.executor.steps import LaunchRecipe, LaunchStep, Step, make_step
 from vdev.planner.instructions import (
     HOST,
+    Combine,
     CopyBetween,
     Download,
     Fetch,
     Fill,
+    Gather,
     Launch,
     Merge,
     Plan,
+    Restore,
     Stage,
     Upload,
 )
@@ -27,6 +30,10 @@ from vdev.translators.region import Region
 #: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: a
 #: hand-over costs more
 INLINE_NBYTES = 1 << 17
+
+
+#: instructions that make one content of several chunks' versions: they hand on nothing but what a launch wrote
+_MERGES = (Merge, Fetch, Gather, Combine, Restore)
 
 
 class Batch:
@@ -143,11 +150,11 @@ def _contents(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, 
     written: dict[int, Region] = {}
     surely: dict[int, Region] = {}
     for item, touches in zip(plan.instructions, plan.touches, strict=True):
-        if not isinstance(item, (Launch, Upload, Download, Fill, CopyBetween, Merge, Fetch)):
+        if not isinstance(item, (Launch, Upload, Download, Fill, CopyBetween, *_MERGES)):
             continue
         for touch in touches:
             if not touch.writes:
-                if not isinstance(item, (Merge, Fetch)):
+                if not isinstance(item, _MERGES):
                     reads.add(touch.slot)
                 continue
             written[touch.slot] = written.get(touch.slot, touch.region) | touch.region

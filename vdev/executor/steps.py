@@ -224,6 +224,73 @@ class MergeStep(Step):
                 copy_changes(home[start:stop], new, old, start, unit)
 
 
+class GatherStep(Step):
+    """Into memory of the worker's that the command holds until it is combined or restored."""
+
+    __slots__ = ("nbytes", "region", "slot", "source", "stage", "start")
+
+    def __init__(self, item: plan_of.Gather, stages: Sequence[plan_of.Stage]) -> None:
+        self.slot, self.source, self.region, self.stage = item.slot, item.source, item.region, item.stage
+        self.start, self.nbytes = stages[item.stage].start, stages[item.stage].nbytes
+
+    def run(self, worker: Worker, job: Job) -> None:
+        backend = worker.backend
+        source = _replica(job, self.slot, self.source)
+        stage = job.scratch[self.stage] = worker.allocate(self.nbytes)
+        for box in boxes_of_region(self.region, source.start, self.start):
+            if self.source == worker.number:
+                backend.copy(source.allocation, stage, box)
+            else:
+                backend.copy_from_peer(worker.peer(self.source), source.allocation, stage, box)
+
+
+class CombineStep(Step):
+    __slots__ = ("item", "starts")
+
+    def __init__(self, item: plan_of.Combine, stages: Sequence[plan_of.Stage]) -> None:
+        self.item = item
+        self.starts = [0 if number is None else stages[number].start for number in (item.stage, item.twin)]
+
+    def run(self, worker: Worker, job: Job) -> None:
+        item, (start, twin_start) = self.item, self.starts
+        if item.stage is None:
+            replica = _replica(job, item.slot, worker.number)
+            version, start = replica.allocation, replica.start
+        else:
+            version = job.scratch[item.stage]
+        twin = None if item.twin is None else job.scratch[item.twin]
+        target_start = job.prepared.stages[item.target].start
+        worker.backend.merge(
+            job.scratch[item.target],
+            target_start,
+            version,
+            start,
+            twin,
+            twin_start,
+            item.region,
+            item.op,
+            item.dtype,
+        )
+        if item.stage is not None:
+            worker.backend.free(job.scratch.pop(item.stage))
+
+
+class RestoreStep(Step):
+    __slots__ = ("item", "start")
+
+    def __init__(self, item: plan_of.Restore, stages: Sequence[plan_of.Stage]) -> None:
+        self.item, self.start = item, stages[item.stage].start
+
+    def run(self, worker: Worker, job: Job) -> None:
+        item = self.item
+        replica = _replica(job, item.slot, worker.number)
+        for box in boxes_of_region(item.region, self.start, replica.start):
+            worker.backend.copy(job.scratch[item.stage], replica.allocation, box)
+        for number in (item.stage, item.twin):
+            if number is not None:
+                worker.backend.free(job.scratch.pop(number))
+
+
 class FillStep(Step):
     __slots__ = ("pattern", "runs", "slot")
     brief = True
@@ -324,7 +391,6 @@ class LaunchStep(Step):
         # begins.
         self.bases = tuple((arg, slot, -shift if hidden is None else 0) for arg, slot, shift in item.bases)
         self.homes = item.homes
-        self.homes = item.homes
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
@@ -338,8 +404,6 @@ class LaunchStep(Step):
             if replica is None:
                 replica = _replica(job, slot, number)
             args[arg] = (replica.allocation, offset) if offset else replica.allocation
-        for arg, slot, offset in self.homes:
-            args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         backend.launch(kernel, args, self.shape)
@@ -372,6 +436,12 @@ def make_step(
         return LaunchStep(item, recipe)
     if isinstance(item, plan_of.Merge):
         return MergeStep(item, stages)
+    if isinstance(item, plan_of.Gather):
+        return GatherStep(item, stages)
+    if isinstance(item, plan_of.Combine):
+        return CombineStep(item, stages)
+    if isinstance(item, plan_of.Restore):
+        return RestoreStep(item, stages)
     return _MAKERS[type(item)](item)
 
 

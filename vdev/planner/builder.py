@@ -10,16 +10,19 @@ from collections.abc import Sequence
 
 from vdev.planner.directory import HOST, BufferState, Draft
 from vdev.planner.instructions import (
+    Combine,
     Copy,
     CopyBetween,
     Download,
     Fetch,
     Fill,
+    Gather,
     Instruction,
     Launch,
     Merge,
     Plan,
     Reserve,
+    Restore,
     Stage,
     Touch,
     Upload,
@@ -168,6 +171,41 @@ class PlanBuilder:
             Merge(slot, region, tuple(stages), op, dtype), (Touch(slot, HOST, region, True),), fetches
         )
         self.drafts[slot].own(HOST, region)
+
+    def gather(self, slot: int, worker: int, source: int, region: Region) -> int:
+        """Bytes of `source`'s replica into a new stage on `worker`, whose number is returned."""
+        stage = len(self._stages)
+        self._stages.append(Stage(slot, region, worker))
+        self._take(worker, self._stages[stage].nbytes)
+        self._append(Gather(worker, slot, source, region, stage), (Touch(slot, source, region, False),))
+        return stage
+
+    def combine(
+        self,
+        slot: int,
+        worker: int,
+        region: Region,
+        stage: int | None,
+        target: int,
+        twin: int | None,
+        op: str,
+        dtype: str,
+    ) -> None:
+        """A version of `region`, a stage or the worker's replica, into stage `target`."""
+        touches = (Touch(slot, worker, region, False),) if stage is None else ()
+        self._append(Combine(worker, slot, region, stage, target, twin, op, dtype), touches)
+        self._give_back(stage)
+
+    def restore(self, slot: int, worker: int, region: Region, stage: int, twin: int | None) -> None:
+        """A stage into the worker's replica, which holds `region` alone afterwards."""
+        self._append(Restore(worker, slot, region, stage, twin), (Touch(slot, worker, region, True),))
+        self._give_back(stage)
+        self._give_back(twin)
+        self.drafts[slot].own(worker, region)
+
+    def _give_back(self, stage: int | None) -> None:
+        if stage is not None:
+            self._take(self._stages[stage].worker, -self._stages[stage].nbytes)
 
     def fill(self, slot: int, holder: int, region: Region, pattern: bytes) -> None:
         """A pattern over `region`, whose runs are whole patterns. Says nothing of validity.

@@ -27,20 +27,27 @@ from vdev.translators.region import Region
 
 __all__ = [
     "HOST",
+    "Combine",
     "Copy",
     "CopyBetween",
     "Download",
     "Fetch",
     "Fill",
+    "Gather",
     "Instruction",
     "Launch",
     "Merge",
     "Plan",
     "Reserve",
+    "Restore",
     "Stage",
     "Touch",
     "Upload",
 ]
+
+
+#: bytes to multiples of which stages on workers are aligned in the buffer: the largest unit of a store
+STAGE_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,51 @@ class Merge:
     dtype: str
 
     worker = HOST
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Copy `region` of worker `source`'s replica of `slot` into stage number `stage`, memory of `worker`: from
+    a peer, or from its own replica. The stage's memory is taken by this.
+    """
+
+    worker: int
+    slot: int
+    source: int
+    region: Region
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """Merge one chunk's version of `region` into stage `target`, all on `worker`.
+
+    The version is stage `stage`, given back afterwards; the worker's replica of `slot` where that is None.
+    `twin`: the stage it is compared with, for `op` 'diff' (a unit that differs goes into the target), else
+    None. Units, `op` and `dtype` are as in `Merge`.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+    stage: int | None
+    target: int
+    twin: int | None
+    op: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Copy `region` of stage `stage`, memory of `worker`, into its replica of `slot`, and give that stage and
+    `twin` (None: no other) back.
+    """
+
+    worker: int
+    slot: int
+    region: Region
+    stage: int
+    twin: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,19 +239,44 @@ class Download:
     region: Region
 
 
-Instruction = Reserve | Copy | Fetch | Merge | Fill | CopyBetween | Launch | Upload | Download
+Instruction = (
+    Reserve
+    | Copy
+    | Fetch
+    | Merge
+    | Gather
+    | Combine
+    | Restore
+    | Fill
+    | CopyBetween
+    | Launch
+    | Upload
+    | Download
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Host memory of one plan: one byte for each of [region.start, region.stop); byte b of the buffer at
-    index b - region.start.
+    """Memory of one plan, in host memory or a worker's.
 
-    Only the bytes of `region` are ever written or read. Needed from its Fetch to its Merge.
+    On HOST one byte for each of [region.start, region.stop), byte b of the buffer at index b - region.start,
+    needed from its Fetch to its Merge. On a worker from its Gather to its Combine or Restore, from `start` on.
+    Only the bytes of `region` are ever written or read.
     """
 
     slot: int
     region: Region
+    worker: int = HOST
+
+    @property
+    def start(self) -> int:
+        """The buffer's byte at index 0 of a worker's stage: alignment in the buffer is alignment in memory."""
+        return self.region.start - self.region.start % STAGE_ALIGNMENT
+
+    @property
+    def nbytes(self) -> int:
+        """What a worker's stage takes."""
+        return self.region.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +333,7 @@ class Plan:
 
 
 def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
-    """What `Plan.moved` says: copies, fetches, and downloads from workers.
+    """What `Plan.moved` says: copies, fetches, gathers from peers, and exchange of workers with the host.
 
     Reserving and copies within a holder move nothing.
     """
@@ -266,6 +343,8 @@ def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, in
             route = (item.source, item.target)
         elif isinstance(item, (Fetch, Download)) and item.worker != HOST:
             route = (item.worker, HOST)
+        elif isinstance(item, Gather) and item.source != item.worker:
+            route = (item.source, item.worker)
         elif isinstance(item, Upload) and item.worker != HOST:
             route = (HOST, item.worker)
         else:

@@ -19,12 +19,9 @@ Never looks at a kernel's source: access ranges come from a callable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf, prod
-
-import numpy as np
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
@@ -41,6 +38,7 @@ from vdev.planner.footprints import (
 )
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
+from vdev.planner.merges import Merging, combinations
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.placement import share
 from vdev.translators.access import AccessRange, Reason
@@ -105,17 +103,26 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
         return builder.finish()
     search = _Search(states, request, options)
     chosen = search.run()
-    _reserve(builder, request, chosen)
     slots = list(chosen.resolutions)
+    merging = {
+        slot: Merging(builder, slot, chosen.workers, found)
+        for slot in slots
+        if (found := combinations(chosen.resolutions[slot], chosen.workers, options.links))
+    }
+    _reserve(builder, request, chosen, merging)
     for slot in slots:
         _supply(builder, slot, chosen)
-    for slot in slots:
-        _prepare_merges(builder, slot, chosen)
+        if slot in merging:
+            merging[slot].supply()
+    for of_slot in merging.values():
+        of_slot.prepare()
     _run_chunks(builder, request.args, chosen)
     reasons = search.reasons
     for slot in slots:
         _settle_owners(builder, slot, chosen)
-        reasons.extend(_merge(builder, slot, chosen))
+        if slot in merging:
+            merging[slot].finish()
+            reasons.extend(_why_merged(chosen, slot))
     partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
     overwrites = [slot for slot in slots if _overwrites(chosen.resolutions[slot], states[slot].nbytes)]
     return builder.finish(partition, reasons, overwrites=overwrites)
@@ -230,6 +237,9 @@ class _Search:
             state = self.states[slot]
             for worker, needs in zip(candidate.workers, resolution.needs, strict=True):
                 self._add_missing(candidate, state, worker, needs)
+            if self.options.links.merge_on(candidate.workers):
+                self._add_merges_on_workers(candidate, state, resolution)
+                continue
             if resolution.diff:
                 # The twin at home; what is fetched is in all likelihood needed again where it was.
                 self._add_missing(candidate, state, HOST, resolution.diff)
@@ -239,6 +249,22 @@ class _Search:
                 self._add_merge(candidate, merge.parts, refetched=False)
             if candidate.cost > limit:
                 return
+
+    def _add_merges_on_workers(
+        self, candidate: _Candidate, state: BufferState, resolution: Resolution
+    ) -> None:
+        """Each version goes to the workers that merge its blocks, but for the block of its own worker."""
+        for item in combinations(resolution, candidate.workers, self.options.links):
+            count = len(item.sites)
+            for index, block in item.sites:
+                target = candidate.workers[index]
+                self._add_missing(candidate, state, target, block)
+                for other, part in zip(candidate.workers, item.parts, strict=True):
+                    # Not the exact share, which would cost an intersection for each pair.
+                    if other != target:
+                        cost = self.options.links.per_byte[other][target]
+                        candidate.cost += cost * part.nbytes / count
+                        candidate.cost += len(part) / count * self.options.links.per_run
 
     def _add_missing(self, candidate: _Candidate, state: BufferState, target: int, region: Region) -> None:
         """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link."""
@@ -268,16 +294,21 @@ class _Search:
             candidate.nruns += len(part)
 
 
-def _reserve(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -> None:
-    """Replicas over all that each chunk touches.
+def _reserve(
+    builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate, merging: Mapping[int, Merging]
+) -> None:
+    """Replicas over all that each chunk touches and its worker merges.
 
     An argument that is not touched still needs some allocation to point to.
     """
     anywhere = {pointer.slot: pointer.offset for pointer in reversed(request.args)}
-    for worker, footprints in zip(chosen.workers, chosen.footprints, strict=True):
+    for chunk, (worker, footprints) in enumerate(zip(chosen.workers, chosen.footprints, strict=True)):
         for slot, footprint in footprints.items():
             draft = builder.drafts[slot]
             bounds = (0, draft.nbytes) if request.whole_replicas else footprint.bounds()
+            for block in merging[slot].blocks(chunk) if slot in merging else ():
+                low, high = bounds or (block.start, block.stop)
+                bounds = (min(low, block.start), max(high, block.stop))
             if bounds is None:
                 if worker in draft.replicas:
                     continue
@@ -287,16 +318,12 @@ def _reserve(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -
 
 
 def _supply(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
-    """Bring to each worker, and home for twins and merges, what must be valid there and is not."""
+    """Bring to each worker what must be valid there and is not."""
     resolution = chosen.resolutions[slot]
     _scatter(builder, slot, chosen)
     for worker, needs in zip(chosen.workers, resolution.needs, strict=True):
         if needs:
             builder.make_valid(slot, worker, needs)
-    if resolution.diff:
-        builder.make_valid(slot, HOST, resolution.diff)
-    for merge in resolution.merges:
-        builder.make_valid(slot, HOST, merge.region)
 
 
 def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
@@ -316,23 +343,6 @@ def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
     if len(needs) > 1 and covered_twice(tuple(needs.values())):
         for worker, part in list(share(Region.union(needs.values()), needs)):
             builder.make_valid(slot, worker, part)
-
-
-def _prepare_merges(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
-    """Equal values where a twin is compared with bytes nobody has written yet.
-
-    The identity where atomics are merged.
-    """
-    resolution = chosen.resolutions[slot]
-    if resolution.diff:
-        unwritten = resolution.diff - builder.drafts[slot].initialised()
-        if unwritten:
-            builder.fill(slot, HOST, unwritten, b"\0")
-            for worker, part in zip(chosen.workers, resolution.diff_parts, strict=True):
-                builder.fill(slot, worker, part & unwritten, b"\0")
-    for merge in resolution.merges:
-        for worker, part in zip(chosen.workers, merge.parts, strict=True):
-            builder.fill(slot, worker, part, identity_of(merge.op, merge.dtype))
 
 
 def _run_chunks(builder: PlanBuilder, args: Sequence[PointerArg], chosen: _Candidate) -> None:
@@ -363,28 +373,15 @@ def _settle_owners(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
         draft.add(worker, own)
 
 
-def _merge(builder: PlanBuilder, slot: int, chosen: _Candidate) -> list[str]:
-    """Fetch what several chunks may have changed and combine it at home.
-
-    Returns what is to be said about it.
-    """
+def _why_merged(chosen: _Candidate, slot: int) -> list[str]:
+    """What is to be said of the merges in one buffer."""
     resolution = chosen.resolutions[slot]
     reasons = []
     if resolution.diff:
-        stages = _fetch_parts(builder, slot, chosen.workers, resolution.diff_parts)
-        builder.merge(slot, resolution.diff, stages, "diff", f"V{resolution.unit}")
         reasons.append(_why_diff(resolution, [footprints[slot] for footprints in chosen.footprints]))
     for merge in resolution.merges:
-        stages = _fetch_parts(builder, slot, chosen.workers, merge.parts)
-        builder.merge(slot, merge.region, stages, merge.op, merge.dtype)
         reasons.append(f"{merge.region.nbytes} bytes merged by atomic {merge.op}")
     return reasons
-
-
-def _fetch_parts(
-    builder: PlanBuilder, slot: int, workers: Sequence[int], parts: Sequence[Region]
-) -> list[int]:
-    return [builder.fetch(slot, worker, part) for worker, part in zip(workers, parts, strict=True) if part]
 
 
 def _why_diff(resolution: Resolution, footprints: Sequence[Footprint]) -> str:
@@ -395,25 +392,3 @@ def _why_diff(resolution: Resolution, footprints: Sequence[Footprint]) -> str:
             if source.mode == "write" and not source.exact:
                 return format_reason(f"{argument_name(source)}: {what}", source.reason, source.line)
     return what
-
-
-@lru_cache(maxsize=64)
-def identity_of(op: str, dtype: str) -> bytes:
-    """One element that the operation leaves every other as it is with.
-
-    >>> identity_of("and", "uint32")
-    b'\\xff\\xff\\xff\\xff'
-    >>> int(np.frombuffer(identity_of("min", "int32"), "int32")[0]) == 2**31 - 1
-    True
-    """
-    kind = np.dtype(dtype)
-    if op in ("add", "or", "xor"):
-        return np.array(-0.0 if kind.kind == "f" else 0, kind).tobytes()  # -0.0 + -0.0 stays what it is
-    if op == "and":
-        return b"\xff" * kind.itemsize
-    if op not in ("min", "max"):
-        raise ValueError(f"no identity for {op!r}")
-    if kind.kind == "f":
-        return np.array(inf if op == "min" else -inf, kind).tobytes()
-    limits = np.iinfo(kind)
-    return np.array(limits.max if op == "min" else limits.min, kind).tobytes()

@@ -25,7 +25,8 @@ class LinkCosts:
     more than 0 a cut that leaves many short runs (the columns of a matrix) has to save bytes to be taken.
     `direct`: the workers with memory of their own, to which large writes go at once; `large_nbytes`: which
     buffers are large. `groups[worker]`: workers of one group copy from each other; from one group to another
-    bytes go by the home (all one group where it is empty).
+    bytes go by the home (all one group where it is empty). `merging`: the workers that merge what several of
+    them changed.
     """
 
     per_byte: tuple[tuple[float, ...], ...]
@@ -33,6 +34,7 @@ class LinkCosts:
     direct: tuple[int, ...] = ()
     large_nbytes: int = LARGE_NBYTES
     groups: tuple[int, ...] = ()
+    merging: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.per_byte) for row in self.per_byte):
@@ -44,11 +46,18 @@ class LinkCosts:
             return True
         return self.groups[source] == self.groups[target]
 
+    def merge_on(self, workers: Sequence[int]) -> bool:
+        """Whether these workers merge among themselves."""
+        first = workers[0]
+        return all(worker in self.merging and self.linked(first, worker) for worker in workers)
+
     @staticmethod
     def uniform(
         workers: int, *, host: float = 1.0, peer: float = 1.0, per_run: float = 0.0, direct: bool = False
     ) -> LinkCosts:
         """`host` for a byte between host and any of `workers`, `peer` between any two of them.
+
+        `direct`: all of them have memory of their own, and merge.
 
         >>> LinkCosts.uniform(2, peer=0.25).per_byte[-1][0]
         1.0
@@ -57,7 +66,12 @@ class LinkCosts:
 
     @staticmethod
     def between(
-        kinds: Sequence[tuple[object, float]], *, host: float, per_run: float, direct: Sequence[int] = ()
+        kinds: Sequence[tuple[object, float]],
+        *,
+        host: float,
+        per_run: float,
+        direct: Sequence[int] = (),
+        merging: Sequence[int] = (),
     ) -> LinkCosts:
         """For workers of several kinds: (what its equals copy from each other by, the cost of such a byte).
 
@@ -77,10 +91,11 @@ class LinkCosts:
 
         holders = range(len(kinds) + 1)
         per_byte = tuple(tuple(cost(source, target) for target in holders) for source in holders)
-        return LinkCosts(per_byte, per_run, tuple(direct), groups=groups)
+        return LinkCosts(per_byte, per_run, tuple(direct), groups=groups, merging=tuple(merging))
 
 
 @lru_cache(maxsize=64)
 def _uniform(workers: int, host: float, peer: float, per_run: float, direct: bool) -> LinkCosts:
     kinds = [("one", peer)] * workers
-    return LinkCosts.between(kinds, host=host, per_run=per_run, direct=range(workers) if direct else ())
+    able = range(workers) if direct else ()
+    return LinkCosts.between(kinds, host=host, per_run=per_run, direct=able, merging=able)
