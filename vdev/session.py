@@ -95,6 +95,7 @@ class Session:
             host=_HOST_COST,
             per_run=_RUN_COST,
             direct=[number for number, info in enumerate(self.workers) if not info.is_cpu],
+            merging=[number for number, info in enumerate(self.workers) if info.merges],
         )
         self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
         self.room = RoomMaker(self.executor, self.links)
