@@ -123,9 +123,8 @@ def digest_of(results: Any) -> dict[str, common.Array]:
     """Of each array the sums of some blocks that cover it, and some of its elements; float64."""
     digest = {}
     for number, array in enumerate(arrays_in(results)):
-        starts = np.linspace(0, array.size, min(BLOCKS, array.size), endpoint=False).astype(np.int64)
-        lengths = np.diff(starts, append=array.size)
-        digest[f"means{number}"] = np.add.reduceat(array, starts, dtype=np.float64) / lengths
+        blocks = np.array_split(array, min(BLOCKS, array.size))
+        digest[f"means{number}"] = np.array([block.mean(dtype=np.float64) for block in blocks])
         digest[f"elements{number}"] = array[common.some(array.size, DRAWN)].astype(np.float64)
     return digest
 
@@ -157,13 +156,17 @@ def main() -> None:
     options, arguments = parser.parse_known_args()
 
     def released() -> None:
+        measurement.found["devices"] = time.perf_counter() - began - measurement.found["inputs"]
         if options.gated:
             print("@measured", flush=True)
 
     def gated_queue() -> Any:
+        nonlocal began
+        measurement.found["inputs"] = time.perf_counter() - began
         if options.gated:
             print("@ready", flush=True)
             sys.stdin.readline()
+        began = time.perf_counter() - measurement.found["inputs"]  # less the wait
         return open_queue()
 
     measurement = Measurement(options.seconds, released)
@@ -177,7 +180,8 @@ def main() -> None:
         measurement.found["checks"] = "passed"
     except SystemExit as end:
         measurement.found["checks"] = str(end)
-    measurement.found["process"] = time.perf_counter() - began
+    found = measurement.found
+    found["checking"] = time.perf_counter() - began - found.get("inputs", 0) - found.get("devices", 0)
     np.savez(options.result.with_suffix(".npz"), **measurement.digest)
     options.result.write_text(json.dumps(measurement.found) + "\n")
     if measurement.found["checks"] != "passed":
