@@ -26,6 +26,10 @@ _EXTENSIONS = (
     "cl_khr_byte_addressable_store",
 )
 
+#: Extensions that are the virtual device's own: kernels work on images as plain memory, on workers of any kind.
+_IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer")
+_IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_read_write_images", "__opencl_c_3d_image_writes")
+
 # CL_DEVICE_ constants (OpenCL 3.0, table "Device queries")
 _WORK_GROUP_COLLECTIVE_FUNCTIONS, _GENERIC_ADDRESS_SPACE, _IL_VERSION = 0x1068, 0x1069, 0x105B
 _ILS_WITH_VERSION, _SVM_CAPABILITIES = 0x1061, 0x1053
@@ -33,8 +37,9 @@ _SVM_FINE_GRAIN_SYSTEM = 1 << 2
 
 
 def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
-    """Extensions that every worker has and the virtual device passes on (CL_DEVICE_EXTENSIONS)."""
-    return tuple(name for name in _EXTENSIONS if all(name in worker.extensions for worker in workers))
+    """Extensions that every worker has and the virtual device passes on, and its own (CL_DEVICE_EXTENSIONS)."""
+    common = (name for name in _EXTENSIONS if all(name in worker.extensions for worker in workers))
+    return (*common, *_IMAGE_EXTENSIONS)
 
 
 def shares_host_memory(worker: WorkerInfo) -> bool:
@@ -49,7 +54,7 @@ def shares_host_memory(worker: WorkerInfo) -> bool:
 
 def language_features(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
     """The feature macros of OpenCL C 3.0 (CL_DEVICE_OPENCL_C_FEATURES)."""
-    names = ["__opencl_c_int64"]
+    names = ["__opencl_c_int64", *_IMAGE_FEATURES]
     if "cl_khr_fp64" in common_extensions(workers):
         names.append("__opencl_c_fp64")
     if all(worker.native.get(_GENERIC_ADDRESS_SPACE) for worker in workers):

@@ -27,6 +27,7 @@ from vdev.backends.base import (
 )
 from vdev.capabilities import common_extensions, language_features
 from vdev.translators.access import KernelSummary, Reason, analyse_kernel
+from vdev.translators.images import LoweredProgram, lower_images
 from vdev.translators.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, Target, parse_program
 from vdev.translators.subgrid import SubgridKernel, Untranslatable, translate_subgrid
 
@@ -56,9 +57,18 @@ class BuildError(Exception):
 class SessionKernel:
     """One kernel of a built program, as every launch of it shares it."""
 
-    def __init__(self, program: SessionProgram, info: KernelInfo, subgrid: SubgridKernel | None) -> None:
+    def __init__(
+        self,
+        program: SessionProgram,
+        info: KernelInfo,
+        subgrid: SubgridKernel | None,
+        declared: KernelInfo | None = None,
+        images: tuple[int, ...] = (),
+    ) -> None:
         self.program = program
-        self.info = info
+        self.info = info  #: as launches have it: images are pointers to global memory
+        self.declared = info if declared is None else declared  #: as the user wrote it
+        self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
         self.name = info.name
         self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
         self.serial = next(_serials)
@@ -73,12 +83,12 @@ class SessionKernel:
     @cached_property
     def summary(self) -> KernelSummary | None:
         """What the kernel touches; None where only the worker's compiler understands the program."""
-        parsed = self.program.parsed
-        if parsed is None or self.subgrid is None:
+        lowered = self.program.lowered
+        if lowered is None or self.subgrid is None:
             return None
         started = time.perf_counter()
         try:
-            summary = analyse_kernel(parsed, self.name)
+            summary = analyse_kernel(lowered.model, self.name)
         except Exception:
             # A fault of ours must not become the program's: the kernel still runs, whole.
             logger.exception("the analysis of kernel %s failed", self.name)
@@ -130,6 +140,7 @@ class SessionProgram:
         self.serial = next(_serials)
         self.log = ""
         self.parsed: ParsedProgram | None = None
+        self.lowered: LoweredProgram | None = None  #: the same without images
         self.reasons: tuple[Reason, ...] = ()
         self.results: list[BuildResult] = []
         self.kernels: dict[str, SessionKernel] = {}
@@ -153,11 +164,14 @@ class SessionProgram:
             self._compile(self.native, build_on_workers, None)
         else:
             subgrid = self._build_source(self.source, build_on_workers)
-        infos = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
+        declared = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
+        lowered = self.lowered if subgrid else None
+        infos = declared if lowered is None else lowered.program.kernels
+        images = {} if lowered is None else lowered.images
         # A compiler may hide a kernel: PoCL 3.1 does so where a built-in function has its name.
         self.kernels = {
-            name: SessionKernel(self, info, subgrid.get(name))
-            for name, info in infos.items()
+            name: SessionKernel(self, infos[name], subgrid.get(name), declared[name], images.get(name, ()))
+            for name in declared
             if all(name in result.kernels for result in self.results)
         }
 
@@ -171,9 +185,11 @@ class SessionProgram:
         try:
             self.parsed = parse_program(source, self.options, target=common_target(self._workers))
             self.log = self.parsed.log
-            translated = translate_subgrid(self.parsed)
+            self.lowered = lower_images(self.parsed)
+            program = self.lowered.program
+            translated = translate_subgrid(program)
             subgrid = dict(translated.kernels)
-            native = BackendProgram(translated.source, self.parsed.engine_options, self.parsed)
+            native = BackendProgram(translated.source, program.engine_options, program)
         except CompileError as error:
             refusal = error
             self.reasons = (Reason("the worker's compiler takes this program, clang's parser does not"),)
@@ -256,7 +272,7 @@ def common_target(workers: Sequence[WorkerInfo]) -> Target:
         opencl_version=min(300, *(version_number(worker.version) for worker in workers)),
         c_version=120,
         features=language_features(workers),
-        image_support=False,
+        image_support=True,
         address_bits=min(worker.address_bits for worker in workers),
     )
 

@@ -104,7 +104,7 @@ class TestDevice:
     def test_what_is_absent_is_reported_absent(self, platform: Any) -> None:
         (device,) = platform.get_devices()
         info = cl.device_info
-        for query in (info.IMAGE_SUPPORT, info.PIPE_SUPPORT, info.MAX_NUM_SUB_GROUPS):
+        for query in (info.PIPE_SUPPORT, info.MAX_NUM_SUB_GROUPS):
             assert device.get_info(query) == 0
 
     def test_intermediate_languages_are_those_of_every_worker(self, platform: Any) -> None:

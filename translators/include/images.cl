@@ -71,7 +71,7 @@ int4 P_components_i(int4 c, uint format) { P_COMPONENTS(int, int4) }
 uint4 P_components_ui(uint4 c, uint format) { P_COMPONENTS(uint, uint4) }
 #undef P_LIGHT
 
-float4 P_load_f(__global const uchar *q, uint format) {
+__attribute__((noinline)) float4 P_load_f(__global const uchar *q, uint format) {
   uint n = format >> 16, order = format & 255u;
   float4 c = (float4)(0.0f, 0.0f, 0.0f, 0.0f);
   switch (format >> 8 & 255u) {
@@ -96,7 +96,7 @@ float4 P_load_f(__global const uchar *q, uint format) {
   return P_components_f(c, format);
 }
 
-int4 P_load_i(__global const uchar *q, uint format) {
+__attribute__((noinline)) int4 P_load_i(__global const uchar *q, uint format) {
   uint n = format >> 16;
   int4 c = (int4)(0, 0, 0, 0);
   switch (format >> 8 & 255u) {
@@ -259,7 +259,7 @@ uint4 P_read_ui(__global const uchar *p, struct P_desc d, uint s, int4 c, int la
   __global uchar *q = p + (long)e.z * d.slice + (long)e.y * (long)d.row + (long)e.x * (long)d.elem;                \
   uint n = d.format >> 16;
 
-void P_write_f(__global uchar *p, struct P_desc d, int4 at, float4 c) {
+__attribute__((noinline)) void P_write_f(__global uchar *p, struct P_desc d, int4 at, float4 c) {
   P_PLACE
   P_STORED
   switch (d.format >> 8 & 255u) {
@@ -277,7 +277,7 @@ void P_write_f(__global uchar *p, struct P_desc d, int4 at, float4 c) {
   }
 }
 
-void P_write_i(__global uchar *p, struct P_desc d, int4 at, int4 c) {
+__attribute__((noinline)) void P_write_i(__global uchar *p, struct P_desc d, int4 at, int4 c) {
   P_PLACE
   P_STORED
   switch (d.format >> 8 & 255u) {
@@ -287,7 +287,7 @@ void P_write_i(__global uchar *p, struct P_desc d, int4 at, int4 c) {
   }
 }
 
-void P_write_ui(__global uchar *p, struct P_desc d, int4 at, uint4 c) {
+__attribute__((noinline)) void P_write_ui(__global uchar *p, struct P_desc d, int4 at, uint4 c) {
   P_PLACE
   P_STORED
   switch (d.format >> 8 & 255u) {

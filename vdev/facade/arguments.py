@@ -16,7 +16,8 @@ from vdev.commands import LocalArg
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.hostbuf import value_bytes
-from vdev.facade.memory import Memory, MemoryObjectHolder
+from vdev.facade.images import ImageMemory, Sampler
+from vdev.facade.memory import BUFFER_TYPE, READ_ONLY, WRITE_ONLY, Memory, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm import SVMPointer, kernel_argument
 from vdev.facade.svm_memory import SVMArgument
@@ -32,6 +33,8 @@ _ROUTINE = "clSetKernelArg"
 _SVM_ROUTINE = "clSetKernelArgSVMPointer"
 _POINTER_NBYTES = 8
 _LocalMemory = native.LocalMemory
+#: what natively is the address of an object of the driver's
+_Object = MemoryObjectHolder | CommandQueue | Sampler
 
 
 def converter_of(info: ArgInfo, context: Context) -> Converter:
@@ -44,7 +47,20 @@ def converter_of(info: ArgInfo, context: Context) -> Converter:
         return _unknown_converter(context)
     if info.kind == "value":
         return _value_converter(info.nbytes)
+    if info.kind == "image":
+        return _image_converter(info, context)
+    if info.kind == "sampler":
+        return _sampler_converter(context)
     return _refuse_opaque
+
+
+def refuser(reason: str) -> Converter:
+    """For images and samplers of a kernel that could not be translated: nothing can be passed, and why."""
+
+    def convert(value: Any) -> Kept:
+        fail(_ROUTINE, status.INVALID_OPERATION, f"images need a program that can be translated: {reason}")
+
+    return convert
 
 
 def _data_of(value: Any) -> bytes:
@@ -63,6 +79,8 @@ def _pointer_converter(context: Context) -> Converter:
             memory = value._memory
             if memory is None or memory.references <= 0 or memory.context is not context:
                 fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+            if memory.type != BUFFER_TYPE:
+                fail(_ROUTINE, status.INVALID_MEM_OBJECT)
             return memory
         if value is None:
             return None
@@ -72,7 +90,7 @@ def _pointer_converter(context: Context) -> Converter:
             if value.size != _POINTER_NBYTES:
                 fail(_ROUTINE, status.INVALID_ARG_SIZE)
             return None
-        if isinstance(value, CommandQueue):
+        if isinstance(value, CommandQueue | Sampler):
             fail(_ROUTINE, status.INVALID_MEM_OBJECT)
         data = _data_of(value)
         if len(data) != _POINTER_NBYTES:
@@ -85,6 +103,59 @@ def _pointer_converter(context: Context) -> Converter:
     return convert
 
 
+_kinds = native.mem_object_type
+_IMAGE_TYPES: dict[str, int] = {
+    "image1d_t": _kinds.IMAGE1D,
+    "image1d_buffer_t": _kinds.IMAGE1D_BUFFER,
+    "image1d_array_t": _kinds.IMAGE1D_ARRAY,
+    "image2d_t": _kinds.IMAGE2D,
+    "image2d_array_t": _kinds.IMAGE2D_ARRAY,
+    "image2d_depth_t": _kinds.IMAGE2D,
+    "image2d_array_depth_t": _kinds.IMAGE2D_ARRAY,
+    "image3d_t": _kinds.IMAGE3D,
+}
+
+
+def _image_converter(info: ArgInfo, context: Context) -> Converter:
+    kind = _IMAGE_TYPES.get(info.type_name)  # None: a name of the program's own, which allows any
+    refused = {"read_only": (WRITE_ONLY,), "write_only": (READ_ONLY,)}.get(
+        info.access_qualifier, (WRITE_ONLY, READ_ONLY)
+    )
+
+    def convert(value: Any) -> Kept:
+        memory = value._memory if isinstance(value, MemoryObjectHolder) else None
+        if not isinstance(memory, ImageMemory) or memory.references <= 0 or memory.context is not context:
+            _check_handle(value)
+            fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+        if kind is not None and memory.type != kind:
+            fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+        if memory.flags & (READ_ONLY | WRITE_ONLY) in refused:
+            fail(_ROUTINE, status.INVALID_ARG_VALUE)
+        return memory
+
+    return convert
+
+
+def _sampler_converter(context: Context) -> Converter:
+    def convert(value: Any) -> Kept:
+        if not isinstance(value, Sampler) or value._context is not context:
+            if not isinstance(value, Sampler):
+                _check_handle(value)
+            fail(_ROUTINE, status.INVALID_SAMPLER)
+        return value._bits
+
+    return convert
+
+
+def _check_handle(value: Any) -> None:
+    """INVALID_ARG_SIZE where `value` is no object of OpenCL's and not as large as the handle of one."""
+    if value is None or isinstance(value, _Object):
+        return
+    nbytes = value.size if isinstance(value, _LocalMemory) else len(_data_of(value))
+    if nbytes != _POINTER_NBYTES:
+        fail(_ROUTINE, status.INVALID_ARG_SIZE)
+
+
 def _unknown_converter(context: Context) -> Converter:
     """For kernels that keep no record of their arguments: what the program sets says what it is."""
     pointer = _pointer_converter(context)
@@ -92,7 +163,7 @@ def _unknown_converter(context: Context) -> Converter:
     def convert(value: Any) -> Kept:
         if isinstance(value, _LocalMemory):
             return LocalArg(value.size)
-        if value is None or isinstance(value, MemoryObjectHolder | SVMPointer | CommandQueue):
+        if value is None or isinstance(value, MemoryObjectHolder | SVMPointer | CommandQueue | Sampler):
             return pointer(value)
         return _data_of(value)
 
@@ -105,7 +176,7 @@ def _value_converter(nbytes: int) -> Converter:
             data: bytes = value.tobytes()
         elif type(value) is bytes:
             data = value
-        elif isinstance(value, MemoryObjectHolder | CommandQueue) or value is None:
+        elif isinstance(value, _Object) or value is None:
             # natively the object's pointer, or a null one
             if nbytes != _POINTER_NBYTES:
                 fail(_ROUTINE, status.INVALID_ARG_SIZE)
@@ -128,14 +199,14 @@ def _value_converter(nbytes: int) -> Converter:
 def _convert_local(value: Any) -> Kept:
     if isinstance(value, _LocalMemory):
         return LocalArg(value.size)
-    if value is not None and not isinstance(value, MemoryObjectHolder | CommandQueue):
+    if value is not None and not isinstance(value, _Object):
         _data_of(value)
     fail(_ROUTINE, status.INVALID_ARG_VALUE)
 
 
 def _refuse_opaque(value: Any) -> Kept:
-    """Images, samplers and the like, which the device does not have."""
-    if value is not None and not isinstance(value, MemoryObjectHolder | CommandQueue | _LocalMemory):
+    """Pipes, queues and the like, which the device does not have."""
+    if value is not None and not isinstance(value, _Object | _LocalMemory):
         _data_of(value)
     fail(_ROUTINE, status.INVALID_ARG_VALUE)
 

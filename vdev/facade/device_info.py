@@ -120,19 +120,19 @@ _OWN: Mapping[str, Any] = {
     # what 3.0 asks of devices without all features of OpenCL C 2.0
     "OPENCL_C_VERSION": f"OpenCL C 1.2 {PLATFORM_NAME}",
     "NUMERIC_VERSION": version_number(*CL_VERSION),
-    # no images
-    "IMAGE_SUPPORT": 0,
-    "MAX_READ_IMAGE_ARGS": 0,
-    "MAX_WRITE_IMAGE_ARGS": 0,
-    "MAX_READ_WRITE_IMAGE_ARGS": 0,
-    "IMAGE2D_MAX_WIDTH": 0,
-    "IMAGE2D_MAX_HEIGHT": 0,
-    "IMAGE3D_MAX_WIDTH": 0,
-    "IMAGE3D_MAX_HEIGHT": 0,
-    "IMAGE3D_MAX_DEPTH": 0,
-    "IMAGE_MAX_BUFFER_SIZE": 0,
-    "IMAGE_MAX_ARRAY_SIZE": 0,
-    "MAX_SAMPLERS": 0,
+    # images are the virtual device's own, and plain memory for its workers; more arguments than the least that the
+    # specification allows would not fit beside each other
+    "IMAGE_SUPPORT": 1,
+    "MAX_READ_IMAGE_ARGS": 128,
+    "MAX_WRITE_IMAGE_ARGS": 64,
+    "MAX_READ_WRITE_IMAGE_ARGS": 64,
+    "IMAGE2D_MAX_WIDTH": 16384,
+    "IMAGE2D_MAX_HEIGHT": 16384,
+    "IMAGE3D_MAX_WIDTH": 2048,
+    "IMAGE3D_MAX_HEIGHT": 2048,
+    "IMAGE3D_MAX_DEPTH": 2048,
+    "IMAGE_MAX_ARRAY_SIZE": 2048,
+    "MAX_SAMPLERS": 16,
     "SVM_CAPABILITIES": native.device_svm_capabilities.COARSE_GRAIN_BUFFER,
     # no pipes, no device queues
     "PIPE_SUPPORT": 0,
@@ -151,6 +151,10 @@ _OWN: Mapping[str, Any] = {
     "MAX_NUM_SUB_GROUPS": 0,
     "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS": 0,
 }
+
+
+#: bytes of four 32-bit channels
+_LARGEST_PIXEL = 16
 
 
 def device_name(workers: Sequence[Any]) -> str:
@@ -182,6 +186,7 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         MAX_COMPUTE_UNITS=sum(worker.compute_units for worker in workers),
         GLOBAL_MEM_SIZE=sum(worker.memory_nbytes for worker in workers),
         MAX_MEM_ALLOC_SIZE=sum(worker.max_alloc_nbytes for worker in workers),
+        IMAGE_MAX_BUFFER_SIZE=min(2**30, sum(worker.max_alloc_nbytes for worker in workers) // _LARGEST_PIXEL),
         MAX_WORK_GROUP_SIZE=min(worker.max_work_group_size for worker in workers),
         MAX_WORK_ITEM_SIZES=_elementwise_min([worker.max_work_item_sizes for worker in workers]),
         LOCAL_MEM_SIZE=min(worker.local_memory_nbytes for worker in workers),

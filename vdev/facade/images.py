@@ -1,19 +1,48 @@
-"""Images, samplers and pipes, which the device does not have.
+"""Images, samplers and pipes (specification 5.3, 5.7, 5.4.1).
 
-Decides only how they are refused: as on a device that reports no image support (INVALID_OPERATION). The
-classes exist because PyOpenCL patches them and programs name them.
+An image's content lies in a buffer of the session's, row by row; kernels get it as plain memory with a descriptor
+(`vdev.translators.images`). Decides whether an image can be made and how its pixels lie in the buffer. Pipes the
+device does not have.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from vdev.facade.context import Context
-from vdev.facade.errors import as_int, check_type, fail, fail_type, native, status
-from vdev.facade.event import parse_wait_list
+from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.handles import Handle
-from vdev.facade.memory import MemoryObject, MemoryObjectHolder
-from vdev.facade.queue import CommandQueue
+from vdev.facade.hostbuf import Bytes, as_bytes
+from vdev.facade.image_formats import channel_count, formats, is_format, pixel_nbytes
+from vdev.facade.memory import (
+    ALLOC_HOST_PTR,
+    COPY_HOST_PTR,
+    READ_ONLY,
+    READ_WRITE,
+    USE_HOST_PTR,
+    WRITE_ONLY,
+    Memory,
+    MemoryObject,
+    check_flags,
+    live_memory,
+    wrap_memory,
+)
+
+if TYPE_CHECKING:
+    from vdev.session import VirtualBuffer
+
+_kinds = native.mem_object_type
+#: types of images and how many numbers place a pixel in them, layers included
+AXES = {
+    _kinds.IMAGE1D: 1,
+    _kinds.IMAGE1D_BUFFER: 1,
+    _kinds.IMAGE1D_ARRAY: 2,
+    _kinds.IMAGE2D: 2,
+    _kinds.IMAGE2D_ARRAY: 3,
+    _kinds.IMAGE3D: 3,
+}
+_ARRAYS = (_kinds.IMAGE1D_ARRAY, _kinds.IMAGE2D_ARRAY)
+_FROM_BUFFER = (_kinds.IMAGE1D_BUFFER, _kinds.IMAGE2D)
 
 
 class ImageDescriptor:
@@ -24,8 +53,8 @@ class ImageDescriptor:
         self.array_size = 0
         self.num_mip_levels = 0
         self.num_samples = 0
-        self._shape: tuple[int, ...] = ()
-        self._pitches: tuple[int, ...] = ()
+        self._shape: tuple[int, ...] = (0, 0, 0)
+        self._pitches: tuple[int, ...] = (0, 0)
         self._buffer: MemoryObject | None = None
 
     @property
@@ -62,23 +91,263 @@ class ImageDescriptor:
         self._buffer = buffer
 
 
+class ImageMemory(Memory):
+    """An image's memory object. `shape` is width, height and depth in pixels, of what the image lacks 1; layers are
+    its depth. Pitches are in bytes.
+    """
+
+    __slots__ = ("data_type", "element_nbytes", "order", "pack", "row_pitch", "shape", "slice_pitch", "type")
+
+    def __init__(
+        self,
+        context: Context,
+        flags: int,
+        memory: tuple[VirtualBuffer, int, int],
+        layout: Layout,
+        parent: Memory | None = None,
+        hostbuf: Any = None,
+    ) -> None:
+        """`memory`: the session's buffer, the first pixel's byte in it and the number of bytes."""
+        self.type = layout.type
+        self.order, self.data_type = layout.order, layout.data_type
+        self.element_nbytes = layout.element_nbytes
+        self.shape = layout.shape
+        self.row_pitch, self.slice_pitch = layout.row_pitch, layout.slice_pitch
+        super().__init__(context, flags, *memory, parent=parent, hostbuf=hostbuf)
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Pixels along the axes that an origin and a region count: layers stand behind the last dimension."""
+        width, height, depth = self.shape
+        return (width, depth, 1) if self.type == _kinds.IMAGE1D_ARRAY else (width, height, depth)
+
+    @property
+    def pitches(self) -> tuple[int, int]:
+        """Bytes from one (slice, row) to the next, along those axes."""
+        if self.type == _kinds.IMAGE1D_ARRAY:
+            return self.slice_pitch, self.slice_pitch
+        return self.slice_pitch, self.row_pitch
+
+    def descriptor(self) -> bytes:
+        """What kernels get beside the memory."""
+        from vdev.translators.images import pack_descriptor  # loads libclang
+
+        count = channel_count(self.order)
+        return pack_descriptor(
+            self.shape,
+            self.row_pitch,
+            self.slice_pitch,
+            self.order,
+            self.data_type,
+            count,
+            self.element_nbytes,
+        )
+
+
+class Layout:
+    """How an image lies in memory, from its descriptor; checks what clCreateImage checks (5.3.1)."""
+
+    def __init__(self, context: Context, order: int, data_type: int, desc: ImageDescriptor) -> None:
+        self.type = desc.image_type
+        if self.type not in AXES:
+            _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+        self.order, self.data_type = order, data_type
+        width, height, depth = desc._shape
+        layers = desc.array_size if self.type in _ARRAYS else 1
+        dims = AXES[self.type] - (self.type in _ARRAYS)
+        self.shape = (width, height if dims > 1 else 1, depth if dims > 2 else layers)
+        if 0 in self.shape or desc.num_mip_levels or desc.num_samples:
+            _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+        self._check_size(context._device._values)
+        self.element_nbytes = pixel_nbytes(order, data_type)
+        self._place(desc, dims)
+
+    def _check_size(self, values: dict[str, Any]) -> None:
+        width, height, depth = self.shape
+        if self.type == _kinds.IMAGE1D_BUFFER:
+            limits = (values["IMAGE_MAX_BUFFER_SIZE"], 1, 1)
+        elif self.type == _kinds.IMAGE3D:
+            limits = tuple(values[f"IMAGE3D_MAX_{axis}"] for axis in ("WIDTH", "HEIGHT", "DEPTH"))
+        else:
+            limits = (
+                values["IMAGE2D_MAX_WIDTH"], values["IMAGE2D_MAX_HEIGHT"], values["IMAGE_MAX_ARRAY_SIZE"],
+            )  # fmt: skip
+        if width > limits[0] or height > limits[1] or depth > limits[2]:
+            _refuse(status.INVALID_IMAGE_SIZE)
+
+    def _place(self, desc: ImageDescriptor, dims: int) -> None:
+        """Pitches and the size in bytes."""
+        width, height, depth = self.shape
+        element = self.element_nbytes
+        row, plane = desc._pitches
+        if row and (row < width * element or row % element):
+            _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+        self.row_pitch = row or width * element
+        if dims < 2 and self.type != _kinds.IMAGE1D_ARRAY:
+            plane = 0
+        least = self.row_pitch * height
+        if plane and AXES[self.type] > dims - (dims == 3) and self.type != _kinds.IMAGE2D:
+            if plane < least or plane % self.row_pitch:
+                _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+            self.slice_pitch = plane
+        else:
+            self.slice_pitch = least
+        #: up to the end of the last slice, and of the last pixel
+        self.nbytes = self.slice_pitch * depth
+        self.least_nbytes = (depth - 1) * self.slice_pitch + (height - 1) * self.row_pitch + width * element
+        if self.row_pitch >= 2**32:
+            _refuse(status.INVALID_IMAGE_SIZE)
+
+
+def _refuse(code: int) -> Any:
+    fail("clCreateImage", code)
+
+
 class Image(MemoryObject):
     """An image. PyOpenCL puts an `__init__` of its own here, which ends in `_custom_init`."""
+
+    _memory: ImageMemory
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return object.__new__(cls)
 
     @staticmethod
     def _custom_init(h: Image, context: Context, flags: int, format: Any, *args: Any, **kwargs: Any) -> None:
-        """clCreateImage on a device without images."""
+        """clCreateImage: (descriptor, hostbuf). The native overload for devices below OpenCL 1.2 is not needed."""
         check_type("_custom_init", h, Image)
         check_type("_custom_init", context, Context)
-        as_int("_custom_init", flags)
+        bits = as_int("_custom_init", flags)
         check_type("_custom_init", format, native.ImageFormat)
-        fail("clCreateImage", status.INVALID_OPERATION)
+        desc, hostbuf = _described(*args, **kwargs)
+        if h._valid:
+            raise TypeError("Image is already initialized!")
+        h._memory = _create(context, bits, format, desc, hostbuf)
+        h._valid = True
+
+    @property
+    def image(self) -> Image:
+        """The group of attributes that images had in older PyOpenCL; its tests still ask for it."""
+        return self
 
     def get_image_info(self, arg: int, /) -> Any:
-        fail("clGetImageInfo", status.INVALID_MEM_OBJECT)
+        query = _QUERIES.get(as_int("get_image_info", arg))
+        if query is None:
+            fail("Image.get_image_info", status.INVALID_VALUE)
+        return query(live_memory(self, "clGetImageInfo"))
+
+
+def _described(desc: ImageDescriptor, hostbuf: Any = None) -> tuple[ImageDescriptor, Any]:
+    check_type("_custom_init", desc, ImageDescriptor)
+    return desc, hostbuf
+
+
+def _create(context: Context, flags: int, format: Any, desc: ImageDescriptor, hostbuf: Any) -> ImageMemory:
+    host: Bytes | None = None
+    if hostbuf is not None:
+        host = as_bytes(hostbuf, writable=bool(flags & USE_HOST_PTR and flags & (READ_WRITE | WRITE_ONLY)))
+    check_flags("clCreateImage", flags)
+    order, data_type = format.channel_order, format.channel_data_type
+    if not is_format(order, data_type):
+        _refuse(status.INVALID_IMAGE_FORMAT_DESCRIPTOR)
+    only_read = flags & (READ_ONLY | WRITE_ONLY | READ_WRITE) == READ_ONLY
+    if desc.image_type not in AXES:
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+    if (order, data_type) not in formats(desc.image_type, only_read=only_read):
+        _refuse(status.IMAGE_FORMAT_NOT_SUPPORTED)
+    layout = Layout(context, order, data_type, desc)
+    if desc._buffer is not None:
+        return _from_buffer(context, flags, layout, desc._buffer)
+    if layout.type == _kinds.IMAGE1D_BUFFER:
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+    takes = bool(flags & (USE_HOST_PTR | COPY_HOST_PTR))
+    if takes and host is None:
+        _refuse(status.INVALID_HOST_PTR)
+    if any(desc._pitches) and not takes:
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+    return _own(context, flags, layout, host if takes else None, hostbuf)
+
+
+def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostbuf: Any) -> ImageMemory:
+    """An image with memory of its own, or the program's."""
+    if layout.nbytes > context._device._values["MAX_MEM_ALLOC_SIZE"]:
+        _refuse(status.INVALID_IMAGE_SIZE)
+    if not flags & (READ_ONLY | WRITE_ONLY | READ_WRITE | USE_HOST_PTR | ALLOC_HOST_PTR):
+        flags |= READ_WRITE
+    session = context._session
+    if host is None:
+        buffer = session.create_buffer(layout.nbytes)
+        return ImageMemory(context, flags, (buffer, 0, layout.nbytes), layout)
+    if host.size < layout.least_nbytes:
+        fail("Image", status.INVALID_VALUE, "buffer too small")
+    host = host[: layout.nbytes]  # what lies behind the last row's last pixel need not be there
+    if flags & COPY_HOST_PTR:
+        buffer = session.create_filled(host.size, host)
+        return ImageMemory(context, flags, (buffer, 0, host.size), layout)
+    buffer = session.create_buffer(host.size, host)
+    return ImageMemory(context, flags, (buffer, 0, host.size), layout, hostbuf=hostbuf)
+
+
+def _from_buffer(context: Context, flags: int, layout: Layout, source: MemoryObject) -> ImageMemory:
+    """An image that shares a buffer's memory (IMAGE1D_BUFFER, cl_khr_image2d_from_buffer)."""
+    parent = live_memory(source, "clCreateImage")
+    if isinstance(parent, ImageMemory):
+        _refuse(status.INVALID_IMAGE_FORMAT_DESCRIPTOR)
+    if layout.type not in _FROM_BUFFER or layout.least_nbytes > parent.nbytes:
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+    if (
+        layout.type == _kinds.IMAGE2D
+        and layout.row_pitch % 64
+        and layout.row_pitch // layout.element_nbytes % 32
+    ):
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)  # CL_DEVICE_IMAGE_PITCH_ALIGNMENT of CPUs, and of GPUs
+    if flags & (USE_HOST_PTR | ALLOC_HOST_PTR | COPY_HOST_PTR):
+        _refuse(status.INVALID_VALUE)
+    every = READ_ONLY | WRITE_ONLY | READ_WRITE
+    access, parents = flags & every, parent.flags & every
+    if parents in (READ_ONLY, WRITE_ONLY) and access not in (0, parents):
+        _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+    if not access:
+        flags |= parents
+    nbytes = min(layout.nbytes, parent.nbytes)
+    return ImageMemory(context, flags, (parent.buffer, parent.offset, nbytes), layout, parent)
+
+
+def _format_of(memory: ImageMemory) -> Any:
+    return native.ImageFormat(memory.order, memory.data_type)
+
+
+def _buffer_of(memory: ImageMemory) -> Any:
+    if memory.parent is None:
+        return None
+    memory.parent.retain()
+    return wrap_memory(memory.parent)
+
+
+def _height(memory: ImageMemory) -> int:
+    return memory.shape[1] if AXES[memory.type] > 1 and memory.type != _kinds.IMAGE1D_ARRAY else 0
+
+
+ImageMemory.wrapper = Image
+
+_info = native.image_info
+_QUERIES: dict[int, Any] = {
+    _info.FORMAT: _format_of,
+    _info.ELEMENT_SIZE: lambda memory: memory.element_nbytes,
+    _info.ROW_PITCH: lambda memory: memory.row_pitch,
+    _info.SLICE_PITCH: lambda memory: memory.slice_pitch if has_slices(memory) else 0,
+    _info.WIDTH: lambda memory: memory.shape[0],
+    _info.HEIGHT: _height,
+    _info.DEPTH: lambda memory: memory.shape[2] if memory.type == _kinds.IMAGE3D else 0,
+    _info.ARRAY_SIZE: lambda memory: memory.shape[2] if memory.type in _ARRAYS else 0,
+    _info.BUFFER: _buffer_of,
+    _info.NUM_MIP_LEVELS: lambda memory: 0,
+    _info.NUM_SAMPLES: lambda memory: 0,
+}
+
+
+def has_slices(memory: ImageMemory) -> bool:
+    """Whether a slice pitch means something for the image."""
+    return memory.type == _kinds.IMAGE3D or memory.type in _ARRAYS
 
 
 class Pipe(MemoryObject):
@@ -98,6 +367,20 @@ class Pipe(MemoryObject):
         fail("clGetPipeInfo", status.INVALID_MEM_OBJECT)
 
 
+_properties = native.sampler_properties
+_addressing, _filtering = native.addressing_mode, native.filter_mode
+_MODES = (
+    _addressing.NONE, _addressing.CLAMP_TO_EDGE, _addressing.CLAMP, _addressing.REPEAT,
+    _addressing.MIRRORED_REPEAT,
+)  # fmt: skip
+#: properties of a sampler: values that are allowed, and the default (clCreateSamplerWithProperties)
+_SAMPLER: dict[int, tuple[tuple[int, ...], int]] = {
+    _properties.NORMALIZED_COORDS: ((0, 1), 1),
+    _properties.ADDRESSING_MODE: (_MODES, _addressing.CLAMP),
+    _properties.FILTER_MODE: ((_filtering.NEAREST, _filtering.LINEAR), _filtering.NEAREST),
+}
+
+
 class Sampler(Handle):
     """A sampler."""
 
@@ -108,120 +391,60 @@ class Sampler(Handle):
         check_type("__init__", arg0, Context)
         if arg2 is not None and arg3 is not None:
             check_type("__init__", arg1, bool)
-            as_int("__init__", arg2)
-            as_int("__init__", arg3)
+            modes = (int(arg1), as_int("__init__", arg2), as_int("__init__", arg3))
+            given = [number for pair in zip(_SAMPLER, modes, strict=True) for number in pair]
         elif arg2 is not None or not hasattr(arg1, "__getitem__"):
             fail_type("__init__", arg0, arg1, arg2)
-        fail("Sampler", status.INVALID_OPERATION)
+        else:
+            given = [cast_int(number, -(2**63), 2**63 - 1) for number in arg1]
+        self._handle = 0
+        self._context = arg0
+        self._set_up(given)
+
+    def _set_up(self, given: list[int]) -> None:
+        from vdev.translators.images import pack_sampler  # loads libclang
+
+        values: dict[int, int] = {}
+        numbers = iter(given)
+        for name in numbers:
+            if name == 0:
+                break
+            value = next(numbers, -1)
+            if name not in _SAMPLER or name in values or value not in _SAMPLER[name][0]:
+                fail("Sampler", status.INVALID_VALUE)
+            values[name] = value
+        self._given = [number for pair in values.items() for number in pair] + [0]
+        self._values = {name: values.get(name, default) for name, (_, default) in _SAMPLER.items()}
+        #: what a kernel gets
+        self._bits = pack_sampler(
+            normalized=bool(self._values[_properties.NORMALIZED_COORDS]),
+            addressing=self._values[_properties.ADDRESSING_MODE],
+            linear=self._values[_properties.FILTER_MODE] == _filtering.LINEAR,
+        )
 
     def get_info(self, arg: int, /) -> Any:
-        fail("clGetSamplerInfo", status.INVALID_SAMPLER)
+        arg = as_int("get_info", arg)
+        info = native.sampler_info
+        if arg == info.REFERENCE_COUNT:
+            return 1
+        if arg == info.CONTEXT:
+            return self._context
+        if arg == info.PROPERTIES:
+            return list(self._given)
+        if arg in self._values:  # the numbers are those of the properties
+            return self._values[arg]
+        extension = (
+            getattr(info, name, None) for name in ("MIP_FILTER_MODE_KHR", "LOD_MIN_KHR", "LOD_MAX_KHR")
+        )
+        fail("clGetSamplerInfo" if arg in extension else "Sampler.get_info", status.INVALID_VALUE)
 
 
 def get_supported_image_formats(arg0: Context, arg1: int, arg2: int, /) -> list[Any]:
-    """None (clGetSupportedImageFormats)."""
-    check_type("get_supported_image_formats", arg0, Context)
-    as_int("get_supported_image_formats", arg1)
-    as_int("get_supported_image_formats", arg2)
-    return []
-
-
-def _refuse(function: str, routine: str, queue: CommandQueue, wait_for: Any, image: Any) -> NoReturn:
-    """Nobody can have an image: what was passed is none."""
-    check_type(function, queue, CommandQueue)
-    check_type(function, image, MemoryObjectHolder)
-    parse_wait_list(wait_for, queue._context, routine)
-    fail(routine, status.INVALID_MEM_OBJECT)
-
-
-def _enqueue_read_image(
-    queue: CommandQueue,
-    mem: Image,
-    origin: Any,
-    region: Any,
-    hostbuf: Any,
-    row_pitch: int = 0,
-    slice_pitch: int = 0,
-    wait_for: Any = None,
-    is_blocking: bool = True,
-) -> Any:
-    check_type("_enqueue_read_image", mem, Image)
-    _refuse("_enqueue_read_image", "clEnqueueReadImage", queue, wait_for, mem)
-
-
-def _enqueue_write_image(
-    queue: CommandQueue,
-    mem: Image,
-    origin: Any,
-    region: Any,
-    hostbuf: Any,
-    row_pitch: int = 0,
-    slice_pitch: int = 0,
-    wait_for: Any = None,
-    is_blocking: bool = True,
-) -> Any:
-    check_type("_enqueue_write_image", mem, Image)
-    _refuse("_enqueue_write_image", "clEnqueueWriteImage", queue, wait_for, mem)
-
-
-def _enqueue_copy_image(
-    queue: CommandQueue,
-    src: MemoryObjectHolder,
-    dest: MemoryObjectHolder,
-    src_origin: Any,
-    dest_origin: Any,
-    region: Any,
-    wait_for: Any = None,
-) -> Any:
-    _refuse("_enqueue_copy_image", "clEnqueueCopyImage", queue, wait_for, src)
-
-
-def _enqueue_copy_image_to_buffer(
-    queue: CommandQueue,
-    src: MemoryObjectHolder,
-    dest: MemoryObjectHolder,
-    origin: Any,
-    region: Any,
-    offset: int,
-    wait_for: Any = None,
-) -> Any:
-    _refuse("_enqueue_copy_image_to_buffer", "clEnqueueCopyImageToBuffer", queue, wait_for, src)
-
-
-def _enqueue_copy_buffer_to_image(
-    queue: CommandQueue,
-    src: MemoryObjectHolder,
-    dest: MemoryObjectHolder,
-    offset: int,
-    origin: Any,
-    region: Any,
-    wait_for: Any = None,
-) -> Any:
-    _refuse("_enqueue_copy_buffer_to_image", "clEnqueueCopyBufferToImage", queue, wait_for, dest)
-
-
-def enqueue_fill_image(
-    queue: CommandQueue,
-    mem: MemoryObjectHolder,
-    color: Any,
-    origin: Any,
-    region: Any,
-    wait_for: Any = None,
-) -> Any:
-    _refuse("enqueue_fill_image", "clEnqueueFillImage", queue, wait_for, mem)
-
-
-def enqueue_map_image(
-    queue: CommandQueue,
-    img: MemoryObjectHolder,
-    flags: int,
-    origin: Any,
-    region: Any,
-    shape: Any,
-    dtype: Any,
-    order: str = "C",
-    strides: Any = None,
-    wait_for: Any = None,
-    is_blocking: bool = True,
-) -> Any:
-    _refuse("enqueue_map_image", "clEnqueueMapImage", queue, wait_for, img)
+    """clGetSupportedImageFormats: (context, flags, type of memory object)."""
+    function, routine = "get_supported_image_formats", "clGetSupportedImageFormats"
+    check_type(function, arg0, Context)
+    flags, kind = as_int(function, arg1), as_int(function, arg2)
+    if kind == _kinds.BUFFER or flags == 0:
+        fail(routine, status.INVALID_VALUE)
+    check_flags(routine, flags)
+    return [native.ImageFormat(*pair) for pair in formats(kind, only_read=bool(flags & READ_ONLY))]

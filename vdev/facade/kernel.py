@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.commands import Argument, LocalArg
-from vdev.facade.arguments import Converter, Kept, converter_of, pack_value
+from vdev.facade.arguments import Converter, Kept, converter_of, pack_value, refuser
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.hostbuf import value_bytes
+from vdev.facade.images import ImageMemory
 from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import _Program
@@ -25,6 +26,7 @@ from vdev.facade.svm_memory import SVMArgument
 if TYPE_CHECKING:
     from vdev.programs import SessionKernel
     from vdev.translators.ndrange import NDRange
+    from vdev.translators.source import ArgInfo
 
 _ADDRESS = {
     "global": native.kernel_arg_address_qualifier.GLOBAL,
@@ -73,9 +75,10 @@ class Kernel(Handle):
         self._context = program._context
         self._kernel = kernel
         self._kernel_source = source
-        infos = kernel.info.args
+        infos = kernel.declared.args
         self._args: list[Kept | _Unset] = [UNSET] * len(infos)
-        self._converters: list[Converter] = [converter_of(info, self._context) for info in infos]
+        self._converters: list[Converter] = [self._converter(info) for info in infos]
+        self._images = kernel.images  #: arguments whose descriptors a launch takes besides
         self._nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
         self._ready = not infos  #: whether every argument has been set
         self._has_local = any(info.kind == "local" for info in infos)
@@ -93,6 +96,11 @@ class Kernel(Handle):
             work_around_arg_count_bug=None,
             devs=[self._context._device],
         )
+
+    def _converter(self, info: ArgInfo) -> Converter:
+        if info.kind in ("image", "sampler") and self._kernel.subgrid is None:
+            return refuser("; ".join(map(str, self._kernel.one_worker)))
+        return converter_of(info, self._context)
 
     @property
     def _source(self) -> Any:
@@ -123,9 +131,16 @@ class Kernel(Handle):
                 fail(routine, status.INVALID_KERNEL_ARGS)
             self._ready = True
         try:
+            if self._images:
+                return self._capture_images()
             return tuple([arg.argument if type(arg) in _OBJECTS else arg for arg in self._args])  # type: ignore[misc, union-attr]
         except AttributeError:  # a memory object without its argument: the last reference is gone
             fail(routine, status.INVALID_KERNEL_ARGS)
+
+    def _capture_images(self) -> tuple[Argument, ...]:
+        args = [arg.argument if isinstance(arg, Memory | SVMArgument) else arg for arg in self._args]
+        images = (self._args[index] for index in self._images)
+        return (*args, *(image.descriptor() for image in images if isinstance(image, ImageMemory)))  # type: ignore[arg-type]
 
     # }}}
 
@@ -225,7 +240,7 @@ class Kernel(Handle):
         if arg == info.PROGRAM:
             return self._program
         if arg == info.ATTRIBUTES:
-            return self._kernel.info.attributes
+            return self._kernel.declared.attributes
         fail("Kernel.get_info", status.INVALID_VALUE)
 
     def get_work_group_info(self, arg0: int, arg1: Device, /) -> Any:
@@ -265,7 +280,7 @@ class Kernel(Handle):
             fail("Kernel.get_arg_info", status.INVALID_VALUE)
         if position >= len(self._args):
             fail("clGetKernelArgInfo", status.INVALID_ARG_INDEX)
-        arg = self._kernel.info.args[position]
+        arg = self._kernel.declared.args[position]
         if arg.kind == "unknown":
             fail("clGetKernelArgInfo", status.KERNEL_ARG_INFO_NOT_AVAILABLE)
         if param_name == info.ADDRESS_QUALIFIER:

@@ -83,7 +83,7 @@ class MemoryMap:
     _command: Map
 
 
-def _make_map(queue: CommandQueue, memory: Memory, command: Map) -> MemoryMap:
+def make_map(queue: CommandQueue, memory: Memory, command: Map) -> MemoryMap:
     mapping: MemoryMap = object.__new__(MemoryMap)
     mapping._queue = queue
     mapping._memory = memory
@@ -137,13 +137,18 @@ def enqueue_map_buffer(
     event = make_event(queue, _type.MAP_BUFFER, completion)
     if is_blocking:
         wait_blocking(event, after, routine)
-    mapping = _make_map(queue, memory, command)
+    mapping = make_map(queue, memory, command)
     return export_array(mapping, array_interface(home, dims, kind, steps)), event
 
 
 def _check_map(routine: str, memory: Memory, flags: int, start: int, nbytes: int) -> None:
     if start + nbytes > memory.nbytes:
         fail(routine, status.INVALID_VALUE)
+    check_map_access(routine, memory, flags)
+
+
+def check_map_access(routine: str, memory: Memory, flags: int) -> None:
+    """INVALID_VALUE where the host may not read, or not write, what it maps for that."""
     reads, writes = flags & _READ, flags & (_WRITE | _WRITE_INVALIDATE)
     if reads and memory.flags & (HOST_WRITE_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_VALUE)

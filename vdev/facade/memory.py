@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -66,6 +66,10 @@ class Memory:
         "parent",
         "references",
     )
+
+    #: CL_MEM_TYPE, and the class of wrappers; images have others
+    type: int = BUFFER_TYPE
+    wrapper: ClassVar[Any]
 
     def __init__(
         self,
@@ -218,13 +222,15 @@ class Buffer(MemoryObject):
         self._valid = True
 
     def get_sub_region(self, origin: int, size: int, flags: int = 0) -> Buffer:
+        check_type("get_sub_region", self, Buffer)
         origin = as_int("get_sub_region", origin)
         size = as_int("get_sub_region", size)
         flags = as_int("get_sub_region", flags)
         memory = live_memory(self, "clCreateSubBuffer")
         flags = _check_sub_buffer(memory, origin, size, flags)
         part = Memory(memory.context, flags, memory.buffer, memory.offset + origin, size, parent=memory)
-        return wrap_memory(part)
+        sub_buffer: Buffer = wrap_memory(part)
+        return sub_buffer
 
     def __getitem__(self, arg: slice, /) -> Buffer:
         routine = "Buffer.__getitem__"
@@ -247,25 +253,33 @@ def live_memory(holder: MemoryObjectHolder, routine: str) -> Memory:
     return memory
 
 
-def wrap_memory(memory: Memory) -> Buffer:
+def wrap_memory(memory: Memory) -> Any:
     """A wrapper that owns one reference to `memory`."""
-    buffer: Buffer = object.__new__(Buffer)
-    buffer._memory = memory
-    buffer._valid = True
-    return buffer
+    holder = object.__new__(memory.wrapper)
+    holder._memory = memory
+    holder._valid = True
+    return holder
+
+
+Memory.wrapper = Buffer
 
 
 def _count(flags: int, group: int) -> int:
     return bin(flags & group).count("1")
 
 
-def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> None:
-    """What clCreateBuffer refuses (specification 5.2.1)."""
-    routine = "create_buffer"
+def check_flags(routine: str, flags: int) -> None:
+    """Flags that do not go together (table "List of supported memory flag values")."""
     if flags & ~_KNOWN_FLAGS or _count(flags, _ACCESS) > 1 or _count(flags, _HOST_ACCESS) > 1:
         fail(routine, status.INVALID_VALUE)
     if flags & USE_HOST_PTR and flags & (ALLOC_HOST_PTR | COPY_HOST_PTR):
         fail(routine, status.INVALID_VALUE)
+
+
+def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> None:
+    """What clCreateBuffer refuses (specification 5.2.1)."""
+    routine = "create_buffer"
+    check_flags(routine, flags)
     if has_host != bool(flags & (USE_HOST_PTR | COPY_HOST_PTR)):
         fail(routine, status.INVALID_HOST_PTR)
     if nbytes == 0 or nbytes > context._device._values["MAX_MEM_ALLOC_SIZE"]:
@@ -276,8 +290,7 @@ def create_memory(
     context: Context, flags: int, nbytes: int, host: Bytes | None = None, hostbuf: Any = None
 ) -> Memory:
     """A memory object of its own, filled from `host` where the flags say so."""
-    if not flags & _ACCESS:
-        flags |= READ_WRITE if not flags & USE_HOST_PTR else 0
+    flags = flags or READ_WRITE  # reported so; other flags without any of access stay as they are
     session = context._session
     if host is None:
         return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
@@ -336,7 +349,8 @@ def _parent_of(memory: Memory) -> Buffer | None:
     if memory.parent is None:
         return None
     memory.parent.retain()
-    return wrap_memory(memory.parent)
+    parent: Buffer = wrap_memory(memory.parent)
+    return parent
 
 
 def _uses_svm(memory: Memory) -> int:
@@ -347,7 +361,7 @@ def _uses_svm(memory: Memory) -> int:
 
 
 _QUERIES: dict[int, Any] = {
-    native.mem_info.TYPE: lambda memory: BUFFER_TYPE,
+    native.mem_info.TYPE: lambda memory: memory.type,
     native.mem_info.FLAGS: lambda memory: memory.flags,
     native.mem_info.SIZE: lambda memory: memory.nbytes,
     native.mem_info.MAP_COUNT: lambda memory: memory.map_count,

@@ -12,6 +12,7 @@ from types import ModuleType
 from vdev.facade import (
     context,
     event,
+    image_transfers,
     images,
     kernel,
     launch,
@@ -57,6 +58,7 @@ _MODULES = (
     launch,
     pools,
     images,
+    image_transfers,
     svm,
     svm_pools,
 )

@@ -14,6 +14,7 @@ from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fa
 from vdev.facade.event import Event, NannyEvent, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.hostbuf import Bytes, as_bytes, value_bytes
 from vdev.facade.memory import (
+    BUFFER_TYPE,
     HOST_NO_ACCESS,
     HOST_READ_ONLY,
     HOST_WRITE_ONLY,
@@ -56,7 +57,7 @@ def wait_blocking(event: Event, after: Sequence[Any], routine: str) -> None:
         fail(routine, code)
 
 
-def _check_blocking(function: str, is_blocking: Any) -> None:
+def check_blocking(function: str, is_blocking: Any) -> None:
     if is_blocking is not True and is_blocking is not False:
         fail_type(function, is_blocking)
 
@@ -71,10 +72,11 @@ def _enqueue_read_buffer(
 ) -> Event:
     routine = "clEnqueueReadBuffer"
     offset = as_int("_enqueue_read_buffer", src_offset)
-    _check_blocking("_enqueue_read_buffer", is_blocking)
+    check_blocking("_enqueue_read_buffer", is_blocking)
     host = _host("_enqueue_read_buffer", hostbuf, writable=True)
     (memory,) = check_command("_enqueue_read_buffer", routine, queue, mem)
     after = parse_wait_list(wait_for, queue._context, routine)
+    _check_plain(routine, memory)
     _check_span(routine, memory, offset, host.size)
     if memory.flags & (HOST_WRITE_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_OPERATION)
@@ -96,10 +98,11 @@ def _enqueue_write_buffer(
 ) -> Event:
     routine = "clEnqueueWriteBuffer"
     offset = as_int("_enqueue_write_buffer", dst_offset)
-    _check_blocking("_enqueue_write_buffer", is_blocking)
+    check_blocking("_enqueue_write_buffer", is_blocking)
     host = _host("_enqueue_write_buffer", hostbuf)
     (memory,) = check_command("_enqueue_write_buffer", routine, queue, mem)
     after = parse_wait_list(wait_for, queue._context, routine)
+    _check_plain(routine, memory)
     _check_span(routine, memory, offset, host.size)
     if memory.flags & (HOST_READ_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_OPERATION)
@@ -115,6 +118,12 @@ def _host(function: str, hostbuf: Any, writable: bool = False) -> Bytes:
     if hostbuf is None:
         fail_type(function, hostbuf)
     return as_bytes(hostbuf, writable=writable)
+
+
+def _check_plain(routine: str, memory: Memory) -> None:
+    """Drivers let images be filled and copied to as buffers, not read, written or copied from."""
+    if memory.type != BUFFER_TYPE:
+        fail(routine, status.INVALID_VALUE)
 
 
 def _check_span(routine: str, memory: Memory, offset: int, nbytes: int) -> None:
@@ -138,6 +147,7 @@ def _enqueue_copy_buffer(
     after = parse_wait_list(wait_for, queue._context, routine)
     if nbytes < 0:
         nbytes = source.nbytes  # the native module takes the source's size, not the smaller one
+    _check_plain(routine, source)
     _check_span(routine, source, source_offset, nbytes)
     _check_span(routine, target, target_offset, nbytes)
     source_start, target_start = source.offset + source_offset, target.offset + target_offset
@@ -172,7 +182,7 @@ def _enqueue_fill_buffer(
     return make_event(queue, _type.FILL_BUFFER, queue._submit(command if nbytes else _NOTHING, after))
 
 
-def _components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:
+def components(name: str, values: Any, default: tuple[int, ...]) -> tuple[int, ...]:
     """A tuple of sizes, filled up with the default's tail (the native module's COPY_PY macros)."""
     try:
         count = len(values)
@@ -199,7 +209,7 @@ def _box(
 
 
 def _pitches(name: str, values: Any) -> tuple[int, ...]:
-    return (0, 0) if values is None else _components(name, values, (0, 0))
+    return (0, 0) if values is None else components(name, values, (0, 0))
 
 
 def _host_rect(
@@ -214,9 +224,9 @@ def _host_rect(
     """What reads and writes of boxes have in common: the checks and the layout."""
     if hostbuf is None or box[0] is None or box[1] is None or box[2] is None:
         fail_type(function, hostbuf, *box[:3])
-    buffer_origin = _components("buffer_origin", box[0], (0, 0, 0))
-    host_origin = _components("host_origin", box[1], (0, 0, 0))
-    region = _components("region", box[2], (1, 1, 1))
+    buffer_origin = components("buffer_origin", box[0], (0, 0, 0))
+    host_origin = components("host_origin", box[1], (0, 0, 0))
+    region = components("region", box[2], (1, 1, 1))
     buffer_pitches, host_pitches = _pitches("buffer_pitches", box[3]), _pitches("host_pitches", box[4])
     host = as_bytes(hostbuf, writable=writable)
     (memory,) = check_command(function, routine, queue, mem)
@@ -243,7 +253,7 @@ def _enqueue_read_buffer_rect(
 ) -> Event:
     function, routine = "_enqueue_read_buffer_rect", "clEnqueueReadBufferRect"
     check_type(function, queue, CommandQueue)
-    _check_blocking(function, is_blocking)
+    check_blocking(function, is_blocking)
     box = (buffer_origin, host_origin, region, buffer_pitches, host_pitches)
     after = parse_wait_list(wait_for, queue._context, routine)
     memory, layout, host = _host_rect(function, routine, queue, mem, hostbuf, box, writable=True)
@@ -270,7 +280,7 @@ def _enqueue_write_buffer_rect(
 ) -> Event:
     function, routine = "_enqueue_write_buffer_rect", "clEnqueueWriteBufferRect"
     check_type(function, queue, CommandQueue)
-    _check_blocking(function, is_blocking)
+    check_blocking(function, is_blocking)
     box = (buffer_origin, host_origin, region, buffer_pitches, host_pitches)
     after = parse_wait_list(wait_for, queue._context, routine)
     memory, layout, host = _host_rect(function, routine, queue, mem, hostbuf, box, writable=False)
@@ -299,9 +309,9 @@ def _enqueue_copy_buffer_rect(
     if src_origin is None or dst_origin is None or region is None:
         fail_type(function, src_origin, dst_origin, region)
     after = parse_wait_list(wait_for, queue._context, routine)
-    sizes = _components("region", region, (1, 1, 1))
-    source_origin = _components("src_origin", src_origin, (0, 0, 0))
-    target_origin = _components("dst_origin", dst_origin, (0, 0, 0))
+    sizes = components("region", region, (1, 1, 1))
+    source_origin = components("src_origin", src_origin, (0, 0, 0))
+    target_origin = components("dst_origin", dst_origin, (0, 0, 0))
     source_steps, target_steps = _pitches("src_pitches", src_pitches), _pitches("dst_pitches", dst_pitches)
     source, target = check_command(function, routine, queue, src, dst)
     source_start, source_pitches, source_end = _box(routine, source_origin, sizes, source_steps)
