@@ -140,8 +140,8 @@ REFERENCE_STEPS = 5
 
 def waves() -> tuple[float, float, float]:
     """The flow's three strengths, scaled so that no cell is faster than FASTEST."""
-    a, b, c = STRENGTHS
-    return tuple(FASTEST * strength / (a + b + c) for strength in (a, b, c))
+    a, b, c = (FASTEST * strength / sum(STRENGTHS) for strength in STRENGTHS)
+    return a, b, c
 
 
 def flow(n: int, heights: common.Array, steps: int) -> common.Array:
@@ -161,7 +161,8 @@ def stepped(n: int, steps: int) -> common.Array:
     def equilibrium(density: common.Array, velocity: common.Array) -> common.Array:
         along = np.einsum("qi,zyxi->qzyx", speeds, velocity)
         bracket = 3 * along + 4.5 * along**2 - 1.5 * (velocity**2).sum(-1)
-        return weights[:, None, None, None] * (density + (1 + density) * bracket)
+        result: common.Array = weights[:, None, None, None] * (density + (1 + density) * bracket)
+        return result
 
     velocity = flow(n, np.arange(n), 0)
     f = equilibrium(1.5 * (sum(s * s for s in waves()) - (velocity**2).sum(-1)), velocity)
@@ -190,7 +191,7 @@ class Box:
         nbytes = 4 * len(SPEEDS) * int(self.n) ** 3
         arrays = [cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, nbytes) for _ in range(2)]
         turn = np.float32(2 * np.pi / int(self.n))
-        self.start(self.queue, self.grid, (GROUP, 1, 1), arrays[0], self.n, turn, *np.float32(waves()))
+        self.start(self.queue, self.grid, (GROUP, 1, 1), arrays[0], self.n, turn, *map(np.float32, waves()))
         return arrays
 
     def advance(self, arrays: list[cl.Buffer], steps: int) -> None:
@@ -214,7 +215,8 @@ class Box:
         rows = cl.Buffer(self.queue.context, cl.mem_flags.WRITE_ONLY, result.nbytes)
         self.row_sums(self.queue, (GROUP, *self.grid[1:]), (GROUP, 1, 1), arrays[0], rows, self.n)
         cl.enqueue_copy(self.queue, result, rows)
-        return result.sum(0, np.float64)
+        total: common.Array = result.sum(0, np.float64)
+        return total
 
 
 def main() -> None:

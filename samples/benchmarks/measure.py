@@ -40,7 +40,7 @@ class Measurement:
     def __init__(self, seconds: float, released: Callable[[], None]) -> None:
         """`seconds`: about as long as the cold runs take together, and as the loops on resident data take."""
         self.found: dict[str, Any] = {}
-        self.digest: dict[str, common.Array] = {}
+        self.digest: dict[str, Any] = {}
         self._seconds = seconds
         self._released = released
 
@@ -49,7 +49,8 @@ class Measurement:
         began = time.perf_counter()
         results = _complete(job)
         self.found["first"] = time.perf_counter() - began
-        self.found["cold"] = cold = []
+        cold: list[float] = []
+        self.found["cold"] = cold
         while len(cold) < COLD_RUNS and (not cold or sum(cold) + cold[-1] <= self._seconds):
             common.finish(job.queue)
             began = time.perf_counter()
@@ -154,6 +155,7 @@ def main() -> None:
     parser.add_argument("--copies-when-made", action="store_true", help="buffers copy their arrays when made")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each kind of time (default: %(default)s)")
     options, arguments = parser.parse_known_args()
+    began = time.perf_counter()
 
     def released() -> None:
         measurement.found["devices"] = time.perf_counter() - began - measurement.found["inputs"]
@@ -174,7 +176,6 @@ def main() -> None:
     common.measured_by = measurement
     common.copies_when_made = options.copies_when_made
     sys.argv = [options.sample, *arguments]
-    began = time.perf_counter()
     try:
         __import__(options.sample).main()
         measurement.found["checks"] = "passed"
@@ -182,7 +183,8 @@ def main() -> None:
         measurement.found["checks"] = str(end)
     found = measurement.found
     found["checking"] = time.perf_counter() - began - found.get("inputs", 0) - found.get("devices", 0)
-    np.savez(options.result.with_suffix(".npz"), **measurement.digest)
+    arrays: dict[str, Any] = measurement.digest
+    np.savez(options.result.with_suffix(".npz"), **arrays)
     options.result.write_text(json.dumps(measurement.found) + "\n")
     if measurement.found["checks"] != "passed":
         sys.exit(measurement.found["checks"])
