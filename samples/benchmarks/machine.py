@@ -12,6 +12,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ def environment(kind: str, workers: int | None, native: str | None = None) -> di
 
 def find_engine() -> None:
     """In a native run on a machine without GPUs: make the CPU engine known before PyOpenCL looks for drivers."""
+    if os.environ.get("VDEV") == "1" and "vdev.boot" not in sys.modules:
+        sys.exit("VDEV=1 is set and vdev's start-up hook is not installed, so this would measure the native device: pip install .")
     if _ENGINE in os.environ:
         from vdev.engines import register_engines
 
