@@ -23,12 +23,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clang.cindex import Cursor
 
 from . import clang, cuda_dialect
-from .cuda_rewriting import Rewriter
+from .cuda_rewriting import LOCAL_ALIGNMENT, Rewriter
 from .cuda_types import spell
 from .ndrange import Chunk, NDRange
 from .options import parse_options
@@ -41,8 +41,6 @@ __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
 VERSION = 2
-#: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
-LOCAL_ALIGNMENT = 128
 
 _SHIFT = re.compile(
     rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\1 \? \(size_t\)\1 - \(size_t\)(\w+\.shift\[\d+\]) : \(size_t\)0\);"
@@ -66,6 +64,8 @@ class CudaKernel:
     local_args: tuple[int, ...]
     max_work_group_size: int | None
     _subgrid: SubgridKernel
+    #: dynamic shared memory of the kernel's own local variables, at its beginning
+    local_nbytes: int = 0
 
     @property
     def hidden_nbytes(self) -> int:
@@ -83,12 +83,14 @@ class CudaKernel:
         return self._subgrid.pack(ndrange, chunk, shifts) + struct.pack("<Q", ndrange.work_dim)
 
     def local_layout(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
-        """Values of the local arguments, of `sizes` bytes each, and the dynamic shared memory that a launch needs."""
+        """Values of the local arguments, of `sizes` bytes each, and the dynamic shared memory that a launch needs (which
+        may be some without local arguments, too: `local_nbytes`).
+        """
         if len(sizes) != len(self.local_args):
             raise ValueError(
                 f"kernel {self.name}: {len(self.local_args)} local sizes expected, {len(sizes)} given"
             )
-        offsets, total = [], 0
+        offsets, total = [], self.local_nbytes
         for nbytes in sizes:
             offsets.append(total)
             total += -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
@@ -111,7 +113,7 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
         for argument in info.args:
             if argument.kind not in ("global", "constant", "local", "value"):
                 raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
-    subgrid = translate_subgrid(program)
+    subgrid = translate_subgrid(program, shared_variables=True)
     again = parse_program(subgrid.source, program.engine_options, target=program.target)
     if not again.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(again.doubts))
@@ -149,7 +151,7 @@ class _Translation:
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         single = "-cl-single-precision-constant" in program.engine_options
-        self.rewriter = Rewriter(again, self.functions, self.edits, single)
+        self.rewriter = Rewriter(again, self.functions, self.edits, self.prefix, single)
         self.kernels = {
             name: CudaKernel(
                 name, f"{self.prefix}kernel{index}", kernel.hidden_index, kernel.pointer_args,
@@ -167,15 +169,17 @@ class _Translation:
         for function in self.functions.defined:
             if function.kernel:
                 self._hidden_by_reference(function)
-        names = self.rewriter.overloads(self.prefix)
-        self.rewriter.words(
-            self.prefix, parse_options(self.again.engine_options).c_version or self.again.target.c_version
-        )
+        names = self.rewriter.overloads()
+        self.rewriter.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)
         body = self.edits.apply()
         entries = "".join(
             self._entry(function, names) for function in self.functions.defined if function.kernel
         )
-        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, self.kernels)
+        kernels = {
+            name: replace(kernel, local_nbytes=self.rewriter.large.get(name, 0))
+            for name, kernel in self.kernels.items()
+        }
+        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, kernels)
 
     def _prelude(self) -> str:
         macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
@@ -192,9 +196,10 @@ class _Translation:
         """Pointers are moved as pointers: through integers NVCC would lose that they point to global memory."""
         for match in _SHIFT.finditer(self.functions.text):
             own, name, shift = (group.decode() for group in match.groups())
-            if name in cuda_dialect.RESERVED:
-                name = f"{self.prefix}user_{name}"
-            self.edits.replace(*match.span(), f"decltype({own}) {name} = ::vdev_cl::shifted({own}, {shift});")
+            self.edits.replace(
+                *match.span(),
+                f"decltype({own}) {self.rewriter.word(name)} = ::vdev_cl::shifted({own}, {shift});",
+            )
             self.rewriter.done.append(match.span())
 
     def _hidden_by_reference(self, function: Function) -> None:
@@ -231,7 +236,7 @@ class _Translation:
         first = ""
         if self.rewriter.uses_work_dim:
             first = f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
-        callee = names.get(function.key, self._word(function.name))
+        callee = names.get(function.key, self.rewriter.word(function.name))
         return (
             f"struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
             f'extern "C" __global__ void {bounds}{kernel.entry}({", ".join(parameters)}) '
@@ -243,10 +248,7 @@ class _Translation:
         if known is not None:
             return known
         text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
-        return re.sub(r"\w+", lambda match: self._word(match.group()), text)
-
-    def _word(self, name: str) -> str:
-        return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
+        return re.sub(r"\w+", lambda match: self.rewriter.word(match.group()), text)
 
 
 def _work_group_size(info: KernelInfo) -> int | None:

@@ -121,7 +121,8 @@ def known_functions() -> frozenset[str]:
 
 #: Names that macros of our headers put together.
 _GROUP_FUNCTIONS = frozenset(
-    f"work_group_{what}_{op}"
+    f"{group}_{what}_{op}"
+    for group in ("work_group", "sub_group")
     for what in ("reduce", "scan_inclusive", "scan_exclusive")
     for op in ("add", "min", "max")
 )

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect
-from .cuda_types import ARRAYS, conversion, is_half, members_of, space_of, spell, vector_type
+from .cuda_initialisers import Initialisers
+from .cuda_types import ARRAYS, conversion, holds_pointer, is_half, space_of, spell, vector_type
 from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
 from .source import ParsedProgram
 from .syntax import swizzle_components
@@ -24,16 +25,23 @@ _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
 #: NVIDIA's constant memory of a module, less what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
+#: CUDA's static shared memory, less what our own functions use.
+_STATIC_NBYTES = 47 << 10
+#: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
+LOCAL_ALIGNMENT = 128
 
 
 class Rewriter:
     """Edits of one program (the text of its sub-grid translation)."""
 
-    def __init__(self, program: ParsedProgram, functions: Functions, edits: Edits, single: bool) -> None:
+    def __init__(
+        self, program: ParsedProgram, functions: Functions, edits: Edits, prefix: str, single: bool
+    ) -> None:
         self.program = program
         self.functions = functions
         self.text = functions.text
         self.edits = edits
+        self.prefix = prefix  # of names of our own
         self.single = single  # -cl-single-precision-constant
         self.constants = cuda_dialect.constants()
         self.known = cuda_dialect.known_functions()
@@ -42,10 +50,21 @@ class Rewriter:
         self._taken: set[int] = set()
         self.uses_work_dim = False
         self._constant_nbytes = 0
+        self._passing: set[int] = set()
+        self._parentheses: set[int] = set()
+        #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
+        self.large: dict[str, int] = {}
+        self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
+        #: Whether constants hold addresses: NVVM takes what is loaded from constant memory for an address in global memory.
+        self._addresses = any(
+            space_of(cursor.type) == "constant" and holds_pointer(cursor.type)
+            for cursor in program.tu.cursor.get_children()
+            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor)
+        )
 
     # text -------------------------------------------------------------------------------------------
 
-    def words(self, prefix: str, c_version: int) -> None:
+    def words(self, c_version: int) -> None:
         """Everything that words alone tell."""
         table = dict(cuda_dialect.WORDS)
         if c_version >= 200:
@@ -56,7 +75,7 @@ class Rewriter:
                 raise Untranslatable(f"{name} is not translated to CUDA", self._line_at(offsets[0]))
             replacement = table.get(name)
             if replacement is None and name in cuda_dialect.RESERVED:
-                replacement = f"{prefix}user_{name}"
+                replacement = self.word(name)
             if replacement is not None:
                 for offset in offsets:
                     self._replace(offset, offset + len(name), replacement)
@@ -66,9 +85,9 @@ class Rewriter:
         for name in ("typeof", "__typeof__", "__typeof"):
             for offset in self.functions.offsets(name):
                 if not self._is_done(offset):
-                    raise Untranslatable("typeof is not translated to CUDA", self._line_at(offset))
+                    self._typeof(offset, len(name))
 
-    def overloads(self, prefix: str) -> dict[int, str]:
+    def overloads(self) -> dict[int, str]:
         """Own names for functions that share theirs, with each other or with one of ours: address spaces that told
         them apart are gone. Returns the new names by the functions' keys.
         """
@@ -80,7 +99,7 @@ class Rewriter:
             if len(found) < 2 and name not in self.known:
                 continue
             numbers = {key: number for number, key in enumerate(sorted(found))}
-            renamed.update((key, f"{prefix}{number}_{name}") for key, number in numbers.items())
+            renamed.update((key, f"{self.prefix}{number}_{name}") for key, number in numbers.items())
             for use in self.functions.uses(name):
                 if use.target is not None:
                     self._replace(use.offset, use.offset + len(name), renamed[use.target])
@@ -97,6 +116,23 @@ class Rewriter:
             if entry.strip().strip("_").split("(")[0].rstrip("_ ") in cuda_dialect.ATTRIBUTES
         ]
         self._replace(offset, place.closing + 1, f"__attribute__(({', '.join(kept)}))" if kept else "")
+
+    def _typeof(self, offset: int, length: int) -> None:
+        place = parentheses_after(self.text, offset + length)
+        if (
+            place.opening in self._parentheses
+        ):  # of an expression: in parentheses decltype makes it a reference
+            self._replace(offset, offset + length, "::vdev_cl::referred_t<decltype(")
+            self.edits.insert(place.closing + 1, ")>")
+            return
+        inside = self.text[place.opening + 1 : place.closing].decode()
+        if not re.fullmatch(r"[\w\s]+[\s*]*", inside):
+            raise Untranslatable(
+                "typeof of something that is neither a type nor evaluated", self._line_at(offset)
+            )
+        self._replace(offset, offset + length, "::vdev_cl::identity")
+        self.edits.replace(place.opening, place.opening + 1, "<")
+        self.edits.replace(place.closing, place.closing + 1, ">")
 
     def _replace(self, start: int, stop: int, text: str) -> None:
         if not self._is_done(start):
@@ -118,6 +154,7 @@ class Rewriter:
             self._storage([cursor], clang.extent_of(cursor)[0], "")
             self._variable(cursor)
         elif cursor.kind == CursorKind.FUNCTION_DECL:
+            self._enter(cursor)
             for child in cursor.get_children():
                 if child.kind == CursorKind.COMPOUND_STMT:
                     self.visit(child)
@@ -135,9 +172,45 @@ class Rewriter:
             self.edits.insert(start, "__shared__ ")
         elif spaces == {"constant"}:
             self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
-            where = "__constant__" if self._constant_nbytes <= _CONSTANT_NBYTES else "__device__"
+            fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
+            where = "__constant__" if fits else "__device__"
             word = static if not _written_static(self.text, start) else ""
             self.edits.insert(start, f"{word}{where} ")
+
+    def _enter(self, function: Cursor) -> None:
+        """Decide where the local variables of a function live: CUDA's static shared memory holds 48 KB."""
+        self._next_local = None
+        if function.spelling not in self.program.kernels or not function.is_definition():
+            return
+        found = [
+            c for c in clang.walk(function) if c.kind == CursorKind.VAR_DECL and space_of(c.type) == "local"
+        ]
+        nbytes = sum(_local_nbytes(variable) for variable in found)
+        if nbytes > _STATIC_NBYTES:
+            # Kernels that call each other each have a place of their own.
+            self._next_local = max(self.large.values(), default=0) if self._kernels_call() else 0
+            self.large[function.spelling] = self._next_local + nbytes
+
+    def _kernels_call(self) -> bool:
+        names = [function.name for function in self.functions.defined if function.kernel]
+        return any(not use.declares for name in names for use in self.functions.uses(name))
+
+    def _place(self, statement: Cursor, variables: list[Cursor]) -> None:
+        """Local variables in dynamic shared memory: a structure with their very declarations, and references to its members."""
+        assert self._next_local is not None
+        start, stop = clang.extent_of(statement)
+        name = f"{self.prefix}local{start}"
+        self.edits.insert(start, f"struct {name} {{ ")
+        references = "".join(
+            f" auto &{self.word(v.spelling)} = {name}_.{self.word(v.spelling)};" for v in variables
+        )
+        place = f"*({name} *)({self.prefix}shared + {self._next_local})"
+        self.edits.insert(stop, f" }}; {name} &{name}_ = {place};{references}")
+        self._next_local += sum(_local_nbytes(variable) for variable in variables)
+
+    def word(self, name: str) -> str:
+        """A name of the program's as C++ may have it."""
+        return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
 
     def _variable(self, cursor: Cursor) -> None:
         if self._is_done(clang.extent_of(cursor)[0]):
@@ -149,7 +222,10 @@ class Rewriter:
     def _declare(self, cursor: Cursor) -> None:
         variables = [c for c in cursor.get_children() if c.kind == CursorKind.VAR_DECL]
         if variables:
-            self._storage(variables, clang.extent_of(cursor)[0], "static ")
+            if self._next_local is not None and all(space_of(v.type) == "local" for v in variables):
+                self._place(cursor, variables)
+            else:
+                self._storage(variables, clang.extent_of(cursor)[0], "static ")
         for child in cursor.get_children():
             if child.kind == CursorKind.VAR_DECL:
                 self._variable(child)
@@ -269,6 +345,7 @@ class Rewriter:
             self._wrap(start, stop, f"({opening}(", "))", inside)
 
     def _paren(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        self._parentheses.add(start)
         for child in cursor.get_children():
             self.visit(child, exact, stored)
 
@@ -280,11 +357,29 @@ class Rewriter:
         if not ours:
             self._builtin(cursor, callee)
         for argument in arguments:
+            self._let_pass(argument)
             self.visit(argument, not ours)
+
+    def _subscript(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        for child in cursor.get_children():
+            self._let_pass(child)
+            self.visit(child)
+
+    def _let_pass(self, cursor: Cursor) -> None:
+        """An array literal used at once: C++ keeps it to the end of the expression (C to that of the block)."""
+        while cursor.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR):
+            inner = self._only_child(cursor)
+            if inner is None:
+                return
+            cursor = inner
+        if cursor.kind == CursorKind.COMPOUND_LITERAL_EXPR:
+            self._passing.add(clang.extent_of(cursor)[0])
 
     def _builtin(self, cursor: Cursor, callee: Cursor) -> None:
         name, line = cursor.spelling, clang.line_of(cursor)
         start, stop = clang.extent_of(callee)
+        if name in ("to_global", "to_local", "to_private"):
+            return  # clang does not tell where they are written
         if not name or self.text[start:stop] != name.encode():
             raise Untranslatable(f"a call of {name or 'something that is not a name'}", line)
         template = cuda_dialect.template_of(name)
@@ -294,8 +389,19 @@ class Rewriter:
             self.uses_work_dim = True
         elif name not in self.known:
             raise Untranslatable(f"the built-in function {name}() is not translated to CUDA", line)
-        elif name == "printf" and re.search(rb"%[-+ #0\d.*]*v\d", self.program.text_of(cursor).encode()):
-            raise Untranslatable("printf() of a vector is not translated to CUDA", line)
+        elif name == "printf":
+            self._printf(cursor, start, stop)
+
+    def _printf(self, cursor: Cursor, start: int, stop: int) -> None:
+        """6.12.13.2: a conversion of a vector becomes one for each component, with commas between."""
+        arguments = [c for c in cursor.get_children() if c.kind not in _SKIPPED][1:]
+        at, end = clang.extent_of(arguments[0])
+        written = self.text[at:end].decode("utf-8", "surrogateescape")
+        said = _VECTOR_FORMAT.sub(_one_by_one, written)
+        halves = any(is_half(argument, argument) for argument in arguments[1:])
+        if said != written or halves:
+            self._blank(at, end, said)
+            self._replace(start, stop, "::vdev_cl::print")
 
     def _compound_literal(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         contents = [c for c in cursor.get_children() if c.kind == CursorKind.INIT_LIST_EXPR]
@@ -305,8 +411,8 @@ class Rewriter:
             opening = after_blanks(self.text, closing + 1)
             self._parts(contents[0], opening)
             return
-        if cursor.type.get_canonical().kind in ARRAYS or not contents:
-            raise Untranslatable("an array literal lives shorter in C++", clang.line_of(cursor))
+        if not contents or (cursor.type.get_canonical().kind in ARRAYS and start not in self._passing):
+            raise Untranslatable("an array literal that is kept lives shorter in C++", clang.line_of(cursor))
         self._replace(start, start + 1, "::vdev_cl::identity<")
         self._replace(closing, closing + 1, ">")
         self.visit(contents[0])
@@ -344,28 +450,13 @@ class Rewriter:
         ):
             self._blank(start + 1, stop - 1, "")  # C99 6.7.8p21: everything is zero, whatever its type
             return
-        expected = members_of(cursor.type, len(children))
-        for child, wanted in zip(children, expected, strict=True):
-            self._element(child, wanted)
-
-    def _element(self, child: Cursor, wanted: Type | None) -> None:
-        start, stop = clang.extent_of(child)
-        if child.kind == CursorKind.UNEXPOSED_EXPR and re.match(rb"\[", self.text[start:stop]):
-            raise Untranslatable("an initialiser names elements of an array", clang.line_of(child))
-        if child.kind == CursorKind.UNEXPOSED_EXPR and re.match(rb"\.\s*[A-Za-z_]", self.text[start:stop]):
-            parts = list(child.get_children())
-            if sum(part.kind == CursorKind.MEMBER_REF for part in parts) != 1:
-                raise Untranslatable("an initialiser names members of members", clang.line_of(child))
-            self._element(parts[-1], parts[0].type)
+        if cursor.type.get_canonical().kind in (*ARRAYS, TypeKind.RECORD):
+            Initialisers(self.text, self.edits, self._blank, lambda part: self.visit(part, True)).rewrite(
+                cursor
+            )
             return
-        if wanted is not None and child.kind != CursorKind.INIT_LIST_EXPR:
-            if vector_type(wanted) is not None and vector_type(child.type) is None:
-                self._wrap(start, stop, f"(({spell(wanted)})(", "))", lambda: self.visit(child, True))
-                return
-            aggregate = wanted.get_canonical().kind in (*ARRAYS, TypeKind.RECORD)
-            if aggregate and child.type.get_canonical().kind not in (*ARRAYS, TypeKind.RECORD):
-                raise Untranslatable("an initialiser leaves out braces", clang.line_of(child))
-        self.visit(child, True)
+        for child in children:
+            self.visit(child, True)
 
     def _binary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.binary_operator(cursor)
@@ -409,8 +500,6 @@ class Rewriter:
 
     def _update(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         left, right = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
-        if left.type.get_canonical().kind == TypeKind.ENUM:
-            raise Untranslatable("arithmetic on a variable of an enumeration", clang.line_of(cursor))
         self.visit(left, stored=True)
         if clang.binary_operator(cursor) in ("<<=", ">>="):
             self._shift_by(right, left.type)
@@ -421,8 +510,7 @@ class Rewriter:
         operator = clang.unary_operator(cursor)
         (operand,) = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
         if operator in ("++", "--"):
-            kind = operand.type.get_canonical().kind
-            if kind in (TypeKind.BOOL, TypeKind.ENUM):
+            if operand.type.get_canonical().kind == TypeKind.BOOL:
                 raise Untranslatable(
                     f"{operator} of a variable of type {operand.type.spelling}", clang.line_of(cursor)
                 )
@@ -512,11 +600,30 @@ def _written_static(text: bytes, start: int) -> bool:
     return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
 
 
+def _local_nbytes(variable: Cursor) -> int:
+    nbytes = max(variable.type.get_canonical().get_size(), 0)
+    return -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
+
+
+#: A conversion of a vector: flags, width, precision; number of components; length; the conversion
+_VECTOR_FORMAT = re.compile(
+    r"(%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d*))?)v(16|[2348])(hh|hl|h|l)?([diouxXfFeEgGaA])"
+)
+
+
+def _one_by_one(match: re.Match[str]) -> str:
+    front, count, length, conversion_ = match.groups()
+    # What is shorter than an int is passed as an int.
+    one = f"{front}{'l' if length == 'l' else ''}{conversion_}"
+    return ",".join([one] * int(count))
+
+
 _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], None]] = {
     CursorKind.DECL_STMT: lambda self, cursor, *_: self._declare(cursor),
     CursorKind.UNEXPOSED_EXPR: Rewriter._unexposed,
     CursorKind.PAREN_EXPR: Rewriter._paren,
     CursorKind.CALL_EXPR: Rewriter._call,
+    CursorKind.ARRAY_SUBSCRIPT_EXPR: Rewriter._subscript,
     CursorKind.COMPOUND_LITERAL_EXPR: Rewriter._compound_literal,
     CursorKind.INIT_LIST_EXPR: Rewriter._list,
     CursorKind.BINARY_OPERATOR: Rewriter._binary,

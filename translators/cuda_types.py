@@ -88,6 +88,16 @@ def space_of(type_: Type) -> str:
     return space
 
 
+def holds_pointer(type_: Type) -> bool:
+    """Whether a value of the type is a pointer or has one in it."""
+    canonical = type_.get_canonical()
+    while canonical.kind in ARRAYS:
+        canonical = canonical.element_type.get_canonical()
+    if canonical.kind == TypeKind.RECORD:
+        return any(holds_pointer(field.type) for field in canonical.get_fields())
+    return bool(canonical.kind == TypeKind.POINTER)
+
+
 def members_of(type_: Type, count: int) -> list[Type | None]:
     """Types of what a list without designators initialises."""
     canonical = type_.get_canonical()

@@ -117,18 +117,22 @@ def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
     return (*values, *(fill,) * (3 - len(values)))
 
 
-def translate_subgrid(program: ParsedProgram) -> SubgridProgram:
-    """Translate all kernels. Raises Untranslatable: then the original has to run, as one chunk."""
+def translate_subgrid(program: ParsedProgram, *, shared_variables: bool = False) -> SubgridProgram:
+    """Translate all kernels. Raises Untranslatable: then the original has to run, as one chunk.
+
+    `shared_variables`: variables at program scope may change, as the caller launches whole NDRanges on one worker then.
+    """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program).run()
+    return _Translation(program, shared_variables).run()
 
 
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram) -> None:
+    def __init__(self, program: ParsedProgram, shared_variables: bool) -> None:
         self.program = program
+        self.shared_variables = shared_variables
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
@@ -160,7 +164,7 @@ class _Translation:
                 if b"^" in self.functions.text[function.start : function.stop]:
                     _refuse_blocks(function.cursor)
         for cursor in self.program.tu.cursor.get_children():
-            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor):
+            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor) and not self.shared_variables:
                 _refuse_shared_variable(cursor)
 
     def _threaded(self) -> tuple[frozenset[int], list[Use]]:

@@ -57,12 +57,8 @@ inline half operator--(half &a, int) { half old = a; --a; return old; }
 VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
 #undef VDEV_COMPARE
 
-template <class T> static constexpr bool is_real = false;
-template <> constexpr bool is_real<half> = true;
-template <> constexpr bool is_real<float> = true;
-template <> constexpr bool is_real<double> = true;
+template <class T> static constexpr bool is_real = is_same<T, half> || is_same<T, float> || is_same<T, double>;
 template <class T> static constexpr bool is_signed = is_real<T> || T(-1) < T(0);
-template <> constexpr bool is_signed<half> = true;
 
 // Integers of a size: results of comparisons (6.3 d), unsigned partners, double width.
 template <int NBYTES> struct sized;
@@ -236,7 +232,7 @@ struct any_enumeration {
 };
 constexpr any_enumeration enumeration(long value) { return {value}; }
 #define VDEV_UPDATE(op) \
-  template <class E> requires(__is_enum(E)) constexpr E &operator op##=(E &a, long b) { return a = (E)((long)a op b); }
+  template <class E, class B> requires(__is_enum(E)) constexpr E &operator op##=(E &a, B b) { return a = (E)((long)a op (long)b); }
 VDEV_UPDATE(+) VDEV_UPDATE(-) VDEV_UPDATE(*) VDEV_UPDATE(/) VDEV_UPDATE(%) VDEV_UPDATE(&) VDEV_UPDATE(|) VDEV_UPDATE(^)
 VDEV_UPDATE(<<) VDEV_UPDATE(>>)
 #undef VDEV_UPDATE

@@ -1,0 +1,238 @@
+"""Lists of initialisers for C++: what C leaves out is written, what C names is put in its place.
+
+C99 6.7.8: a list may leave out the braces of what lies within an array, a structure or a vector, may name the element that comes
+next, and leaves the rest zero. C++ wants every vector made and knows no names of arrays' elements. The text keeps its order:
+inserted are braces, vectors' makers and empty lists for what is skipped; names are taken out. Names that go back are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
+
+from . import clang
+from .cuda_types import ARRAYS, conversion, members_of, spell, vector_type
+from .rewrite import Edits, Untranslatable, after_blanks, matching
+
+#: Elements that a name may skip: each is written.
+_MOST_SKIPPED = 4096
+_SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
+_TOKEN = re.compile(rb"""[(\[{]|[)\]},]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+
+
+@dataclass
+class _Item:
+    """One initialiser: its expression, where its text starts and stops (names included), and what it names first."""
+
+    cursor: Cursor
+    start: int
+    stop: int
+    names: list[str | int]
+    #: where the value's text begins: behind the names and the `=`
+    value_start: int
+
+
+class Initialisers:
+    """Rewrites one list. `visit` rewrites an expression whose C type must show."""
+
+    def __init__(
+        self,
+        text: bytes,
+        edits: Edits,
+        blank: Callable[[int, int, str], None],
+        visit: Callable[[Cursor], None],
+    ) -> None:
+        self._text = text
+        self._edits = edits
+        self._blank = blank
+        self._visit = visit
+
+    def rewrite(self, contents: Cursor) -> None:
+        """The inside of `contents`, a list in braces for an array or a record."""
+        items = [self._item(child) for child in contents.get_children() if child.kind not in _SKIPPED]
+        self._fill(contents.type, items, elided=False)
+        if items:
+            raise Untranslatable("a list has more initialisers than its type", clang.line_of(items[0].cursor))
+
+    # reading ----------------------------------------------------------------------------------------------
+
+    def _item(self, cursor: Cursor) -> _Item:
+        start = clang.extent_of(cursor)[0]
+        item = _Item(cursor, start, self._stop(start), [], start)
+        if cursor.kind == CursorKind.UNEXPOSED_EXPR and self._text[start : start + 1] in (b"[", b"."):
+            self._read_names(item)
+        return item
+
+    def _stop(self, start: int) -> int:
+        """Where an initialiser ends: before the comma or the bracket behind it. (clang's own extents leave out the last
+        parenthesis of a cast to a vector.)
+        """
+        depth = 0
+        for match in _TOKEN.finditer(self._text, start):
+            token = match.group()
+            if token in b"([{":
+                depth += 1
+            elif token in b")]}" and token != b",":
+                if depth == 0:
+                    return self._before_blanks(match.start())
+                depth -= 1
+            elif token == b"," and depth == 0:
+                return self._before_blanks(match.start())
+        raise Untranslatable("unbalanced brackets")
+
+    def _before_blanks(self, offset: int) -> int:
+        while self._text[offset - 1 : offset].isspace():
+            offset -= 1
+        return offset
+
+    def _read_names(self, item: _Item) -> None:
+        offset, line = item.start, clang.line_of(item.cursor)
+        while (character := self._text[offset : offset + 1]) in (b"[", b"."):
+            if character == b"[":
+                closing = matching(self._text, offset)
+                number = self._text[offset + 1 : closing].decode().strip()
+                if not re.fullmatch(r"(?:0[xX][\da-fA-F]+|\d+)[uUlL]*", number):
+                    raise Untranslatable(f"an initialiser's place [{number}] is not a number", line)
+                digits = number.rstrip("uUlL")
+                item.names.append(int(digits, 8 if re.fullmatch(r"0\d+", digits) else 0))
+                offset = after_blanks(self._text, closing + 1)
+            else:
+                match = re.compile(rb"\.\s*(\w+)\s*").match(self._text, offset)
+                assert match is not None
+                item.names.append(match.group(1).decode())
+                offset = after_blanks(self._text, match.end())
+        if self._text[offset : offset + 1] == b"=":
+            offset = after_blanks(self._text, offset + 1)
+        item.value_start = offset
+        item.cursor = list(item.cursor.get_children())[-1]
+
+    # writing ----------------------------------------------------------------------------------------------
+
+    def _fill(self, type_: Type, items: list[_Item], *, elided: bool) -> None:
+        """Initialise an array or a record from the front of `items`; all of them, or as many as it has elements if its
+        braces were left out.
+        """
+        slots = _Slots(type_)
+        position = 0
+        while items and not (elided and position >= slots.count):
+            item = items[0]
+            if item.names:
+                wanted = slots.place(item.names[0], clang.line_of(item.cursor))
+                if wanted < position:
+                    raise Untranslatable("initialisers' names go back", clang.line_of(item.cursor))
+                if wanted - position > _MOST_SKIPPED:
+                    raise Untranslatable("an initialiser skips too many elements", clang.line_of(item.cursor))
+                if not slots.is_union:
+                    self._edits.insert(item.start, "{}, " * (wanted - position))
+                position = wanted
+                del item.names[0]
+                if not item.names:
+                    self._unname(item, slots, position)
+            elif position >= slots.count:
+                return
+            self._one(slots.type_of(position), items)
+            position += 1
+            if elided and items and items[0].names:
+                return  # a name belongs to the list in braces
+
+    def _unname(self, item: _Item, slots: _Slots, position: int) -> None:
+        """Take the names out; a union's stay, as C++ knows those."""
+        kept = f".{slots.names[position]} = " if slots.is_union else ""
+        self._blank(item.start, item.value_start, kept)
+        item.start = item.value_start
+
+    def _one(self, type_: Type | None, items: list[_Item]) -> None:
+        """One element, from one initialiser or, its braces being left out, from several."""
+        item = items[0]
+        if type_ is not None and (item.names or not self._fits(item, type_)):
+            vector = vector_type(type_)
+            if vector is not None:
+                self._vector(type_, vector, items)
+            else:
+                self._edits.insert(item.start, "{")
+                last = self._several(type_, items)
+                self._edits.insert(last, "}")
+            return
+        del items[0]
+        if type_ is None or item.cursor.kind == CursorKind.INIT_LIST_EXPR:
+            self._visit(item.cursor)
+            return
+        opening = conversion(type_, item.cursor.type, exact=True)
+        if opening is not None and opening.startswith("("):
+            self._edits.insert(item.value_start, f"({opening}(")
+            self._visit(item.cursor)
+            self._edits.insert(item.stop, "))")
+        else:
+            self._visit(item.cursor)
+
+    def _fits(self, item: _Item, type_: Type) -> bool:
+        """Whether the expression initialises the whole element."""
+        canonical, own = type_.get_canonical(), item.cursor.type.get_canonical()
+        if item.cursor.kind == CursorKind.INIT_LIST_EXPR:
+            return True
+        if vector_type(type_) is not None:
+            mine = vector_type(item.cursor.type)
+            return mine is not None and mine[1] == (vector_type(type_) or mine)[1]
+        if canonical.kind in ARRAYS:
+            return own.kind in ARRAYS  # a string
+        return canonical.kind != TypeKind.RECORD or (
+            own.kind == TypeKind.RECORD and _bare(own) == _bare(canonical)
+        )
+
+    def _several(self, type_: Type, items: list[_Item]) -> int:
+        """As _fill without braces; returns where the last initialiser taken ends."""
+        before = list(items)
+        self._fill(type_, items, elided=True)
+        return before[len(before) - len(items) - 1].stop
+
+    def _vector(self, type_: Type, vector: tuple[Type, int], items: list[_Item]) -> None:
+        self._edits.insert(items[0].start, f"::vdev_cl::make<{spell(type_)}>(")
+        missing, stop = vector[1], items[0].stop
+        while missing > 0 and items:
+            item = items.pop(0)
+            inner = vector_type(item.cursor.type)
+            missing -= 1 if inner is None else inner[1]
+            self._visit(item.cursor)
+            stop = item.stop
+        self._edits.insert(stop, ")")
+
+
+class _Slots:
+    """The elements of an array or of a record, in order."""
+
+    def __init__(self, type_: Type) -> None:
+        canonical = type_.get_canonical()
+        self._element: Type | None = None
+        self.names: Sequence[str] = ()
+        self._types: Sequence[Type | None] = ()
+        if canonical.kind in ARRAYS:
+            self._element = canonical.element_type
+            known = canonical.kind == TypeKind.CONSTANTARRAY
+            self.count: int = canonical.element_count if known else 1 << 62
+            self.is_union = False
+        else:
+            fields = list(canonical.get_fields())
+            self.names = [field.spelling for field in fields]
+            self._types = members_of(canonical, len(fields))
+            self.is_union = canonical.get_declaration().kind == CursorKind.UNION_DECL
+            self.count = min(len(fields), 1) if self.is_union else len(fields)
+
+    def place(self, name: str | int, line: int) -> int:
+        if isinstance(name, int):
+            return name
+        if name not in self.names:
+            raise Untranslatable(f"an initialiser names {name}, which is a member of a member", line)
+        return self.names.index(name)
+
+    def type_of(self, position: int) -> Type | None:
+        if self._element is not None:
+            return self._element
+        return self._types[position] if position < len(self._types) else None
+
+
+def _bare(type_: Type) -> str:
+    words = r"\b(?:__global|__local|__private|__constant|__generic|const|volatile)\b"
+    return " ".join(re.sub(words, " ", type_.spelling).split())
