@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,7 +91,7 @@ def conclude(
         print(verdict(bar))
     if options.json is not None:
         content = {
-            "command": "python samples/benchmarks/" + shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": machine.command_line(sys.argv),
             "machine": machine.description(),
             "columns": found,
             "lines": lines,

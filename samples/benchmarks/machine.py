@@ -11,6 +11,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,17 @@ def gpus() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.strip() for line in done.stdout.splitlines() if line.strip())
+
+
+def command_line(arguments: list[str]) -> str:
+    """The command as others would type it: without the folders that results go to here."""
+    kept, rest = [], iter([Path(arguments[0]).name, *arguments[1:]])
+    for argument in rest:
+        if argument in ("--json", "--results"):
+            next(rest, None)
+        elif not argument.startswith(("--json=", "--results=")):
+            kept.append(argument)
+    return "python samples/benchmarks/" + shlex.join(kept)
 
 
 def description() -> dict[str, Any]:

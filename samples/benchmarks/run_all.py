@@ -134,7 +134,7 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.path = folder, folder / "benchmarks.json"
         self.content: dict[str, Any] = {
-            "command": "python samples/benchmarks/run_all.py " + shlex.join(sys.argv[1:]),
+            "command": machine.command_line(sys.argv),
             "machine": machine.description(),
             "preset": options.preset,
             "kind": machine.kind_of(options),
