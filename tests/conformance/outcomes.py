@@ -1,8 +1,8 @@
 """What became of each test and each example in one run, and how two runs compare.
 
 Decides what counts as the same test in both runs, what the virtual device owes, and which of it is
-excepted: images and shared virtual memory, which the virtual device does not offer. A test or example is
-excepted where its name, or its reason for not passing there, names them.
+excepted: shared virtual memory, of which the virtual device does not offer all. A test or example is excepted
+where its name, or its reason for not passing there, names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SLOW = (
 #: Rehearsed natively with this many seconds; an example that needs more is left out.
 EXAMPLE_SECONDS = 60
 TEST_SECONDS = 3600
-_EXCEPTED = re.compile(r"images?\b|_image|image_|\bsvm|_svm|\bshared virtual memory", re.IGNORECASE)
+_EXCEPTED = re.compile(r"\bsvm|_svm|\bshared virtual memory", re.IGNORECASE)
 #: Ids and messages hold the device's name, which differs.
 _DEVICE = re.compile(r"<context factory for <pyopencl\.Device .*?>>|<pyopencl\.(Device|Platform) .*?>")
 
@@ -157,6 +157,6 @@ def compare(native: Mapping[str, Outcome], virtual: Mapping[str, Outcome]) -> Co
 
 
 def is_excepted(name: str, outcome: Outcome) -> bool:
-    """Whether a test that does not pass is one for images or shared virtual memory."""
+    """Whether a test that does not pass is one for shared virtual memory."""
     reason = outcome.reason if outcome.result == "skipped" else ""
     return bool(_EXCEPTED.search(name) or _EXCEPTED.search(reason))
