@@ -43,7 +43,7 @@ ENTRIES = (
     Entry(
         "correlator",
         KIM,
-        "--size 4096 --channels 8 --times 4096 --groups 512",
+        "--size 4096 --channels 4 --times 8192 --groups 1024",
         "--size 40 --channels 8 --times 64",
     ),
     # 8192 x 8192 points, 100,000 atoms
