@@ -105,8 +105,12 @@ class Case:
         infos = self.launch.kernel.info.args
         return next((pointer for pointer in here if not infos[pointer.arg].pointee_const), here[0])
 
+    def dtype(self, pointer: PointerArg) -> np.dtype[np.generic]:
+        info = self.launch.kernel.info.args[pointer.arg]
+        return element_type(info.type_name, info.nbytes)
+
     def dtype_at(self, slot: int, byte: int) -> np.dtype[np.generic]:
-        return element_type(self.launch.kernel.info.args[self.argument_at(slot, byte).arg].type_name)
+        return self.dtype(self.argument_at(slot, byte))
 
     def dtype_of(self, slot: int) -> np.dtype[np.generic]:
         """The element type of a buffer: of the argument that is written, if there is one."""
@@ -213,7 +217,9 @@ class LaunchChecker:
         """What one worker makes of `contents` with the whole launch, in the user's own kernel if it can be had."""
         launch, worker = case.launch, case.parts[0].worker
         everything = whole_chunk(launch.ndrange)
-        original = None if translated else self._original(launch.kernel.program)
+        # Images are buffers here, which the user's own kernel does not take.
+        own = not translated and not launch.kernel.images
+        original = self._original(launch.kernel.program) if own else None
         if original is not None:
             try:
                 recipe = self._shadows.recipe(launch, original)
@@ -327,7 +333,7 @@ class LaunchChecker:
         after, right = case.after[slot], expected[slot]
         near = np.zeros(len(wrong), bool)
         for pointer in case.pointers:
-            dtype = element_type(case.launch.kernel.info.args[pointer.arg].type_name)
+            dtype = case.dtype(pointer)
             if pointer.slot == slot and dtype.kind == "f":
                 part = slice(pointer.offset, pointer.offset + pointer.nbytes)
                 near[part] |= close_elements(after[part], right[part], dtype)
@@ -366,10 +372,13 @@ class LaunchChecker:
         """The error of `kind` at `byte` of a buffer; `other` is the content to hold against the launch's."""
         pointer = case.argument_at(slot, byte)
         name, offset = self._name(case, pointer), byte - pointer.offset
-        dtype = element_type(case.launch.kernel.info.args[pointer.arg].type_name)
-        index, first = offset // dtype.itemsize, byte - offset % dtype.itemsize
-        place = slice(first, first + dtype.itemsize)
-        element = f"element {index} of {dtype.name}" if dtype.kind != "V" else "no plain element type"
+        dtype = case.dtype(pointer)
+        index, inside = divmod(offset, dtype.itemsize)
+        if dtype.kind == "V":
+            element = f"byte {inside} of element {index}, {case.launch.kernel.info.args[pointer.arg].type_name[:-1]}"
+            place = slice(byte, byte + 1)
+        else:
+            element, place = f"element {index} of {dtype.name}", slice(byte - inside, byte - inside + dtype.itemsize)
         where = f"kernel `{case.launch.kernel.name}`, argument `{name}`, byte {offset} ({element})"
         split, single = (show_element(content[place], dtype) for content in (case.after[slot], other))
         writers = self._writers(case, case.parts if culprit is None else [culprit], slot, place, dtype)

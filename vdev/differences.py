@@ -21,18 +21,17 @@ _TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8",
 }  # fmt: skip
-#: one byte of no type that NumPy has
-_RAW = np.dtype("V1")
 
 
-def element_type(type_name: str) -> Dtype:
-    """The scalar type behind a pointer's type name as OpenCL has it (CL_KERNEL_ARG_TYPE_NAME); V1 for structures.
+def element_type(type_name: str, nbytes: int = 1) -> Dtype:
+    """The scalar type behind a pointer's type name as OpenCL has it (CL_KERNEL_ARG_TYPE_NAME); V and the `nbytes` of
+    what is pointed to for any other.
 
-    >>> element_type("float4*"), element_type("uint*"), element_type("body_t*")
-    (dtype('float32'), dtype('uint32'), dtype('V1'))
+    >>> element_type("float4*", 16), element_type("uint*", 4), element_type("body_t*", 28)
+    (dtype('float32'), dtype('uint32'), dtype('V28'))
     """
     match = re.fullmatch(r"([a-z]+)(?:2|3|4|8|16)?\s*\*", type_name.strip())
-    return np.dtype(_TYPES.get(match[1] if match else "", _RAW))
+    return np.dtype(_TYPES.get(match[1] if match else "", f"V{max(nbytes, 1)}"))
 
 
 def mask_of(region: Region, nbytes: int) -> Mask:
@@ -91,7 +90,7 @@ def filled(content: Bytes, region: Region, dtype: Dtype) -> Bytes:
 
 
 def show_element(content: Bytes, dtype: Dtype) -> str:
-    """One element for a message; floats with all their digits."""
+    """One element, or bytes of what is no plain type, for a message; floats with all their digits."""
     if dtype.kind == "V" or len(content) < dtype.itemsize:
         return "0x" + content.tobytes().hex()
     return repr(content.copy().view(dtype)[0].item())

@@ -359,8 +359,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="What vdev's virtual device is made of, and what is wrong if it is not usable.",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--access", nargs=argparse.REMAINDER, metavar="kernel.cl …",
+        help="what the analysis sees in the kernels of a file (`vdev-info --access --help`)",
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"vdev {vdev.__version__}")
     options = parser.parse_args(arguments)
+    if options.access is not None:
+        from vdev import access_report  # needs the packages whose absence the report below tells
+
+        return access_report.main(options.access)
     report = gather()
     print(json.dumps(report.as_json(), indent=2) if options.json else as_text(report))
     return 0 if report.usable else 1

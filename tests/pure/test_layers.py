@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     {"translators"},
     {"switches", "packaging", "planner", "backends", "finalisers"},
-    {"engines", "log", "commands", "capabilities"},
+    {"engines", "log", "commands", "capabilities", "access_picture"},
     {"executor", "workers", "observe"},
     {"buffers", "ordering", "programs"},
     {"launching", "differences", "room"},
@@ -23,7 +23,7 @@ LAYERS = (
     {"checking"},
     {"session"},
     {"facade"},
-    {"boot"},
+    {"boot", "access_report"},
     {"info", "__main__"},
 )
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
