@@ -11,7 +11,7 @@ from vdev.translators.region import Region
 
 import vdev
 from vdev.observe import statistics
-from vdev.observe.statistics import Moved, Times
+from vdev.observe.figures import Moved, Times
 from vdev.observe.tallies import Ledger, access_text, add_route, line_of
 from vdev.planner import transfers
 from vdev.planner.directory import HOST, buffer_state

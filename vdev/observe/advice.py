@@ -58,8 +58,8 @@ def advise(figures: Statistics) -> tuple[Advice, ...]:
 
 
 def _ns_per_byte(figures: Statistics) -> float:
-    rows = [*figures.kernels, *figures.commands]
-    took = sum(row.times.transfer_ns for row in rows)
+    took = sum(row.times.transfer_ns for row in figures.kernels)
+    took += sum(row.times.transfer_ns for row in figures.commands)
     return took / figures.moved.nbytes if took and figures.moved.nbytes else _ASSUMED_NS
 
 

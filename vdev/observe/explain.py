@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vdev.observe.advice import Advice, advise, size
+from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
     ArgumentStatistics,
     CommandStatistics,
     KernelStatistics,
-    Moved,
     PartitionStatistics,
     Statistics,
-    Times,
 )
 
 _WIDTH = 110

@@ -12,19 +12,16 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from vdev.observe.statistics import Times
+from vdev.observe.figures import Times
 from vdev.planner.instructions import (
     HOST,
-    Copy,
     CopyBetween,
-    Download,
-    Fetch,
-    Fill,
     Instruction,
     Launch,
     Merge,
     Plan,
-    Upload,
+    Reserve,
+    moved_bytes,
 )
 
 if TYPE_CHECKING:
@@ -39,49 +36,52 @@ class StepShape:
     `Times`; transfers have a route and bytes.
     """
 
-    __slots__ = ("kind", "name", "nbytes", "source", "target")
+    __slots__ = ("kind", "name", "nbytes", "source", "target", "templates", "worker")
 
-    def __init__(self, kind: str, name: str, nbytes: int, source: int = HOST, target: int = HOST) -> None:
-        self.kind, self.name, self.nbytes = kind, name, nbytes
+    def __init__(
+        self, worker: int, kind: str, name: str, nbytes: int, source: int = HOST, target: int = HOST
+    ) -> None:
+        self.worker, self.kind, self.name, self.nbytes = worker, kind, name, nbytes
         self.source, self.target = source, target
+        self.templates = [-1, -1]  #: the trace's, for times of its own and for shared ones
 
 
 class Shape:
     """A plan without its regions: what it makes each worker do, in order, and where its times are counted."""
 
-    __slots__ = ("name", "steps", "templates", "times")
+    __slots__ = ("name", "plain", "steps", "template", "times")
 
     def __init__(self, name: str, times: Times, plan: Plan | None) -> None:
         self.name, self.times = name, times
-        self.steps: dict[int, list[StepShape]] = {}
-        self.templates: dict[Any, str] = {}  #: for whoever writes its slices
+        self.steps: dict[int, list[StepShape]] = {}  #: by worker
+        #: the trace's last: thread, queue's track, and the templates for both
+        self.template = (0, 0, -1, -1)
         for item in () if plan is None else plan.instructions:
             self.steps.setdefault(item.worker, []).append(_step_shape(item, name))
+        #: its workers, where it is one launch on each of them and nothing else
+        self.plain: tuple[int, ...] = ()
+        if all(len(steps) == 1 and steps[0].kind == "kernel" for steps in self.steps.values()):
+            self.plain = tuple(self.steps)
+
+
+#: (number, started, submitted, queue, thread, shape): the session took the command up, and had submitted it
+CommandRecord = tuple[int, int, int, int, int, Shape]
 
 
 def _step_shape(item: Instruction, name: str) -> StepShape:
     if isinstance(item, Launch):
-        return StepShape("kernel", name, 0)
+        return StepShape(item.worker, "kernel", name, 0)
     if isinstance(item, Merge):
-        return StepShape("merge", f"merge {item.op}", item.region.nbytes)
-    if isinstance(item, Copy):
-        return _transfer(item.region.nbytes, item.source, item.target)
+        return StepShape(item.worker, "merge", f"merge {item.op}", item.region.nbytes)
+    for source, target, nbytes in moved_bytes((item,)):
+        return StepShape(item.worker, "transfer", route_name(source, target), nbytes, source, target)
     where = "host" if item.worker == HOST else "device"
     if isinstance(item, CopyBetween):
         slices, rows, nbytes = item.shape
-        return StepShape(where, "copy", slices * rows * nbytes)
-    if isinstance(item, Fill):
-        return StepShape(where, "fill", item.region.nbytes)
-    if isinstance(item, (Fetch, Download, Upload)):
-        if item.worker == HOST:
-            return StepShape("host", "copy in host memory", item.region.nbytes)
-        route = (HOST, item.worker) if isinstance(item, Upload) else (item.worker, HOST)
-        return _transfer(item.region.nbytes, *route)
-    return StepShape("device", "make room", item.stop - item.start)
-
-
-def _transfer(nbytes: int, source: int, target: int) -> StepShape:
-    return StepShape("transfer", route_name(source, target), nbytes, source, target)
+        return StepShape(item.worker, where, "copy", slices * rows * nbytes)
+    if isinstance(item, Reserve):
+        return StepShape(item.worker, where, "make room", item.stop - item.start)
+    return StepShape(item.worker, where, type(item).__name__.lower(), item.region.nbytes)
 
 
 def route_name(source: int, target: int) -> str:
@@ -99,8 +99,8 @@ class Recorder:
     def __init__(self, records: WorkRecords, drain: Callable[[Recorder], None]) -> None:
         """`drain` takes out what has been recorded so far."""
         self.records = records
-        #: (number, started, submitted, queue, thread, shape) in the order of planning
-        self.commands: deque[tuple[int, int, int, int, int, Shape]] = deque()
+        #: in the order of planning
+        self.commands: deque[CommandRecord] = deque()
         #: (start, end, thread, name): analyses and plans made
         self.plannings: deque[tuple[int, int, int, str]] = deque()
         #: whether a queue is in order, by number

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vdev.observe.statistics import Moved, Times
-from vdev.planner.instructions import HOST, Copy, Download, Fetch, Instruction, Merge, Plan, Upload
+from vdev.observe.figures import Moved, Times
+from vdev.planner.instructions import HOST, Download, Merge, Plan, Upload, moved_bytes
 from vdev.translators.ndrange import Chunk, NDRange
 
 if TYPE_CHECKING:
@@ -236,10 +236,8 @@ def _traffic(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) 
     for item in plan.instructions:
         if isinstance(item, Merge):
             merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
-        route = route_of(item)
-        if route is not None:
-            slot, source, target, nbytes = route
-            add_route(moved.setdefault(slot, Moved()), source, target, nbytes)
+        for source, target, nbytes in moved_bytes((item,)):
+            add_route(moved.setdefault(getattr(item, "slot", -1), Moved()), source, target, nbytes)
     parts = []
     for slot in sorted({*moved, *merged}):
         argument = by_slot.get(slot)
@@ -247,18 +245,6 @@ def _traffic(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) 
             argument = tally.arguments.setdefault(-1, ArgumentTally(-1, "(no argument)", "", exact=False))
         parts.append((argument, moved.get(slot, Moved()), merged.get(slot, 0)))
     return Traffic(parts) if parts else None
-
-
-def route_of(item: Instruction) -> tuple[int, int, int, int] | None:
-    """(slot, source, target, bytes) of an instruction that moves bytes between holders, as `Plan.moved` has
-    it."""
-    if isinstance(item, Copy):
-        return item.slot, item.source, item.target, item.region.nbytes
-    if isinstance(item, (Fetch, Download)) and item.worker != HOST:
-        return item.slot, item.worker, HOST, item.region.nbytes
-    if isinstance(item, Upload) and item.worker != HOST:
-        return item.slot, HOST, item.worker, item.region.nbytes
-    return None
 
 
 def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:

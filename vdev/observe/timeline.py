@@ -12,31 +12,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
-    from vdev.executor.records import MarkRecord, Span, StepRecord, WorkRecords
-    from vdev.observe.recorder import Recorder, Shape, StepShape
+    from vdev.executor.records import MarkRecord, StepRecord, WorkRecords
+    from vdev.observe.figures import Times
+    from vdev.observe.recorder import CommandRecord, Recorder, Shape, StepShape
 
+#: (step, start, end, whether the time is a share of a longer one); times in nanoseconds of
+#: time.perf_counter_ns
+Slice = tuple["StepShape", int, int, bool]
+#: (start, end, whether shared) of one operation on a device
+Operation = tuple[int, int, bool]
+Times64 = npt.NDArray[np.int64]
 
-@dataclass(slots=True)
-class Command:
-    """A submitted command; times in nanoseconds of time.perf_counter_ns."""
-
-    number: int
-    started: int  #: the session took it up
-    submitted: int
-    queue: int
-    in_order: bool
-    thread: int  #: identifier of the thread that submitted it
-    shape: Shape
-
-
-#: (worker, HOST for host memory; step; start; end; whether the time is a share of a longer one)
-Slice = tuple[int, "StepShape", int, int, bool]
+#: commands from which working them out together is worth it
+_SHORT_RUN = 8
 
 
 class Sink(Protocol):
@@ -44,7 +40,10 @@ class Sink(Protocol):
 
     def planned(self, started: int, ended: int, thread: int, name: str) -> None: ...
 
-    def performed(self, command: Command, slices: Sequence[Slice]) -> None: ...
+    def performed(self, command: CommandRecord, slices: Sequence[Slice]) -> None: ...
+
+    def performed_run(self, run: Run) -> None:
+        """Many commands at once, each one launch on each of the same workers."""
 
     def held(self, time: int, worker: int, nbytes: int) -> None: ...
 
@@ -52,127 +51,254 @@ class Sink(Protocol):
         """This is all for now."""
 
 
+@dataclass(slots=True)
+class Run:
+    """Commands of one thread and in-order queue that are one launch on each of the same workers.
+
+    All by command; `workers` has (steps, starts, ends, whether shared) of every worker.
+    """
+
+    queue: int
+    thread: int
+    numbers: Sequence[int]
+    started: Sequence[int]
+    submitted: Sequence[int]
+    shapes: Sequence[Shape]
+    workers: list[tuple[list[StepShape], Times64, Times64, list[bool]]]
+
+
+class _Track:
+    """One worker's part of the timeline. In all of it numbers of commands ascend."""
+
+    __slots__ = ("_at", "_ends", "_numbers", "_shared", "_starts", "ended", "reached", "steps")
+
+    def __init__(self) -> None:
+        #: operations on the device: of which command, when, and whether that is a share; done up to `_at`
+        self._numbers: list[int] = []
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._shared: list[bool] = []
+        self._at = 0
+        self.steps: deque[StepRecord] = deque()
+        self.reached = 0  #: all commands with lower numbers are complete there
+        self.ended = 0  #: when the last slice ended
+
+    def add_mark(self, mark: MarkRecord) -> None:
+        """What a mark covers is complete."""
+        numbers, ends, spans, whole = mark
+        if numbers:
+            self.reached = numbers[-1]
+        if not ends or not ends[-1] or not (spans or whole):
+            return
+        count = ends[-1]
+        if len(numbers) != count or list(ends) != list(range(1, count + 1)):
+            firsts = (0, *ends)
+            numbers = [
+                number
+                for number, first, end in zip(numbers, firsts, ends, strict=False)
+                for _ in range(first, end)
+            ]
+        self._numbers += numbers
+        if spans:
+            self._starts += [span[0] for span in spans]
+            self._ends += [span[1] for span in spans]
+        elif whole is not None:
+            edges = shares(whole, count)
+            self._starts += edges[:-1]
+            self._ends += edges[1:]
+        self._shared += [not spans] * count
+
+    def skip_to(self, number: int) -> None:
+        """Leave behind what is older: it belongs to no command of the session (builds, checks)."""
+        numbers, at = self._numbers, self._at
+        while at < len(numbers) and numbers[at] < number:
+            at += 1
+        self._at = at
+        while self.steps and self.steps[0][0] < number:
+            self.steps.popleft()
+
+    def take_operations(self, number: int) -> list[Operation]:
+        """Those of a command."""
+        first = at = self._at
+        numbers = self._numbers
+        while at < len(numbers) and numbers[at] == number:
+            at += 1
+        self._at = at
+        return list(zip(self._starts[first:at], self._ends[first:at], self._shared[first:at], strict=True))
+
+    def take_steps(self, number: int) -> list[StepRecord]:
+        """Those of a command."""
+        found = []
+        while self.steps and self.steps[0][0] == number:
+            found.append(self.steps.popleft())
+        return found
+
+    def find_run(self, numbers: Sequence[int]) -> slice | None:
+        """Where the operations of these commands are, if each has just one."""
+        found = slice(self._at, self._at + len(numbers))
+        if tuple(self._numbers[found]) != tuple(numbers):
+            return None
+        return None if self._numbers[found.stop : found.stop + 1] == [numbers[-1]] else found
+
+    def take_run(self, where: slice) -> tuple[Times64, Times64, list[bool]]:
+        """The operations there, one after the other as on a worker that does one thing at a time."""
+        starts = np.array(self._starts[where], np.int64)
+        ends = np.maximum.accumulate(np.maximum(starts, np.array(self._ends[where], np.int64)))
+        ends = np.maximum(ends, self.ended)
+        starts = np.maximum(starts, np.concatenate(([self.ended], ends[:-1])))
+        self._at, self.ended = where.stop, int(ends[-1])
+        return starts, ends, self._shared[where]
+
+    def forget(self) -> None:
+        """Let go what has been taken."""
+        for part in (self._numbers, self._starts, self._ends, self._shared):
+            del part[: self._at]
+        self._at = 0
+
+
 class Timeline:
     """Takes records out, and gives slices to its sinks and their durations to the shapes' `Times`."""
 
     def __init__(self, sinks: Iterable[Sink] = ()) -> None:
         self.sinks = tuple(sinks)
-        self._pending: deque[Command] = deque()
-        #: by worker: times of operations by command's number, and whether they are shares
-        self._spans: dict[int, dict[int, tuple[list[Span], bool]]] = {}
-        self._steps: dict[int, dict[int, list[StepRecord]]] = {}
-        self._reached: dict[int, int] = {}  #: by worker: all commands before this number are complete there
-        self._ended: dict[int, int] = {}  #: by worker: when the last slice ended
+        self._pending: deque[CommandRecord] = deque()
+        self._tracks: dict[int, _Track] = {}  #: by worker
 
     def take(self, recorder: Recorder, *, final: bool = False) -> None:
         """Work out all commands, in order, up to the first that is not complete; `final`: all there are."""
-        records, sinks = recorder.records, self.sinks
+        records, pending, sinks = recorder.records, self._pending, self.sinks
         self._take_work(records)
-        commands = recorder.commands
-        while commands:
-            number, started, submitted, queue, thread, shape = commands.popleft()
-            in_order = recorder.queues[queue]
-            self._pending.append(Command(number, started, submitted, queue, in_order, thread, shape))
+        pending.extend(recorder.commands)
+        recorder.commands.clear()
         while recorder.plannings:
             planning = recorder.plannings.popleft()
             for sink in sinks:
                 sink.planned(*planning)
-        while self._pending and (final or self._is_complete(self._pending[0])):
-            self._perform(self._pending.popleft())
+        while pending and (final or self._is_complete(pending[0])):
+            run = self._next_run(recorder.queues, final)
+            if not self._perform_run(run):
+                for command in run:
+                    self._perform(command)
+        for track in self._tracks.values():
+            track.forget()
         while records.held:
             memory = records.held.popleft()
             for sink in sinks:
                 sink.held(*memory)
         for sink in sinks:
             sink.written()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Let go what belongs to no command of the session: builds, checks."""
-        if not self._pending:
-            self._spans.clear()
-            self._steps.clear()
 
     def _take_work(self, records: WorkRecords) -> None:
         last = len(records.marks) - 1
         for index, (marks, steps) in enumerate(zip(records.marks, records.steps, strict=True)):
-            worker = HOST if index == last else index
+            track = self._tracks.setdefault(HOST if index == last else index, _Track())
             # Marks first: a step is entered before the mark that covers it, so that its steps are there.
             for _ in range(len(marks)):
-                self._take_mark(worker, marks.popleft())
-            by_number = self._steps.setdefault(worker, {})
+                track.add_mark(marks.popleft())
             for _ in range(len(steps)):
-                step = steps.popleft()
-                by_number.setdefault(step[0], []).append(step)
+                track.steps.append(steps.popleft())
 
-    def _take_mark(self, worker: int, mark: MarkRecord) -> None:
-        numbers, ends, spans, whole = mark
-        if numbers:
-            self._reached[worker] = numbers[-1]
-        shared = not spans
-        if shared:
-            if whole is None or not ends:
-                return
-            spans = _shares(whole, ends[-1])
-        by_number = self._spans.setdefault(worker, {})
-        first = 0
-        for number, end in zip(numbers, ends, strict=True):
-            if end > first:
-                found = by_number.get(number)
-                if found is None:
-                    by_number[number] = (list(spans[first:end]), shared)
-                else:
-                    by_number[number] = (found[0] + list(spans[first:end]), shared or found[1])
-            first = end
-
-    def _is_complete(self, command: Command) -> bool:
+    def _is_complete(self, command: CommandRecord) -> bool:
         """Whether every worker concerned has come to a later command."""
-        return all(self._reached.get(worker, 0) > command.number for worker in command.shape.steps)
+        return all(self._tracks[worker].reached > command[0] for worker in command[5].steps)
 
-    def _perform(self, command: Command) -> None:
+    # many commands at once ------------------------------------------------------------------------
+
+    def _next_run(self, in_order: dict[int, bool], final: bool) -> list[CommandRecord]:
+        """The next command and those after it that can be worked out along with it."""
+        pending = self._pending
+        first = pending.popleft()
+        run = [first]
+        workers, queue, thread = first[5].plain, first[3], first[4]
+        if not workers or not in_order[queue]:
+            return run
+        reached = 1 << 62 if final else min(self._tracks[worker].reached for worker in workers)
+        while pending:
+            _, _, _, its_queue, its_thread, shape = command = pending[0]
+            if shape.plain != workers or its_queue != queue or its_thread != thread or command[0] >= reached:
+                break
+            run.append(pending.popleft())
+        return run
+
+    def _perform_run(self, commands: list[CommandRecord]) -> bool:
+        """Work out a run, if it is worth it and each of its launches was performed as one operation."""
+        if len(commands) < _SHORT_RUN:
+            return False
+        numbers, started, submitted, queues, threads, shapes = zip(*commands, strict=True)
+        tracks = [self._tracks[worker] for worker in shapes[0].plain]
+        for track in tracks:
+            track.skip_to(numbers[0])
+        places = [track.find_run(numbers) for track in tracks]
+        run = Run(queues[0], threads[0], numbers, started, submitted, shapes, [])
+        for place in places:
+            if place is None:
+                return False
+        for worker, track, place in zip(shapes[0].plain, tracks, places, strict=True):
+            if place is not None:
+                starts, ends, shared = track.take_run(place)
+                run.workers.append(([shape.steps[worker][0] for shape in shapes], starts, ends, shared))
+                for shape, took in zip(shapes, (ends - starts).tolist(), strict=True):
+                    shape.times.kernel_ns += took
+        for sink in self.sinks:
+            sink.performed_run(run)
+        return True
+
+    # one command ----------------------------------------------------------------------------------
+
+    def _perform(self, command: CommandRecord) -> None:
         slices: list[Slice] = []
-        times, number = command.shape.times, command.number
-        for worker, steps in command.shape.steps.items():
-            for step, start, end, shared in self._parts(worker, number, steps):
-                start = max(start, self._ended.get(worker, start))
-                end = max(start, end)
-                self._ended[worker] = end
-                slices.append((worker, step, start, end, shared))
-                name = _FIELDS[step.kind]
-                setattr(times, name, getattr(times, name) + end - start)
+        number, shape = command[0], command[5]
+        times = shape.times
+        for worker, steps in shape.steps.items():
+            track = self._tracks[worker]
+            track.skip_to(number)
+            ended = track.ended
+            for step, start, end, shared in _parts(track, worker, number, steps):
+                start = start if start > ended else ended
+                ended = end = end if end > start else start
+                _add(times, step.kind, end - start)
+                slices.append((step, start, end, shared))
+            track.ended = ended
         for sink in self.sinks:
             sink.performed(command, slices)
 
-    def _parts(
-        self, worker: int, number: int, steps: Sequence[StepShape]
-    ) -> list[tuple[StepShape, int, int, bool]]:
-        """A command's steps on one worker with their times, as far as they were performed."""
-        recorded = self._steps.get(worker, _NO_STEPS).pop(number, None)
-        if worker == HOST:
-            return [(steps[index], start, end, False) for _, index, _, start, end in recorded or ()]
-        spans, shared = self._spans.get(worker, _NO_SPANS).pop(number, _NO_TIMES)
-        if recorded is None:  # one launch
-            return [(steps[0], *spans[0], shared)] if spans else []
-        parts, at = [], 0
-        for _, index, count, _, _ in recorded:
-            own = spans[at : at + count]
-            at += count
-            if own:
-                parts.append((steps[index], own[0][0], own[-1][1], shared))
-        return parts
 
+def shares(whole: tuple[int, int], count: int) -> list[int]:
+    """The edges of `count` equal parts of a time, to the nanosecond.
 
-_FIELDS = {kind: f"{kind}_ns" for kind in ("kernel", "transfer", "device", "merge", "host")}
-_NO_STEPS: dict[int, list[StepRecord]] = {}
-_NO_SPANS: dict[int, tuple[list[Span], bool]] = {}
-_NO_TIMES: tuple[list[Span], bool] = ([], False)
-
-
-def _shares(whole: Span, count: int) -> list[Span]:
-    """A time cut into `count` equal parts, to the nanosecond.
-
-    >>> _shares((10, 20), 3)
-    [(10, 13), (13, 16), (16, 20)]
+    >>> shares((10, 20), 3)
+    [10, 13, 16, 20]
     """
     start, took = whole[0], whole[1] - whole[0]
-    return list(pairwise(start + took * index // count for index in range(count + 1)))
+    return [start + took * index // count for index in range(count + 1)]
+
+
+def _parts(track: _Track, worker: int, number: int, steps: Sequence[StepShape]) -> list[Slice]:
+    """A command's steps on one worker with their times, as far as they were performed."""
+    recorded = track.take_steps(number)
+    if worker == HOST:
+        return [(steps[index], start, end, False) for _, index, _, start, end in recorded]
+    operations = track.take_operations(number)
+    if not recorded:  # one launch
+        return [(steps[0], *operation) for operation in operations[:1]]
+    parts: list[Slice] = []
+    at = 0
+    for _, index, count, _, _ in recorded:
+        own = operations[at : at + count]
+        at += count
+        if own:
+            parts.append((steps[index], own[0][0], own[-1][1], any(part[2] for part in own)))
+    return parts
+
+
+def _add(times: Times, kind: str, took: int) -> None:
+    if kind == "kernel":
+        times.kernel_ns += took
+    elif kind == "transfer":
+        times.transfer_ns += took
+    elif kind == "device":
+        times.device_ns += took
+    elif kind == "merge":
+        times.merge_ns += took
+    else:
+        times.host_ns += took

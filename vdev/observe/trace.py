@@ -8,7 +8,8 @@ out-of-order queue overlap the queue has more tracks. Process "workers" has a tr
 for host memory: kernels, transfers, merges, fills. A flow goes from the host's slice over the queue's to the
 workers'. Counters: device memory held, and the rate of each link while bytes travel.
 
-All times are those of `vdev.observe.timeline`, so durations by category add up to the report's.
+All times are those of `vdev.observe.timeline`, so durations by category add up to the report's. Events are
+not in the order of time; what reads traces sorts them.
 """
 
 from __future__ import annotations
@@ -16,20 +17,25 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
-from io import TextIOWrapper
+from io import BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from vdev.observe.rows import Templates
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
-    from vdev.observe.recorder import StepShape
-    from vdev.observe.timeline import Command, Slice
+    from vdev.observe.recorder import CommandRecord, Shape, StepShape
+    from vdev.observe.timeline import Run, Slice
 
 HOST_PROGRAM, QUEUES, WORKERS = 1, 2, 3
 _HOST_MEMORY = 1000  #: number of its track among the workers'
 _LANES = 100  #: tracks that one queue may have
+_FLOW_OUT = '"flow_out":true,'
+_FLOW_IN = '"flow_in":true,'
 
 
 class TraceWriter:
@@ -37,14 +43,18 @@ class TraceWriter:
 
     def __init__(self, path: Path, zero: int) -> None:
         """`zero`: the time at which the trace begins. Raises OSError."""
-        self._file: TextIOWrapper = path.open("w", encoding="utf-8")
+        self._file: BufferedWriter = path.open("wb")
         self._zero = zero
+        self._templates = Templates()
+        self._rows: list[int] = []  #: four numbers each: template, flow's number, time, duration or value
+        self._tables: list[npt.NDArray[np.int64]] = []  #: such rows in arrays
         self._lines: list[str] = []
         self._threads: dict[int, int] = {}
+        self._in_order: dict[int, bool] = {}
         #: by queue: when the last command on each of its tracks ended
         self._lanes: dict[int, list[int]] = {}
         self._memory: dict[int, int] = {}
-        self._file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+        self._file.write(b'{"displayTimeUnit": "ns", "traceEvents": [\n')
         names = ((HOST_PROGRAM, "host program"), (QUEUES, "queues"), (WORKERS, "workers"))
         for pid, name in names:
             self._metadata("process_name", pid, 0, name=name)
@@ -56,56 +66,90 @@ class TraceWriter:
             self._name_track(WORKERS, number + 1, f"worker {number}: {name}")
         self._name_track(WORKERS, _HOST_MEMORY, "host memory")
 
+    def name_queues(self, in_order: dict[int, bool]) -> None:
+        """`in_order`: of every queue, by number; it may grow."""
+        self._in_order = in_order
+
     # the sink -----------------------------------------------------------------------------------
 
     def planned(self, started: int, ended: int, thread: int, name: str) -> None:
-        template = _slice(HOST_PROGRAM, self._thread(thread), name, "planning")
-        self._lines.append(template % ((started - self._zero) / 1000, (ended - started) / 1000))
+        template = self._slice(HOST_PROGRAM, self._thread(thread), name, "planning")
+        self._rows += (template, 0, started - self._zero, ended - started)
 
-    def performed(self, command: Command, slices: Sequence[Slice]) -> None:
-        lines, zero, shape, number = self._lines, self._zero, command.shape, command.number
-        templates = shape.templates
-        thread = command.thread
-        template = templates.get(thread)
-        if template is None:
-            track = self._thread(thread)
-            template = templates[thread] = _slice(HOST_PROGRAM, track, shape.name, "command", _FLOW_OUT)
-        # From a nanosecond before, so that a plan made at once lies within.
-        start = command.started - 1
-        lines.append(template % (number, (start - zero) / 1000, (command.submitted - start) / 1000))
-        lane, start, end = self._place(command, slices)
-        template = templates.get(lane)
-        if template is None:
-            template = templates[lane] = _slice(*lane, shape.name, "queue", _FLOW_BOTH)
-        lines.append(template % (number, (start - zero) / 1000, (end - start) / 1000))
-        for worker, step, first, last, shared in slices:
-            key = (worker, step, shared)
-            template = templates.get(key)
-            if template is None:
-                template = templates[key] = _step_slice(worker, step.name, step.kind, step.nbytes, shared)
-            lines.append(template % (number, (first - zero) / 1000, (last - first) / 1000))
+    def performed(self, command: CommandRecord, slices: Sequence[Slice]) -> None:
+        number, started, submitted, queue, thread, shape = command
+        rows, zero = self._rows, self._zero
+        if len(slices) == 1:
+            _, start, end, _ = slices[0]
+        elif slices:
+            start, end = min([item[1] for item in slices]), max([item[2] for item in slices])
+        else:
+            start = end = submitted
+        lanes = self._lanes.get(queue) or self._open_queue(queue)
+        if self._in_order[queue]:
+            lane = 0
+            start = start if start > lanes[0] else lanes[0]
+            end = end if end > start else start
+        else:
+            lane, start, end = self._place(queue, lanes, start, end)
+        lanes[lane] = end
+        known = self._command_templates(thread, queue * _LANES + lane, shape)
+        # The command's own slice from a nanosecond before, so that a plan made at once lies within.
+        started -= zero + 1
+        rows += (
+            known[2], number, started, submitted - zero - started,
+            known[3], number, start - zero, end - start,
+        )  # fmt: skip
+        for step, first, last, shared in slices:
+            rows += (self._step_template(step, shared), number, first - zero, last - first)
             if step.kind == "transfer" and last > first:
                 self._count_link(step, first, last)
+
+    def performed_run(self, run: Run) -> None:
+        lanes = self._lanes.get(run.queue) or self._open_queue(run.queue)
+        track, zero = run.queue * _LANES, self._zero
+        known = [self._command_templates(run.thread, track, shape) for shape in run.shapes]
+        numbers = np.array(run.numbers, np.int64)
+        started = np.array(run.started, np.int64) - 1  # as in `performed`
+        submitted = np.array(run.submitted, np.int64)
+        self._add_rows([item[2] for item in known], numbers, started - zero, submitted - started)
+        # A command begins in the queue when the one before has ended.
+        starts = np.minimum.reduce([item[1] for item in run.workers])
+        ends = np.maximum.accumulate(np.maximum.reduce([item[2] for item in run.workers]))
+        ends = np.maximum(ends, lanes[0])
+        starts = np.maximum(starts, np.concatenate((lanes, ends[:-1])))
+        lanes[0] = int(ends[-1])
+        self._add_rows([item[3] for item in known], numbers, starts - zero, ends - starts)
+        for steps, first, last, shared in run.workers:
+            templates = [self._step_template(step, share) for step, share in zip(steps, shared, strict=True)]
+            self._add_rows(templates, numbers, first - zero, last - first)
+
+    def _add_rows(self, templates: list[int], *columns: npt.NDArray[np.int64]) -> None:
+        self._tables.append(np.stack((np.array(templates, np.int64), *columns), axis=1))
 
     def held(self, time: int, worker: int, nbytes: int) -> None:
         if worker != HOST and self._memory.get(worker, 0) != nbytes:
             self._memory[worker] = nbytes
-            self._count(f"memory held by worker {worker}", time, {"bytes": nbytes})
+            self._count(f"memory held by worker {worker}", "bytes", time, nbytes)
 
     def written(self) -> None:
         if self._lines:
-            self._file.write("".join(self._lines))
+            self._file.write("".join(self._lines).encode())
             self._lines.clear()
-            self._file.flush()
+        if self._rows:
+            self._tables.append(np.array(self._rows, np.int64).reshape(-1, 4))
+            self._rows.clear()
+        if self._tables:
+            self._templates.write(np.concatenate(self._tables), self._file)
+            self._tables.clear()
+        self._file.flush()
 
     def close(self, summary: dict[str, Any]) -> None:
         """End the file; `summary` is kept in it as `otherData`."""
         self.written()
         # An event without a comma behind it has to be the last.
-        self._file.write(
-            _event({"ph": "M", "name": "process_name", "pid": QUEUES, "args": {"name": "queues"}})
-        )
-        self._file.write(f'\n],\n"otherData": {json.dumps(summary)}}}\n')
+        last = {"ph": "M", "name": "process_name", "pid": QUEUES, "args": {"name": "queues"}}
+        self._file.write(f'{_event(last)}\n],\n"otherData": {json.dumps(summary)}}}\n'.encode())
         self._file.close()
 
     # tracks -------------------------------------------------------------------------------------
@@ -118,30 +162,23 @@ class TraceWriter:
             self._name_track(HOST_PROGRAM, found, names.get(identifier, f"thread {found}"))
         return found
 
-    def _place(self, command: Command, slices: Sequence[Slice]) -> tuple[tuple[int, int], int, int]:
-        """The queue's track for a command, and from when to when it is there."""
-        queue = command.queue
-        lanes = self._lanes.get(queue)
-        if lanes is None:
-            kind = "in order" if command.in_order else "out of order"
-            self._name_track(QUEUES, queue * _LANES, f"queue {queue} ({kind})")
-            lanes = self._lanes[queue] = [0]
-        if slices:
-            start, end = min(item[2] for item in slices), max(item[3] for item in slices)
-        else:
-            start = end = command.submitted
-        lane = 0
-        if command.in_order or len(lanes) == _LANES:
-            start = max(start, lanes[0])
-            end = max(start, end)
-        else:
-            while lane < len(lanes) and lanes[lane] > start:
-                lane += 1
-            if lane == len(lanes):
-                lanes.append(0)
-                self._name_track(QUEUES, queue * _LANES + lane, f"queue {queue} (out of order, {lane + 1})")
-        lanes[lane] = end
-        return (QUEUES, queue * _LANES + lane), start, end
+    def _open_queue(self, queue: int) -> list[int]:
+        kind = "in order" if self._in_order[queue] else "out of order"
+        self._name_track(QUEUES, queue * _LANES, f"queue {queue} ({kind})")
+        lanes = self._lanes[queue] = [0]
+        return lanes
+
+    def _place(self, queue: int, lanes: list[int], start: int, end: int) -> tuple[int, int, int]:
+        """The track of an out-of-order queue for a command, and from when to when it is there."""
+        for lane, ended in enumerate(lanes):
+            if ended <= start:
+                return lane, start, end
+        if len(lanes) == _LANES:
+            return 0, max(start, lanes[0]), max(end, lanes[0])
+        lanes.append(0)
+        lane = len(lanes) - 1
+        self._name_track(QUEUES, queue * _LANES + lane, f"queue {queue} (out of order, {lane + 1})")
+        return lane, start, end
 
     def _name_track(self, pid: int, tid: int, name: str) -> None:
         self._metadata("thread_name", pid, tid, name=name)
@@ -150,43 +187,51 @@ class TraceWriter:
     def _metadata(self, kind: str, pid: int, tid: int, **args: str | int) -> None:
         self._lines.append(_event({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}) + ",\n")
 
+    # templates ----------------------------------------------------------------------------------
+
+    def _command_templates(self, thread: int, track: int, shape: Shape) -> tuple[int, int, int, int]:
+        """`shape.template` for this thread and this track of the queue's."""
+        known = shape.template
+        if known[0] != thread or known[1] != track:
+            known = shape.template = (
+                thread,
+                track,
+                self._slice(HOST_PROGRAM, self._thread(thread), shape.name, "command", _FLOW_OUT),
+                self._slice(QUEUES, track, shape.name, "queue", _FLOW_IN + _FLOW_OUT),
+            )
+        return known
+
+    def _step_template(self, step: StepShape, shared: bool) -> int:
+        found = step.templates[shared]
+        if found < 0:
+            args: dict[str, Any] = {} if step.kind == "kernel" else {"bytes": step.nbytes}
+            if shared:
+                args["time"] = "an equal share of what many short operations took together"
+            text = f'"args":{json.dumps(args)},' if args else ""
+            track = _HOST_MEMORY if step.worker == HOST else step.worker + 1
+            found = self._slice(WORKERS, track, step.name, step.kind, _FLOW_IN, text)
+            step.templates[shared] = found
+        return found
+
+    def _slice(self, pid: int, tid: int, name: str, category: str, flow: str = "", args: str = "") -> int:
+        """A slice; its times are in microseconds."""
+        head = f'{{"ph":"X","pid":{pid},"tid":{tid},"name":{json.dumps(name)},"cat":"{category}",{args}'
+        times = ('"ts":', (1, "f"), ',"dur":', (2, "f"), "},\n")
+        if flow:
+            return self._templates.add(f'{head}{flow}"bind_id":"0x', (0, "x"), '",', *times)
+        return self._templates.add(head, *times)
+
     # counters -----------------------------------------------------------------------------------
 
-    def _count(self, name: str, time: int, args: dict[str, float]) -> None:
-        event = {"ph": "C", "name": name, "pid": WORKERS, "ts": (time - self._zero) / 1000, "args": args}
-        self._lines.append(_event(event) + ",\n")
+    def _count(self, name: str, unit: str, time: int, value: int) -> None:
+        head = f'{{"ph":"C","pid":{WORKERS},"name":{json.dumps(name)},"ts":'
+        template = self._templates.add(head, (1, "f"), f',"args":{{"{unit}":', (2, "d"), "}},\n")
+        self._rows += (template, 0, time - self._zero, value)
 
     def _count_link(self, step: StepShape, start: int, end: int) -> None:
-        rate = step.nbytes / (end - start)
-        for time, value in ((start, rate), (end, 0.0)):
-            self._count(f"rate {step.name}", time, {"GB/s": round(value, 6)})
-
-
-_FLOW_OUT = '"flow_out":true,'
-_FLOW_IN = '"flow_in":true,'
-_FLOW_BOTH = '"flow_in":true,"flow_out":true,'
-
-
-@lru_cache(maxsize=4096)
-def _slice(pid: int, tid: int, name: str, category: str, flow: str = "", args: str = "") -> str:
-    """A slice but for its times in microseconds and, where it has a flow, the flow's number before."""
-    if flow:
-        flow += '"bind_id":"0x%x",'
-    quoted = json.dumps(name).replace("%", "%%")
-    return (
-        f'{{"ph":"X","pid":{pid},"tid":{tid},"name":{quoted},"cat":"{category}",{flow}{args}'
-        '"ts":%.3f,"dur":%.3f},\n'
-    )
-
-
-@lru_cache(maxsize=4096)
-def _step_slice(worker: int, name: str, kind: str, nbytes: int, shared: bool) -> str:
-    args: dict[str, Any] = {"bytes": nbytes} if kind != "kernel" else {}
-    if shared:
-        args["time"] = "an equal share of what many short operations took together"
-    text = f'"args":{json.dumps(args)},'.replace("%", "%%") if args else ""
-    track = _HOST_MEMORY if worker == HOST else worker + 1
-    return _slice(WORKERS, track, name, kind, _FLOW_IN, text)
+        name = f"rate {step.name}"
+        self._count(name, "MB/s", start, step.nbytes * 1000 // (end - start))
+        self._count(name, "MB/s", end, 0)
 
 
 def _event(event: dict[str, Any]) -> str:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdev import switches
-from vdev.observe import explain, statistics
 from vdev.observe.recorder import Recorder
 from vdev.observe.timeline import Timeline
 from vdev.observe.trace import TraceWriter
 
 if TYPE_CHECKING:
+    from vdev.observe.statistics import Statistics
     from vdev.session import Session
 
 logger = logging.getLogger("vdev.observe")
@@ -50,6 +50,8 @@ class Watch:
             self.writer.name_workers([info.name for info in session.workers])
         records = session.executor.record(exact=self.report is not None)
         session.recorder = Recorder(records, self._timeline.take)
+        if self.writer is not None:
+            self.writer.name_queues(session.recorder.queues)
 
     def finish(self) -> None:
         """Write what there is to write; once, and in no child that this process forked."""
@@ -58,13 +60,17 @@ class Watch:
             return
         session.executor.close()
         self._timeline.take(session.recorder, final=True)
+        from vdev.observe import statistics  # only now is it wanted
+
         figures = statistics.snapshot(session)
         if self.writer is not None:
             self.writer.close(figures.as_dict())
         if self.report is not None:
             self._write_report(self.report, figures)
 
-    def _write_report(self, target: str, figures: statistics.Statistics) -> None:
+    def _write_report(self, target: str, figures: Statistics) -> None:
+        from vdev.observe import explain
+
         if target == "-":
             if sys.stderr is not None:
                 sys.stderr.write(explain.as_text(figures) + "\n")

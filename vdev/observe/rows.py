@@ -1,0 +1,119 @@
+"""Rows of numbers to lines of text, many at a time.
+
+A trace is some templates and very many numbers. Decides how a line is written: every number in a field as
+wide as the widest of its kind, with spaces before it, which JSON allows. Writing numbers one by one would
+cost more than everything else about a trace.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_SPACE, _POINT = ord(" "), ord(".")
+
+
+class Templates:
+    """Lines with fields: `{n:x}` is number n in hexadecimal, `{n:d}` in decimal, `{n:.3f}` thousandths."""
+
+    def __init__(self) -> None:
+        self._pieces: list[list[tuple[bytes, int, str]]] = []
+        self._ends: list[bytes] = []
+        self._numbers: dict[tuple[str | int, ...], int] = {}
+
+    def add(self, *parts: str | tuple[int, str]) -> int:
+        """A template of texts and (number's index, kind) with kind 'x', 'd' or 'f'; its own number.
+
+        Numbers are not negative.
+        """
+        key = tuple(part if isinstance(part, str) else f"\0{part[0]}{part[1]}" for part in parts)
+        found = self._numbers.get(key)
+        if found is not None:
+            return found
+        pieces: list[tuple[bytes, int, str]] = []
+        text = b""
+        for part in parts:
+            if isinstance(part, str):
+                text += part.encode()
+            else:
+                pieces.append((text, *part))
+                text = b""
+        self._pieces.append(pieces)
+        self._ends.append(text)
+        number = self._numbers[key] = len(self._ends) - 1
+        return number
+
+    def write(self, table: npt.NDArray[np.int64], file: BinaryIO) -> None:
+        """Write the lines of the rows of `table`: template, and the three numbers that its fields may show.
+
+        Lines of one template stand together.
+        """
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        edges = np.flatnonzero(np.diff(table[:, 0], prepend=-1, append=-1))
+        for first, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            file.write(self._group(int(table[first, 0]), table[first:stop, 1:]).data)
+
+    def _group(self, template: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The lines of one template."""
+        fields = [(text, _FORMATS[kind](numbers[:, index])) for text, index, kind in self._pieces[template]]
+        last = self._ends[template]
+        width = len(last) + sum(len(text) + found.shape[1] for text, found in fields)
+        lines = np.empty((len(numbers), width), np.uint8)
+        at = 0
+        for text, found in fields:
+            lines[:, at : at + len(text)] = np.frombuffer(text, np.uint8)
+            at += len(text)
+            lines[:, at : at + found.shape[1]] = found
+            at += found.shape[1]
+        lines[:, at:] = np.frombuffer(last, np.uint8)
+        return lines
+
+
+def _digits(values: npt.NDArray[np.int64], base: int, least: int) -> npt.NDArray[np.uint8]:
+    """Digits in columns, the lowest last; spaces for leading zeros before the last `least`."""
+    largest, width = int(values.max()), least
+    while largest >= base**width:
+        width += 1
+    pieces: list[npt.NDArray[np.uint8]] = []
+    rest = values
+    for _ in range(0, width, 3):
+        rest, three = np.divmod(rest, base**3)
+        pieces.append(_THREE[base][three])
+    found = np.concatenate(pieces[::-1], axis=1)[:, -width:]
+    for column in range(width - least):
+        found[values < base ** (width - 1 - column), column] = _SPACE
+    return found
+
+
+def _three_digits(base: int) -> npt.NDArray[np.uint8]:
+    """The digits of all numbers of up to three."""
+    numbers = np.arange(base**3)
+    return np.stack([_DIGITS[numbers // base**place % base] for place in (2, 1, 0)], axis=1)
+
+
+_THREE = {base: _three_digits(base) for base in (10, 16)}
+
+
+def decimal(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Whole numbers from 0."""
+    return _digits(values, 10, 1)
+
+
+def hexadecimal(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Whole numbers from 0, with leading zeros, for use in strings."""
+    found = _digits(values, 16, 1)
+    found[found == _SPACE] = _DIGITS[0]
+    return found
+
+
+def thousandths(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Thousandths of whole numbers from 0, with three digits behind the point."""
+    found = _digits(values, 10, 4)
+    point = np.full((len(found), 1), _POINT, np.uint8)
+    return np.concatenate((found[:, :-3], point, found[:, -3:]), axis=1)
+
+
+_FORMATS = {"x": hexadecimal, "d": decimal, "f": thousandths}
