@@ -165,7 +165,7 @@ class _Kernel:
         self.info = info
         self.program = program
         self.function = function
-        parameters = driver.parameters(function)
+        parameters = driver.parameters(function, info.hidden_index + 1)
         self.offsets = [offset for offset, _ in parameters]
         self.sizes = [nbytes for _, nbytes in parameters]
         total = max((offset + nbytes for offset, nbytes in parameters), default=0)

@@ -82,17 +82,15 @@ class Driver:
         self.check(self.event_create(ctypes.byref(found), 0), "event")
         return found.value or 0
 
-    def parameters(self, function: int) -> list[tuple[int, int]]:
-        """(offset, bytes) of each parameter of a kernel in its parameter buffer."""
+    def parameters(self, function: int, count: int) -> list[tuple[int, int]]:
+        """(offset, bytes) of each of a kernel's `count` parameters in its parameter buffer."""
         found: list[tuple[int, int]] = []
         offset, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
-        while True:
-            at = len(found)
+        for at in range(count):
             result = self.param_info(function, at, ctypes.byref(offset), ctypes.byref(nbytes))
-            if result == ERROR_INVALID_VALUE:
-                return found
             self.check(result, "parameters of a kernel")
             found.append((offset.value, nbytes.value))
+        return found
 
 
 def _declared(function: Any, *types: Any) -> Any:
