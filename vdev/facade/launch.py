@@ -64,7 +64,7 @@ def enqueue_nd_range_kernel(
         return make_event(queue, _COMMAND, queue._submit(Marker(), after))
     command = Launch(kernel._kernel, captured, ndrange)
     if is_in_use():
-        command.shared = reached_by_address(kernel._kernel, captured, _ROUTINE)
+        command.shared = reached_by_address(context, kernel._kernel, captured, _ROUTINE)
     return make_event(queue, _COMMAND, queue._submit(command, after))
 
 

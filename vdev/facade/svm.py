@@ -39,7 +39,6 @@ from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live
 from vdev.facade.sync import _enqueue_marker_with_wait_list
 from vdev.facade.transfers import WaitList, wait_blocking
 from vdev.finalisers import may_wait
-from vdev.session import get_session
 
 if TYPE_CHECKING:
     from vdev.session import SessionKernel, VirtualBuffer
@@ -251,12 +250,14 @@ def kernel_argument(pointer: SVMPointer) -> SVMArgument | None:
         return None
     found = find(pointer._address)
     if found is None:
+        if not pointer._nbytes:  # a pointer to nothing, which nobody can use
+            return None
         fail("clSetKernelArgSVMPointer", status.INVALID_ARG_VALUE)
     return SVMArgument(found, pointer._address - found.start)
 
 
 def reached_by_address(
-    kernel: SessionKernel, args: Sequence[Argument], routine: str
+    context: Context, kernel: SessionKernel, args: Sequence[Argument], routine: str
 ) -> tuple[VirtualBuffer, ...]:
     """The buffers that a launch of `kernel` must find at the addresses that the program knows: none for kernels
     to which addresses are no numbers, else all shared virtual memory, since anything may point to it.
@@ -266,11 +267,14 @@ def reached_by_address(
     reason = kernel.addresses
     if reason is None:
         return ()
-    buffers = live_buffers()
-    if any(shares_host_memory(worker) for worker in get_session().workers):
+    session = context._session
+    buffers = live_buffers(session)
+    if any(shares_host_memory(worker) for worker in session.workers):
         return buffers
     # A kernel of which nothing is known is given the benefit of the doubt.
-    if kernel.summary is not None and any(isinstance(arg, BufferArg) and arg.buffer in buffers for arg in args):
+    if kernel.summary is not None and any(
+        isinstance(arg, BufferArg) and arg.buffer in buffers for arg in args
+    ):
         text = f"{reason}; addresses of shared virtual memory are valid only on workers that share the host's"
         fail(routine, status.INVALID_OPERATION, text)
     return ()
@@ -329,14 +333,16 @@ def _enqueue_svm_memcpy(
     asked = _size(function, byte_count, most, text)
     nbytes = most if asked is None else asked
     after = parse_wait_list(wait_for, queue._context, routine)
-    command = _copy_command(routine, dst, src, nbytes)
+    command = _copy_command(queue, routine, dst, src, nbytes)
     event = make_event(queue, _type.SVM_MEMCPY, queue._submit(command, after))
     if blocking:
         wait_blocking(event, after, routine)
     return event
 
 
-def _copy_command(routine: str, dst: SVMPointer, src: SVMPointer, nbytes: int) -> Command:
+def _copy_command(
+    queue: CommandQueue, routine: str, dst: SVMPointer, src: SVMPointer, nbytes: int
+) -> Command:
     """The command for `nbytes` bytes from `src` to `dst`, either of which may be plain host memory."""
     target, source = _place(dst, nbytes, routine), _place(src, nbytes, routine)
     if not nbytes:
@@ -353,7 +359,7 @@ def _copy_command(routine: str, dst: SVMPointer, src: SVMPointer, nbytes: int) -
     if source is not None:
         return Read(source[0].buffer, Layout.contiguous(source[1], nbytes), _host_bytes(dst, nbytes))
     # between two places of the host: a buffer whose home is the one, read to the other
-    buffer = get_session().create_buffer(nbytes, _host_bytes(src, nbytes))
+    buffer = queue._session.create_buffer(nbytes, _host_bytes(src, nbytes))
     return Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
 
 
@@ -383,7 +389,7 @@ def _enqueue_svm_memfill(
         command = Marker()
     elif place is None:
         repeated = np.tile(np.frombuffer(filling, np.uint8), nbytes // length)
-        buffer = get_session().create_buffer(nbytes, repeated)
+        buffer = queue._session.create_buffer(nbytes, repeated)
         command = Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
     else:
         command = Fill(place[0].buffer, place[1], nbytes, filling)
@@ -429,7 +435,7 @@ def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList 
     function, routine = "_enqueue_svm_unmap", "clEnqueueSVMUnmap"
     check_type(function, queue, CommandQueue)
     check_type(function, svm, SVMPointer)
-    if not may_wait():  # the finaliser of a mapping, run by a collection: who knows where, who knows whose locks
+    if not may_wait():  # a mapping's finaliser in a collection, which may run anywhere and inside any lock
         call_soon(partial(_enqueue_svm_unmap, queue, svm, wait_for))
         return None
     after = parse_wait_list(wait_for, queue._context, routine)

@@ -19,7 +19,7 @@ from vdev.facade.context import Context
 from vdev.facade.errors import native
 
 if TYPE_CHECKING:
-    from vdev.session import VirtualBuffer
+    from vdev.session import Session, VirtualBuffer
 
 #: bytes: that of the largest OpenCL type, long16, which alignment 0 stands for and which none may exceed
 MOST_ALIGNMENT = 128
@@ -38,16 +38,17 @@ class Mapping:
 
 
 class Allocation:
-    """`nbytes` bytes of shared virtual memory at address `start`.
+    """`nbytes` bytes of shared virtual memory at address `start`, for the workers of one session.
 
     Once it is freed it has no `buffer` any longer: commands on their way hold the buffer themselves.
     """
 
-    __slots__ = ("buffer", "mappings", "nbytes", "start")
+    __slots__ = ("buffer", "mappings", "nbytes", "session", "start")
 
     buffer: VirtualBuffer
 
-    def __init__(self, buffer: VirtualBuffer, start: int, nbytes: int) -> None:
+    def __init__(self, session: Session, buffer: VirtualBuffer, start: int, nbytes: int) -> None:
+        self.session = session
         self.buffer = buffer
         self.start = start
         self.nbytes = nbytes
@@ -120,7 +121,8 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
     first = -raw.ctypes.data % MOST_ALIGNMENT
     home = raw[first : first + nbytes]
     # Valid at home from the start: a program that fills fresh memory before it maps it is understood.
-    allocation = Allocation(context._session.create_buffer(nbytes, home), home.ctypes.data, nbytes)
+    session = context._session
+    allocation = Allocation(session, session.create_buffer(nbytes, home), home.ctypes.data, nbytes)
     with _lock:
         _forget_freed()
         insort(_starts, allocation.start)
@@ -145,12 +147,13 @@ def is_in_use() -> bool:
     return bool(_starts)
 
 
-def live_buffers() -> tuple[VirtualBuffer, ...]:
-    """The buffers of all allocations that have not been freed."""
+def live_buffers(session: Session) -> tuple[VirtualBuffer, ...]:
+    """The buffers of all allocations of `session` that have not been freed."""
     with _lock:
         if _freed:
             _forget_freed()
-        buffers = [getattr(_by_start[start], "buffer", None) for start in _starts]
+        found = [_by_start[start] for start in _starts]
+    buffers = (getattr(item, "buffer", None) for item in found if item.session is session)
     return tuple(buffer for buffer in buffers if buffer is not None)
 
 

@@ -1,0 +1,246 @@
+"""Shared virtual memory: what is native on one device is the same on 1, 2, 3 and 8 workers; what the virtual
+device alone decides (splitting, work in place, refusals); memory back to where it began.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cpu.svm_programs import CALLS, LINKED, PROGRAMS, SOURCE
+from vdev import buffers
+from vdev.engines import register_engines
+from vdev.facade import stand_in, svm, svm_memory
+from vdev.facade.errors import native
+from vdev.facade.platform_device import Platform
+from vdev.session import Session
+from vdev.switches import WorkerSpec
+from vdev.workers import open_workers
+
+cl: Any = ModuleType("pyopencl._cl")
+stand_in.populate(cl)
+
+
+@functools.cache
+def results(workers: int | None) -> dict[str, Any]:
+    """What `tests.cpu.svm_programs` finds natively (None) or on so many workers."""
+    register_engines()
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
+    environ |= {"PYOPENCL_NO_CACHE": "1"}
+    if workers is not None:
+        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": "0"}
+    command = [sys.executable, "-m", "tests.cpu.svm_programs"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=300)
+    assert "RESULTS" in done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.split("RESULTS")[1])
+    assert (found["platform"] == "vdev") == (workers is not None)
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+@pytest.mark.parametrize("name", [*PROGRAMS, *LINKED])
+def test_programs(name: str, workers: int) -> None:
+    assert results(workers)[name] == results(None)[name]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name: str) -> None:
+    assert results(2)["calls"][name] == results(None)["calls"][name]
+
+
+# what the virtual device alone decides ----------------------------------------------------------
+
+
+class Device:
+    """A context and a queue over three workers, with the plans of all commands."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.ctx = cl.Context(Platform(session).get_devices())
+        self.queue = cl.CommandQueue(self.ctx)
+        self.program = cl._Program(self.ctx, SOURCE)
+        self.program._build(b"")
+        self.plans: list[Any] = []
+        session.observers.append(lambda command, plan: self.plans.append(plan))
+
+    def allocate(self, nbytes: int, flags: int = 1, queue: Any = None) -> Any:
+        return cl.SVMAllocation(self.ctx, nbytes, 0, flags, queue)
+
+    def launch(self, name: str, size: int, *args: Any) -> Any:
+        kernel = cl.Kernel(self.program, name)
+        for index, arg in enumerate(args):
+            kernel.set_arg(index, arg)
+        cl.enqueue_nd_range_kernel(self.queue, kernel, (size,), (1,))
+        return self.plans[-1]
+
+    def content(self, pointer: Any, dtype: Any = np.float32) -> Any:
+        out = np.empty(pointer.size, np.uint8)
+        cl._enqueue_svm_memcpy(self.queue, True, cl.SVM(out), pointer)
+        return out.view(dtype)
+
+
+@pytest.fixture
+def device() -> Iterator[Device]:
+    session = Session(open_workers([WorkerSpec("cpu", (), 3)]))
+    yield Device(session)
+    session.close()
+
+
+def test_what_is_offered(device: Device) -> None:
+    """Coarse-grain buffers, nothing finer: flags for it and the host's own memory are refused."""
+    kinds, flags = native.device_svm_capabilities, native.svm_mem_flags
+    (found,) = device.ctx.get_info(native.context_info.DEVICES)
+    assert found.get_info(native.device_info.SVM_CAPABILITIES) == kinds.COARSE_GRAIN_BUFFER
+    for finer in (flags.SVM_FINE_GRAIN_BUFFER, flags.SVM_FINE_GRAIN_BUFFER | flags.SVM_ATOMICS):
+        with pytest.raises(native.RuntimeError) as error:
+            device.allocate(64, flags.READ_WRITE | finer)
+        assert error.value.args[0].routine() == "clSVMAlloc"
+    host = cl.SVM(np.zeros(16, np.float32))
+    for call, routine, code in (
+        (lambda: device.launch("scale", 16, host), "clSetKernelArgSVMPointer", "INVALID_ARG_VALUE"),
+        (lambda: cl._enqueue_svm_map(device.queue, True, 1, host), "clEnqueueSVMMap", "INVALID_VALUE"),
+        (lambda: cl._enqueue_svm_unmap(device.queue, host), "clEnqueueSVMUnmap", "INVALID_VALUE"),
+    ):
+        with pytest.raises(native.LogicError) as refused:
+            call()
+        record = refused.value.args[0]
+        assert (record.routine(), record.code()) == (routine, getattr(native.status_code, code))
+
+
+def test_kernels_are_split_as_with_buffers(device: Device) -> None:
+    a, b = device.allocate(3000), device.allocate(3000)
+    cl._enqueue_svm_memfill(device.queue, a, np.float32(2))
+    cl._enqueue_svm_memfill(device.queue, b, np.float32(3))
+    plan = device.launch("add", 750, a, b, a)
+    assert len(plan.partition) == 3
+    assert (device.content(a) == 5).all()
+    plan = device.launch("add", 750, a, b, a)
+    assert plan.moved == (), "what a worker has written it has"
+    assert (device.content(a) == 8).all()
+
+
+def test_linked_structures_work_in_place_on_one_worker(device: Device) -> None:
+    nodes, out = device.allocate(16 * 90), device.allocate(4 * 30)
+    made = device.launch("chain", 90, nodes, np.int32(90))
+    followed = device.launch("total", 30, nodes, out)
+    for plan, reason in ((made, "the address of a buffer is stored"), (followed, "a pointer that is not")):
+        assert len(plan.partition) == 1
+        assert reason in plan.reasons[0]
+    split = device.launch("values", 90, nodes, np.float32(1))
+    assert len(split.partition) == 3, "only where addresses matter"
+    assert (device.content(out) == 89 * 45).all()
+
+
+def test_without_shared_memory_the_same_kernels_are_buffers_business(device: Device) -> None:
+    mf = native.mem_flags
+    table = cl.Buffer(device.ctx, mf.READ_WRITE | mf.COPY_HOST_PTR, 0, np.zeros(8, np.uint64))
+    plan = device.launch("tell", 8, table, table)
+    assert len(plan.partition) > 1
+    device.queue.finish()
+
+
+def test_refused_where_addresses_mean_nothing(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As clEnqueueNDRangeKernel does for pointers stored in allocations on devices without system SVM."""
+    monkeypatch.setattr(svm, "shares_host_memory", lambda worker: False)
+    nodes, out = device.allocate(16 * 90), device.allocate(4 * 30)
+    with pytest.raises(native.LogicError) as error:
+        device.launch("total", 30, nodes, out)
+    record = error.value.args[0]
+    assert (record.routine(), record.code()) == (
+        "clEnqueueNDRangeKernel",
+        native.status_code.INVALID_OPERATION,
+    )
+    assert "a pointer that is not followed (line 17)" in record.what()
+    assert len(device.launch("add", 30, out, out, out).partition) == 3
+    buffer = cl.Buffer(device.ctx, native.mem_flags.READ_WRITE, 16 * 90)
+    assert device.launch("values", 90, buffer, np.float32(1)).partition
+
+
+def test_memory_goes_back(device: Device) -> None:
+    """Released, dropped, enqueued for release, pooled: nothing stays behind."""
+
+    def use(round_number: int) -> None:
+        a, b = device.allocate(4000), device.allocate(4000, queue=device.queue)
+        c = device.allocate(4000)
+        pool = cl.SVMPool(cl.SVMAllocator(device.ctx, 0, 1, device.queue))
+        d, e = pool(4000), pool(4000)
+        for item in (a, b, c, d, e):
+            cl._enqueue_svm_memfill(device.queue, item, np.float32(round_number))
+        device.launch("add", 1000, a, b, c)
+        device.launch("add", 1000, d, e, d)
+        cl._enqueue_svm_map(device.queue, True, 3, c)
+        cl._enqueue_svm_unmap(device.queue, c)
+        a.release()
+        c.enqueue_release(device.queue).wait()
+        e.release()
+
+    def held() -> tuple[int, int]:
+        device.queue.finish()
+        gc.collect()
+        assert svm_memory.find(0) is None  # takes what is freed out of the table
+        return len(svm_memory._starts), len(buffers._by_holdings)
+
+    use(0)
+    before = held()
+    for number in range(20):
+        use(number)
+    assert held() == before
+    assert before[0] == 0
+    assert not svm_memory.is_in_use()
+
+
+def test_a_kernel_keeps_no_memory(device: Device) -> None:
+    kernel = cl.Kernel(device.program, "scale")
+    a = device.allocate(4000)
+    kernel.set_arg(0, a)
+    kernel.set_arg(1, np.float32(2))
+    a.release()
+    assert svm_memory.find(a.svm_ptr) is None
+    with pytest.raises(native.LogicError) as error:
+        cl.enqueue_nd_range_kernel(device.queue, kernel, (4,), None)
+    assert error.value.args[0].code() == native.status_code.INVALID_KERNEL_ARGS
+
+
+def test_many_threads(device: Device) -> None:
+    """Allocations, linked work and split work at once, each thread on memory and a queue of its own."""
+    problems: list[str] = []
+
+    def work(seed: int) -> None:
+        queue, add, total, chain = cl.CommandQueue(device.ctx), "add", "total", "chain"
+        kernels = {name: cl.Kernel(device.program, name) for name in (add, total, chain)}
+        for number in range(12):
+            a, nodes, out = (device.allocate(n, queue=queue) for n in (1200, 16 * 20, 4 * 5))
+            cl._enqueue_svm_memfill(queue, a, np.float32(seed))
+            for name, size, args in (
+                (chain, 20, (nodes, np.int32(20 - number))),
+                (add, 300, (a, a, a)),
+                (total, 5, (nodes, out)),
+            ):
+                for index, arg in enumerate(args):
+                    kernels[name].set_arg(index, arg)
+                cl.enqueue_nd_range_kernel(queue, kernels[name], (size,), (1,))
+            sums, found = np.empty(5, np.float32), np.empty(300, np.float32)
+            cl._enqueue_svm_memcpy(queue, True, cl.SVM(sums), out)
+            cl._enqueue_svm_memcpy(queue, True, cl.SVM(found), a)
+            expected = sum(range(20 - number))
+            if (sums != expected).any() or (found != 2 * seed).any():
+                problems.append(f"thread {seed}, round {number}: {sums[:2]} for {expected}, {found[:2]}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert problems == []
