@@ -1,0 +1,93 @@
+"""Native CPU workers that behave as GPUs do towards planner and executor: `python -m tests.cpu.far_workers MODULE
+[arguments]` runs a module on them.
+
+Arrays of any size go straight to them, and they merge what several of them changed, all together however little
+it is. So every path that GPUs take is taken here, with real kernels, but for the CUDA back end itself.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from vdev.translators.region import Region
+
+import vdev.workers
+from vdev.backends.base import Allocation, Backend, Box
+from vdev.backends.merging import combine, copy_changes
+from vdev.backends.opencl import OpenCLBackend
+from vdev.planner import links, merges
+
+
+class FarBackend(OpenCLBackend):
+    """One that merges on the host, at once, after all that it was given."""
+
+    def __init__(self, device: Any, share: int = 1) -> None:
+        super().__init__(device, share)
+        self.info = replace(self.info, is_cpu=False, merges=True, peer_cost=0.1)
+
+    def merge(
+        self,
+        target: Allocation,
+        target_start: int,
+        stage: Allocation,
+        stage_start: int,
+        twin: Allocation | None,
+        twin_start: int,
+        region: Region,
+        op: str,
+        dtype: str,
+    ) -> None:
+        into, new = self._content(target), self._content(stage)
+        old = None if twin is None else self._content(twin)
+        for start, stop in region.runs.tolist():
+            run, version = (
+                memory[start - first : stop - first]
+                for memory, first in ((into, target_start), (new, stage_start))
+            )
+            if old is None:
+                combine(run, version, op, dtype)
+            else:
+                unchanged = old[start - twin_start : stop - twin_start]
+                copy_changes(run, version, unchanged, start, np.dtype(dtype).itemsize)
+        self.write(target, into, Box.contiguous(0, 0, target.nbytes))
+        self._cl.CommandQueue.finish(self._queue)
+        self.counters.merged += region.nbytes
+
+    def _content(self, allocation: Allocation) -> np.ndarray:
+        content = np.empty(allocation.nbytes, np.uint8)
+        self.read(allocation, content, Box.contiguous(0, 0, allocation.nbytes))
+        self._cl.CommandQueue.finish(self._queue)
+        return content
+
+
+def far(device: Any, share: int = 1) -> Callable[[], Backend]:
+    """An opener of such a worker."""
+    return lambda: FarBackend(device, share)
+
+
+def main() -> None:
+    sys.argv = sys.argv[1:]
+    every = replace(links.LinkCosts.uniform(1), large_nbytes=1)
+    with (
+        mock.patch.object(vdev.workers, "opener", far),
+        mock.patch.object(merges, "SHARED_NBYTES", 0),
+        mock.patch.object(links.LinkCosts.__init__, "__defaults__", _defaults(every)),
+    ):
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+def _defaults(every: links.LinkCosts) -> tuple[object, ...]:
+    """Those of LinkCosts, with the size from which buffers are large as in `every`."""
+    before = links.LinkCosts.__init__.__defaults__
+    assert before is not None
+    return tuple(every.large_nbytes if value == links.LARGE_NBYTES else value for value in before)
+
+
+if __name__ == "__main__":
+    main()
