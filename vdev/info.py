@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import vdev
 from vdev import boot, switches
+from vdev.observe import program
 
 if TYPE_CHECKING:
     from vdev.session import Session
@@ -363,12 +364,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--access", nargs=argparse.REMAINDER, metavar="kernel.cl …",
         help="what the analysis sees in the kernels of a file (`vdev-info --access --help`)",
     )  # fmt: skip
+    parser.add_argument(
+        "--explain", nargs=argparse.REMAINDER, metavar="script.py …",
+        help="run a program and say what was split, what moved and where the time went "
+        "(`vdev-info --explain --help`)",
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"vdev {vdev.__version__}")
     options = parser.parse_args(arguments)
     if options.access is not None:
         from vdev import access_report  # needs the packages whose absence the report below tells
 
         return access_report.main(options.access)
+    if options.explain is not None:
+        return program.main(options.explain, as_json=options.json)
     report = gather()
     print(json.dumps(report.as_json(), indent=2) if options.json else as_text(report))
     return 0 if report.usable else 1

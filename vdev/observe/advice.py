@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vdev.observe.figures import Times
 from vdev.observe.statistics import (
     ArgumentStatistics,
     KernelStatistics,
@@ -22,8 +23,8 @@ from vdev.observe.statistics import (
 _ASSUMED_NS = 0.1
 #: launches from which an argument that moves at each of them is worth a word
 _FEW_LAUNCHES = 3
-#: no advice is given on less
-_LEAST_NBYTES, _LEAST_NS = 1 << 12, 1_000
+#: no advice is given on less: bytes, and a part of the time that all workers worked
+_LEAST_NBYTES, _LEAST_PART = 1 << 12, 0.01
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,17 @@ class Advice:
 def advise(figures: Statistics) -> tuple[Advice, ...]:
     """Advice on a run, the most expensive first; launches on too few workers first where none was timed."""
     found = [item for kernel in figures.kernels for item in _on_kernel(kernel, _ns_per_byte(figures))]
+    least = _LEAST_PART * _worked_ns(figures)
+    found = [item for item in found if item.cost_ns is None or item.cost_ns >= least]
     found.sort(key=lambda item: float("inf") if item.cost_ns is None else item.cost_ns, reverse=True)
     return tuple(found)
+
+
+def _worked_ns(figures: Statistics) -> int:
+    times = Times()
+    for part in (*(row.times for row in figures.kernels), *(row.times for row in figures.commands)):
+        times.include(part)
+    return times.kernel_ns + times.transfer_ns + times.device_ns + times.merge_ns + times.host_ns
 
 
 def _ns_per_byte(figures: Statistics) -> float:
@@ -171,8 +181,6 @@ def _on_partition(kernel: KernelStatistics, partition: PartitionStatistics) -> I
     if kernel.times.kernel_ns:
         took = kernel.times.kernel_ns * partition.launches // kernel.launches
         cost = took - took * partition.workers // partition.available
-        if cost < _LEAST_NS:
-            return
     reason = partition.reasons[0]
     launches = "1 launch" if partition.launches == 1 else f"{partition.launches} launches"
     where = "one worker" if partition.workers == 1 else f"{partition.workers} workers"

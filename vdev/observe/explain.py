@@ -40,7 +40,9 @@ def as_text(figures: Statistics) -> str:
     if not figures.workers:
         return "vdev: the virtual device was not used"
     names = ", ".join(dict.fromkeys(worker.name for worker in figures.workers))
-    lines = [f"vdev: {figures.launches} launches on {len(figures.workers)} workers ({names})"]
+    lines = [
+        f"vdev: {_count(figures.launches, 'launch')} on {_count(len(figures.workers), 'worker')} ({names})"
+    ]
     for kernel in sorted(figures.kernels, key=_weight, reverse=True):
         lines += ["", *_kernel(kernel, figures.timed)]
     if figures.commands:

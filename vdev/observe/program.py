@@ -1,0 +1,79 @@
+"""`vdev-info --explain`: a program run on the virtual device, and the report behind what it prints.
+
+Decides how the program is run: in a process of its own, as `python -m vdev` runs it, so that it ends as it
+would alone, whatever it does to its process. With `--json` standard output is the report's alone and what the
+program prints goes to the error stream. The exit status is the program's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+USAGE = """\
+usage: vdev-info --explain [--json] [-m module | -c code | script.py] [argument ...]
+
+Runs a program on vdev's virtual device and says what was split and what was not, what moved and where the
+time went, with advice. VDEV_EXPLAIN=1 does the same for a program that is run otherwise.
+"""
+
+
+def main(arguments: Sequence[str], *, as_json: bool = False) -> int:
+    """Run the program that `arguments` name; its exit status, 128 and the signal's number if one ended it."""
+    rest = list(arguments)
+    if rest and rest[0] == "--json":
+        as_json = True
+        del rest[0]
+    if not rest or rest[0] in ("-h", "--help"):
+        (sys.stdout if rest else sys.stderr).write(USAGE)
+        return 0 if rest else 2
+    with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
+        suffix = ".json" if as_json else ".txt"
+        process, status = _run(rest, str(Path(folder, f"%p{suffix}")), as_json)
+        reports = {int(path.stem): path.read_text("utf-8") for path in Path(folder).glob(f"*{suffix}")}
+    own = reports.pop(process, None)
+    sys.stderr.flush()
+    print(_as_json(own, reports, status) if as_json else _as_text(own, reports, status))
+    return status
+
+
+def _run(arguments: Sequence[str], report: str, as_json: bool) -> tuple[int, int]:
+    """The program's process number and exit status."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "vdev", *arguments],
+        env=os.environ | {"VDEV": "1", "VDEV_EXPLAIN": report},
+        stdout=sys.stderr if as_json else None,
+    )
+    # An interrupt from the terminal reaches the program as well: what becomes of it, is its own affair.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        status = program.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return program.pid, status if status >= 0 else 128 - status
+
+
+def _why_none(status: int) -> str:
+    if status > 128:
+        return f"no report: signal {status - 128} ended the program"
+    return "no report: the program did not use the virtual device, or ended without Python's own exit"
+
+
+def _as_text(own: str | None, others: dict[int, str], status: int) -> str:
+    texts = [f"vdev: {_why_none(status)}" if own is None else own.rstrip()]
+    texts += [f"process {number}, which the program started\n{text}" for number, text in others.items()]
+    return "\n" + "\n\n".join(text.rstrip() for text in texts)
+
+
+def _as_json(own: str | None, others: dict[int, str], status: int) -> str:
+    report = {"problem": _why_none(status)} if own is None else json.loads(own)
+    found = {**report, "exit_status": status}
+    if others:
+        found["processes"] = {str(number): json.loads(text) for number, text in others.items()}
+    return json.dumps(found, indent=2)
