@@ -46,16 +46,12 @@ class Measurement:
 
     def __call__(self, job: common.Job) -> Any:
         self.found["device"] = job.queue.device.name.strip()
-        began = time.perf_counter()
-        results = _complete(job)
-        self.found["first"] = time.perf_counter() - began
+        self.found["first"], results = _complete(job)
         cold: list[float] = []
         self.found["cold"] = cold
         while len(cold) < COLD_RUNS and (not cold or sum(cold) + cold[-1] <= self._seconds):
-            common.finish(job.queue)
-            began = time.perf_counter()
-            results = _complete(job)
-            cold.append(time.perf_counter() - began)
+            seconds, results = _complete(job)
+            cold.append(seconds)
         self.found["steps"], buffers = _steps(job)
         cold.append(sum(self.found["steps"].values()))
         self.found["resident"] = {"all": self._looped(job, job.launch, buffers)}
@@ -69,12 +65,14 @@ class Measurement:
 
     def _looped(self, job: common.Job, launch: Callable[[Any], None], buffers: Any) -> dict[str, Any]:
         """Seconds of one launch, as found in each of some rounds of many."""
-        for _ in range(2):  # the first may still place data
-            common.finish(job.queue)
-            began = time.perf_counter()
-            launch(buffers)
-            common.finish(job.queue)
-            once = time.perf_counter() - began
+        once = 0.0
+        for _ in range(2):  # the first of a part may still place data
+            if once < self._seconds / ROUNDS:
+                common.finish(job.queue)
+                began = time.perf_counter()
+                launch(buffers)
+                common.finish(job.queue)
+                once = time.perf_counter() - began
         launches = int(max(1, min(MOST_LAUNCHES, self._seconds / ROUNDS / once)))
         found: list[float] = [once] if launches == 1 else []
         while len(found) < ROUNDS and (not found or (len(found) + 1) * launches * once <= 1.5 * self._seconds):
@@ -86,10 +84,14 @@ class Measurement:
         return {"launches": launches, "seconds": found}
 
 
-def _complete(job: common.Job) -> Any:
+def _complete(job: common.Job) -> tuple[float, Any]:
+    """Seconds of all steps in a row, and the results. Letting the buffers go is not in the time."""
+    common.finish(job.queue)
+    began = time.perf_counter()
     buffers = job.upload()
     job.launch(buffers)
-    return common.finished(job, buffers)
+    results = common.finished(job, buffers)
+    return time.perf_counter() - began, results
 
 
 def _steps(job: common.Job) -> tuple[dict[str, float], Any]:
@@ -167,7 +169,8 @@ def main() -> None:
         measurement.found["inputs"] = time.perf_counter() - began
         if options.gated:
             print("@ready", flush=True)
-            sys.stdin.readline()
+            if not sys.stdin.readline():
+                sys.exit("who started this is gone")
         began = time.perf_counter() - measurement.found["inputs"]  # less the wait
         return open_queue()
 

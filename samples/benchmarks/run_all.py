@@ -264,7 +264,7 @@ def run_extras(options: argparse.Namespace, results: Results, folder: Path, stop
             command += ["--native", options.native]
         said = ""
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=4 * options.timeout, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=5 * options.timeout, check=False)
             said = done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             said = f"not done in {late.timeout} s"
@@ -283,7 +283,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", type=lambda text: text.split(","), help="names, by commas")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder (default: %(default)s)")
     parser.add_argument("--seconds", type=float, help="for each kind of time of a measurement (0.5; small: 0.1)")
-    parser.add_argument("--timeout", type=float, default=60, help="of a measurement (default: %(default)s s)")
+    parser.add_argument("--timeout", type=float, default=45, help="of a measurement (default: %(default)s s)")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no measurement starts")
     parser.add_argument("--resume", action="store_true", help="keep what the results' file has")
     parser.add_argument("--one-at-a-time", action="store_true", help="nothing beside a measurement")

@@ -6,6 +6,8 @@ Decides nothing about speed: on workers that share processors, times tell nothin
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import math
 import os
@@ -174,6 +176,26 @@ def test_every_sample_is_in_the_catalogue() -> None:
     assert groups.count(catalogue.KIM) == 11
     kernels = [part for entry in catalogue.ENTRIES if entry.group == catalogue.AMGE for part in entry.parts or ("",)]
     assert len(kernels) == 13
+
+
+class Parsed(Exception):
+    """The arguments were understood."""
+
+
+@pytest.mark.parametrize("entry", catalogue.ENTRIES, ids=lambda entry: entry.sample)
+def test_samples_take_the_catalogues_arguments(entry: catalogue.Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_only(self: argparse.ArgumentParser, *arguments: Any) -> None:
+        parse(self, *arguments)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
+    main = importlib.import_module(entry.sample).main
+    for preset in catalogue.PRESETS:
+        monkeypatch.setattr(sys, "argv", [entry.sample, *entry.arguments(preset)])
+        with pytest.raises(Parsed):
+            main()
 
 
 def test_digests_tell_results_apart() -> None:
