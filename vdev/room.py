@@ -123,9 +123,7 @@ class RoomMaker:
             sum(item.frees for item in evictions),
             eviction.moved,
         )
-        self._executor.submit(
-            self._executor.prepare(eviction), [buffer.holdings for buffer in found], Completion()
-        )
+        self._executor.submit_aside("evict", eviction, [buffer.holdings for buffer in found], Completion())
         for buffer, state in zip(found, eviction.states, strict=True):
             buffer.state = state
 

@@ -102,10 +102,11 @@ class Session:
         self._number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
-        self.checker = LaunchChecker(self.executor, self.links) if check else None
         self._ledger = Ledger()
+        self.executor.aside = self._aside
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None
+        self.checker = LaunchChecker(self.executor, self.links) if check else None
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
@@ -398,6 +399,12 @@ class Session:
         )
         if recorder is not None:
             recorder.submitted(job, Shape(kind, tally.times, plan))
+
+    def _aside(self, kind: str, plan: Plan, number: int) -> None:
+        """Count a plan that no command asked for."""
+        tally = self._ledger.count(kind, plan)
+        if self.recorder is not None:
+            self.recorder.submitted_aside(number, Shape(kind, tally.times, plan))
 
     def _write(
         self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None

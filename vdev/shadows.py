@@ -47,13 +47,12 @@ class Shadows:
         Raises ShadowFailure where its content was lost to a failure.
         """
         content = np.zeros(buffer.nbytes, np.uint8)
-        plan = transfers.plan_read(
-            buffer.state, Region.span(0, buffer.nbytes), self._links, contiguous=True
-        )
+        plan = transfers.plan_read(buffer.state, Region.span(0, buffer.nbytes), self._links, contiguous=True)
         buffer.state = plan.states[0]
         completion = Completion()
-        self._executor.submit(
-            self._executor.prepare(plan),
+        self._executor.submit_aside(
+            "check",
+            plan,
             [buffer.holdings],
             completion,
             host=content,
@@ -69,7 +68,9 @@ class Shadows:
         try:
             self._executor.build(native)
         except (BuildFailure, BackendError) as error:
-            logger.warning("checked against the translated program, since its own text does not build: %s", error)
+            logger.warning(
+                "checked against the translated program, since its own text does not build: %s", error
+            )
             return None
         return native
 
@@ -96,9 +97,7 @@ class Shadows:
         """
         memories = [content.copy() for content in contents]
         wholes = [Region.span(0, len(memory)) for memory in memories]
-        builder = PlanBuilder(
-            [buffer_state(whole.nbytes, ((HOST, whole),)) for whole in wholes], self._links
-        )
+        builder = PlanBuilder([buffer_state(whole.nbytes, ((HOST, whole),)) for whole in wholes], self._links)
         for slot, whole in enumerate(wholes):
             builder.reserve(slot, worker, 0, whole.nbytes)
             builder.make_valid(slot, worker, whole)
@@ -110,10 +109,12 @@ class Shadows:
             builder.copy(slot, worker, HOST, whole)
         holdings = [self._executor.holdings(len(memory), _Home(memory)) for memory in memories]
         completion = Completion()
-        self._executor.submit(
-            self._executor.prepare(builder.finish(((worker, chunk),)), recipe),
+        self._executor.submit_aside(
+            "check",
+            builder.finish(((worker, chunk),)),
             holdings,
             completion,
+            recipe=recipe,
             args=launch.args,
             homes=range(len(memories)),
         )

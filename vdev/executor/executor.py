@@ -172,6 +172,8 @@ class Executor:
         self._closed = False
         #: bytes that travelled in no plan after all, by (source, target): a command had failed
         self.undone_nbytes: dict[tuple[int, int], int] = {}
+        #: told of plans that no command asked for, and of their numbers
+        self.aside: Callable[[str, Plan, int], None] | None = None
         self.exit_timeout = 5.0  #: seconds that the interpreter's exit waits for work still running
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
@@ -296,6 +298,21 @@ class Executor:
     ) -> int:
         """A command without work: complete when what it waits for is. Its number, for records."""
         return self.submit(_EMPTY, (), completion, after=after, order=order)
+
+    def submit_aside(
+        self,
+        kind: str,
+        plan: Plan,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+        *,
+        recipe: LaunchRecipe | None = None,
+        **rest: Any,
+    ) -> None:
+        """Submit a plan that no command asked for: of `kind` 'evict' or 'check'. `rest` as in `submit`."""
+        number = self.submit(self.prepare(plan, recipe), holdings, completion, **rest)
+        if self.aside is not None:
+            self.aside(kind, plan, number)
 
     def throttle(self) -> None:
         """Hold the caller back while a worker's queue is long. Call it outside every lock."""

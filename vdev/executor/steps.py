@@ -243,6 +243,9 @@ class GatherStep(Step):
             else:
                 backend.copy_from_peer(worker.peer(self.source), source.allocation, stage, box)
 
+    def moves(self, worker: int) -> tuple[int, int, int] | None:
+        return None if worker == self.source else (self.source, worker, self.region.nbytes)
+
 
 class CombineStep(Step):
     __slots__ = ("item", "starts")

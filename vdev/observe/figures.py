@@ -27,7 +27,8 @@ class Moved:
 @dataclass(slots=True)
 class Times:
     """Nanoseconds: `kernel`, `transfer` and `device` (fills, copies within a worker, making room) on
-    devices, all workers added up; `merge` and `host` (copies and fills in host memory) on the host.
+    devices, all workers added up; `merge` on devices or the host; `host` (copies and fills in host memory) on
+    the host.
     """
 
     kernel_ns: int = 0

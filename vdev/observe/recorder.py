@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from vdev.observe.figures import Times
 from vdev.planner.instructions import (
     HOST,
+    Combine,
     CopyBetween,
     Instruction,
     Launch,
     Merge,
     Plan,
     Reserve,
+    Restore,
     moved_bytes,
 )
 
@@ -71,8 +73,10 @@ CommandRecord = tuple[int, int, int, int, int, Shape]
 def _step_shape(item: Instruction, name: str) -> StepShape:
     if isinstance(item, Launch):
         return StepShape(item.worker, "kernel", name, 0)
-    if isinstance(item, Merge):
+    if isinstance(item, (Merge, Combine)):
         return StepShape(item.worker, "merge", f"merge {item.op}", item.region.nbytes)
+    if isinstance(item, Restore):
+        return StepShape(item.worker, "merge", "merged bytes into place", item.region.nbytes)
     for source, target, nbytes in moved_bytes((item,)):
         return StepShape(item.worker, "transfer", route_name(source, target), nbytes, source, target)
     where = "host" if item.worker == HOST else "device"
@@ -131,6 +135,11 @@ class Recorder:
         self.commands.append((number, self.started, perf_counter_ns(), self.queue, get_ident(), shape))
         if len(self.commands) > _MOST_KEPT:
             self._drain(self)
+
+    def submitted_aside(self, number: int, shape: Shape) -> None:
+        """On the way to the command in hand something else was submitted: an eviction, a check."""
+        now = perf_counter_ns()
+        self.commands.append((number, now, now, self.queue, get_ident(), shape))
 
     def planned(self, name: str, started: int, ended: int) -> None:
         self.plannings.append((started, ended, get_ident(), name))

@@ -107,7 +107,8 @@ class KernelStatistics:
 @dataclass(frozen=True)
 class CommandStatistics:
     """All commands of a kind other than launches: 'write', 'read', 'copybuffer', 'fill', 'map', 'unmap',
-    'migrate'."""
+    'migrate'; and what no command asked for: 'evict' (replicas that had to leave a worker's memory) and
+    'check' (VDEV_CHECK)."""
 
     kind: str
     count: int

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vdev.observe.figures import Moved, Times
-from vdev.planner.instructions import HOST, Download, Merge, Plan, Upload, moved_bytes
+from vdev.planner.instructions import HOST, Download, Merge, Plan, Restore, Upload, moved_bytes
 from vdev.translators.ndrange import Chunk, NDRange
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _traffic(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) 
     moved: dict[int, Moved] = {}
     merged: dict[int, int] = {}
     for item in plan.instructions:
-        if isinstance(item, Merge):
+        if isinstance(item, (Merge, Restore)):  # on the host or on a worker: every merged byte once
             merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
         for source, target, nbytes in moved_bytes((item,)):
             add_route(moved.setdefault(getattr(item, "slot", -1), Moved()), source, target, nbytes)
