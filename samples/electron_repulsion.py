@@ -21,7 +21,7 @@ import common
 import numpy as np
 import pyopencl as cl
 
-GAUSSIANS, POINTS, GROUP, LANES = 3, 16, 64, 32
+GAUSSIANS, GROUP, LANES = 3, 64, 32
 EXPONENTS = np.array([3.42525091, 0.62391373, 0.16885540])  # of 1/bohr^2
 COEFFICIENTS = np.array([0.15432897, 0.53532814, 0.44463454]) * (2 * EXPONENTS / np.pi) ** 0.75
 SOURCE = """
@@ -39,13 +39,13 @@ float weight(const float t2, __constant float2 *rule)
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void primitives(__global const float4 *atoms, __global const int4 *quartets, __constant float2 *gaussians,
+void primitives(__global const float4 *atoms, __global const ushort4 *quartets, __constant float2 *gaussians,
                 __constant float2 *rule, __global float *result, const uint n, const ulong first)
 {
     const uint item = get_global_id(0);
     if (item >= n)
         return;
-    const int4 quartet = quartets[first + item / PRIMITIVES];
+    const ushort4 quartet = quartets[first + item / PRIMITIVES];
     const uint primitive = item % PRIMITIVES;
     const float3 a = atoms[quartet.x].xyz, b = atoms[quartet.y].xyz;
     const float3 c = atoms[quartet.z].xyz, d = atoms[quartet.w].xyz;
@@ -93,9 +93,9 @@ def pairs_of(numbers: common.Array) -> tuple[common.Array, common.Array]:
 
 
 def quartets_of(numbers: common.Array) -> common.Array:
-    """The four atoms of the quartets with these numbers, pairs of pairs; int32, one quartet a row."""
+    """The four atoms of the quartets with these numbers, pairs of pairs; uint16, one quartet a row."""
     bra, ket = pairs_of(numbers)
-    return np.stack([*pairs_of(bra), *pairs_of(ket)], 1).astype(np.int32)
+    return np.stack([*pairs_of(bra), *pairs_of(ket)], 1).astype(np.uint16)
 
 
 def number_of(quartet: tuple[int, int, int, int]) -> int:
@@ -122,14 +122,14 @@ def integrals_of(atoms: common.Array, quartets: common.Array) -> common.Array:
 
 
 def computed(
-    queue: cl.CommandQueue, atoms: common.Array, quartets: common.Array, batch: int
+    queue: cl.CommandQueue, atoms: common.Array, quartets: common.Array, batch: int, points: int
 ) -> common.Array:
     """The integrals of quartets of the atoms, computed on the queue's device, so many at a time."""
-    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
+    nodes, weights = np.polynomial.legendre.leggauss(points)
     rule = np.stack([((nodes + 1) / 2) ** 2, weights / 2], 1).astype(np.float32)
     gaussians = np.stack([EXPONENTS, COEFFICIENTS], 1).astype(np.float32)
     integrals = np.empty(len(quartets), np.float32)
-    options = [f"-DGAUSSIANS={GAUSSIANS}", f"-DPOINTS={POINTS}", f"-DGROUP={GROUP}", f"-DLANES={LANES}"]
+    options = [f"-DGAUSSIANS={GAUSSIANS}", f"-DPOINTS={points}", f"-DGROUP={GROUP}", f"-DLANES={LANES}"]
     program = cl.Program(queue.context, SOURCE).build(options)
     primitives, contract = cl.Kernel(program, "primitives"), cl.Kernel(program, "contract")
 
@@ -158,9 +158,13 @@ def computed(
 
 def main() -> None:
     parser = common.parser(__doc__, size=16, meaning="hydrogen atoms; the integrals grow as its fourth power")
-    parser.add_argument(
-        "--batch", type=common.positive, default=8192, help="integrals computed at a time (default: %(default)s)"
-    )
+    for name, default, meaning in (
+        ("batch", 8192, "integrals computed at a time"),
+        ("points", 16, "of the quadrature"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=common.positive, default=default, help=f"{meaning} (default: %(default)s)"
+        )
     args = parser.parse_args()
     n = args.size
     npairs = n * (n + 1) // 2
@@ -173,7 +177,7 @@ def main() -> None:
 
     _, queue = common.open_queue()
     common.announce(queue, f"{n} atoms, {nquartets} integrals in {-(-nquartets // args.batch)} batches")
-    integrals = computed(queue, atoms, quartets, args.batch)
+    integrals = computed(queue, atoms, quartets, args.batch, args.points)
     chosen = common.some(nquartets, 1 << 13)
     expected = integrals_of(atoms, quartets[chosen])
     common.check(f"{chosen.size} of {nquartets} integrals", integrals[chosen], expected, 1e-5)

@@ -38,7 +38,7 @@ ENTRIES = (
     # 65,520 options and 100 iterations there
     Entry("binomial_option", KIM, "--size 6291456", "--size 1024", 1e-4),
     # 16,773,120 options, priced 1000 times
-    Entry("black_scholes", KIM, "--size 100663296 --runs 1000", "--size 100000 --runs 10"),
+    Entry("black_scholes", KIM, "--size 100663296 --runs 2000", "--size 100000 --runs 10"),
     # 512 stations, 128 channels
     Entry(
         "correlator",
@@ -50,7 +50,7 @@ ENTRIES = (
     Entry("coulombic_potential", KIM, "--size 8192 --atoms 24000", "--size 128 --atoms 5000", 1e-4),
     # 65,536 rows
     Entry("eigenvalue_bisection", KIM, "--size 262144", "--size 400"),
-    Entry("electron_repulsion", KIM, "--size 96 --batch 1048576", "--size 12"),
+    Entry("electron_repulsion", KIM, "--size 96 --batch 1048576 --points 48", "--size 12"),
     # class D: 2^36 pairs
     Entry("embarrassingly_parallel", KIM, "--size 34", "--size 20"),
     # 8192 x 8192
@@ -90,3 +90,6 @@ EXTRAS = {
     "device_memory": {"gpu": "--share 1.5", "small": "--nbytes 67108864"},
 }
 NAMES = (*(entry.sample for entry in ENTRIES), *EXTRAS)
+#: Names for several.
+GROUPS = {group: tuple(entry.sample for entry in ENTRIES if entry.group == group) for group in (KIM, AMGE, OTHER)}
+GROUPS["extras"] = tuple(EXTRAS)

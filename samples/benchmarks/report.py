@@ -14,6 +14,7 @@ import catalogue
 import machine
 
 NATIVE = machine.NATIVE
+FLOW = "lattice_boltzmann"
 Content = dict[str, Any]
 
 
@@ -101,13 +102,25 @@ def bars(content: Content) -> list[dict[str, Any]]:
         name = f"AMGE's kernels on resident data, {workers} over native: geometric mean"
         count = _count(len(found), catalogue.AMGE)
         result.append(_bar(name, geometric_mean(found.values()), wanted, of=count))
-    flow = speed_ups(content, "resident", catalogue.OTHER, "4").get("lattice_boltzmann", math.nan)
-    result.append(_bar("lattice-Boltzmann, cell updates a second, 4 over native", flow, 3.5))
+    flow = speed_ups(content, "resident", catalogue.OTHER, "4").get(FLOW, math.nan)
+    result.append(_bar("lattice-Boltzmann, cell updates a second, 4 over native", flow, 3.5, of=_updates(content)))
     for name, extra in content["extras"].items():
         for bar in extra.get("bars", []):
             value = math.nan if bar["found"] is None else bar["found"]
             result.append(_bar(bar["bar"], value, bar["wanted"], most=bar["most"], of=name))
     return result
+
+
+def _updates(content: Content) -> str:
+    """Cell updates a second of the lattice-Boltzmann sample, natively and on workers."""
+    found, texts = records(content), []
+    for column in (NATIVE, *columns(content)):
+        record = found.get((FLOW, column))
+        if record is not None:
+            words = record["arguments"].split()
+            size, steps = (int(words[words.index(option) + 1]) for option in ("--size", "--steps"))
+            texts.append(f"{column}: {size**3 * steps / best(record, 'resident') * 1e-9:.3g}")
+    return "billions: " + ", ".join(texts) if texts else ""
 
 
 def _agreement_bars(content: Content) -> list[dict[str, Any]]:
@@ -165,7 +178,8 @@ def markdown(content: Content) -> str:
         verdict = {True: "met", False: "**missed**", None: "not measured"}[bar["met"]]
         value = "" if bar["found"] is None else f"{bar['found']:.4g}"
         lines.append(f"| {bar['bar']} | {bar['of']} | {value} | at {bar['at']} {bar['wanted']:.4g} | {verdict} |")
-    lines += _cold_table(content) + _resident_table(content) + _extras(content) + _failures(content)
+    lines += _cold_table(content) + _resident_table(content) + _steps_table(content)
+    lines += _extras(content) + _failures(content)
     return "\n".join(lines) + "\n"
 
 
@@ -206,6 +220,21 @@ def _resident_table(content: Content) -> list[str]:
             name = entry.sample if part == "all" else part
             cells = [name, f"{best(native, 'resident', part) * 1e3:.3f}", *map(_number, ratios)]
             lines.append(_row(cells))
+    return lines
+
+
+def _steps_table(content: Content) -> list[str]:
+    """Each step by itself, on every number of workers."""
+    counts, found = columns(content), records(content)
+    lines = ["", "## Each step by itself", "", "Milliseconds of uploads + kernels + downloads, waiting after each.", ""]
+    lines += [_row(["", NATIVE, *counts]), _row(["---", *["---:"] * (len(counts) + 1)])]
+    for entry in catalogue.ENTRIES:
+        cells = []
+        for column in (NATIVE, *counts):
+            steps = found.get((entry.sample, column), {}).get("steps")
+            cells.append(" + ".join(f"{seconds * 1e3:.1f}" for seconds in steps.values()) if steps else "")
+        if any(cells):
+            lines.append(_row([entry.sample, *cells]))
     return lines
 
 

@@ -274,13 +274,18 @@ def run_extras(options: argparse.Namespace, results: Results, folder: Path, stop
         print(f"{name}:\n{said.rstrip()}", flush=True)
 
 
+def named(text: str) -> list[str]:
+    """The samples and benchmarks of one thing that a list of names and groups means."""
+    return [name for item in text.split(",") for name in catalogue.GROUPS.get(item, (item,))]
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     machine.add_options(parser)
     parser.add_argument("--preset", choices=catalogue.PRESETS, help="sizes (default: gpu for cuda, else small)")
-    parser.add_argument("--only", type=lambda text: text.split(","), help="names, by commas")
+    parser.add_argument("--only", type=named, help="names by commas; kim, amge, other and extras mean several")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder (default: %(default)s)")
     parser.add_argument("--seconds", type=float, help="for each kind of time of a measurement (0.5; small: 0.1)")
     parser.add_argument("--timeout", type=float, default=45, help="of a measurement (default: %(default)s s)")
