@@ -193,6 +193,8 @@ class ReferenceBackend(Backend):
         status = faults.fail.get(number)
         if status is not None:
             error = BackendError(status, f"injected: operation {number} failed")
+            if isinstance(work, _Wait):
+                work()  # a device that cannot wait does not run ahead
         else:
             try:
                 work()
@@ -309,7 +311,7 @@ class ReferenceBackend(Backend):
 
     def order_after(self, marker: Marker) -> None:
         if not marker.done():
-            self._submit("order", lambda: _wait_quietly(marker))
+            self._submit("order", _Wait(marker))
 
     def pending(self) -> int:
         return self._handed_over - self._recorded
@@ -329,11 +331,17 @@ def _memory(allocation: Allocation) -> Bytes:
     return allocation.native
 
 
-def _wait_quietly(marker: Marker) -> None:
-    try:
-        marker.wait()
-    except BackendError:
-        return  # reported by whoever handed that work over
+class _Wait:
+    """An operation that only waits for another worker's."""
+
+    def __init__(self, marker: Marker) -> None:
+        self._marker = marker
+
+    def __call__(self) -> None:
+        try:
+            self._marker.wait()
+        except BackendError:
+            return  # reported by whoever handed that work over
 
 
 def opener(
