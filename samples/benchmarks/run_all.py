@@ -187,8 +187,11 @@ def tasks(options: argparse.Namespace, results: Results, folder: Path) -> Iterat
             if options.copies_when_made:
                 command.append("--copies-when-made")
             arguments = entry.arguments(options.preset)
+            command += arguments
+            if workers is not None:
+                command = [*options.under, *command]
             environment = machine.environment(kind, workers, options.native)
-            yield Task(entry, workers, arguments, command + arguments, environment, folder / f"{name}.json")
+            yield Task(entry, workers, arguments, command, environment, folder / f"{name}.json")
 
 
 def chosen(options: argparse.Namespace) -> list[catalogue.Entry]:
@@ -294,6 +297,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--one-at-a-time", action="store_true", help="nothing beside a measurement")
     parser.add_argument(
         "--copies-when-made", action="store_true", help="COPY_HOST_PTR in place of writes that are enqueued"
+    )
+    parser.add_argument(
+        "--under",
+        type=shlex.split,
+        default=[],
+        metavar="COMMAND",
+        help="run the virtual device's measurements under a tool: 'compute-sanitizer --error-exitcode 9'",
     )
     parser.add_argument("--extras-first", action="store_true", help="benchmarks of one thing before the samples")
     options = parser.parse_args()
