@@ -1,8 +1,9 @@
 """Programs and calls on shared virtual memory, for `tests.cpu.test_svm` to run natively and on workers.
 
 `python -m tests.cpu.svm_programs` runs all of them in this process and prints what they found as JSON. Every
-program is valid on a device with coarse-grain buffers; those of `LINKED` also follow pointers in memory,
-which PyOpenCL cannot announce (CL_KERNEL_EXEC_INFO_SVM_PTRS) and CPU devices do not ask for.
+program is valid on a device with coarse-grain buffers; those of `LINKED` also do what only a device in the
+host's memory understands: follow pointers in memory, which PyOpenCL cannot announce
+(CL_KERNEL_EXEC_INFO_SVM_PTRS), or use memory that is not mapped.
 """
 
 from __future__ import annotations
@@ -297,6 +298,27 @@ def loose_queue(w: Any) -> Any:
     cl.enqueue_copy(w.loose, back, a, wait_for=[filled])
     kinds = [cl.command_type.to_string(event.command_type) for event in (copied, filled, mapping.event)]
     return found, back.tolist(), kinds
+
+
+@linked
+def unmapped(w: Any) -> Any:
+    """Transfers take shared memory for host memory, as it is on a device that shares the host's."""
+    cl, a, b = w.cl, array(w, np.arange(512)), array(w, np.zeros(512))
+    buffer = cl.Buffer(w.ctx, w.mf.READ_WRITE, 2048)
+    w.program.scale(w.queue, (512,), (8,), a, np.float32(2))
+    cl.enqueue_copy(w.queue, buffer, a.mem, is_blocking=False)
+    w.program.scale(w.queue, (512,), (8,), buffer, np.float32(2))
+    w.program.scale(w.queue, (512,), (8,), b, np.float32(2))
+    cl.enqueue_copy(w.queue, b.mem[100:300], buffer)
+    w.program.scale(w.queue, (512,), (8,), b, np.float32(-1))
+    boxes = {"buffer_origin": (0, 0), "host_origin": (0, 0), "region": (16, 32)}
+    cl.enqueue_copy(w.queue, buffer, a.mem, **boxes, host_pitches=(64,))
+    filled = cl.Buffer(w.ctx, w.mf.READ_WRITE | w.mf.COPY_HOST_PTR, hostbuf=b.mem)
+    w.queue.finish()
+    w.program.add(w.queue, (512,), (8,), filled, buffer, filled)
+    out = np.empty(512, np.float32)
+    cl.enqueue_copy(w.queue, out, filled)
+    return out.tolist(), content(w, a).tolist(), content(w, b).tolist()
 
 
 @linked

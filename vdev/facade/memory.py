@@ -21,6 +21,7 @@ from vdev.commands import BufferArg
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
+from vdev.facade.svm_host import bring_home
 from vdev.facade.svm_memory import find
 
 if TYPE_CHECKING:
@@ -302,6 +303,7 @@ def create_memory(
             return Memory(context, flags, shared.buffer, offset, nbytes, hostbuf=hostbuf)
         # the program's memory is the buffer's home: both are seen as one
         return Memory(context, flags, session.create_buffer(nbytes, host), 0, nbytes, hostbuf=hostbuf)
+    bring_home(session, host)
     return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
 
 

@@ -24,6 +24,7 @@ from vdev.facade.memory import (
     live_memory,
 )
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_host import submit_with_host
 
 WaitList = Iterable[Event] | None
 
@@ -82,7 +83,8 @@ def _enqueue_read_buffer(
         fail(routine, status.INVALID_OPERATION)
     layout = Layout.contiguous(memory.offset + offset, host.size)
     command = Read(memory.buffer, layout, host) if host.size else _NOTHING
-    event = make_nanny_event(queue, _type.READ_BUFFER, queue._submit(command, after), hostbuf)
+    completion = submit_with_host(queue, command, host, after, writes=True)
+    event = make_nanny_event(queue, _type.READ_BUFFER, completion, hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
     return event
@@ -108,7 +110,8 @@ def _enqueue_write_buffer(
         fail(routine, status.INVALID_OPERATION)
     layout = Layout.contiguous(memory.offset + offset, host.size)
     command = Write(memory.buffer, layout, host) if host.size else _NOTHING
-    event = make_nanny_event(queue, _type.WRITE_BUFFER, queue._submit(command, after), hostbuf)
+    completion = submit_with_host(queue, command, host, after, writes=False)
+    event = make_nanny_event(queue, _type.WRITE_BUFFER, completion, hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
     return event
@@ -259,7 +262,8 @@ def _enqueue_read_buffer_rect(
     memory, layout, host = _host_rect(function, routine, queue, mem, hostbuf, box, writable=True)
     if memory.flags & (HOST_WRITE_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_OPERATION)
-    completion = queue._submit(Read(memory.buffer, layout, host), after)
+    command = Read(memory.buffer, layout, host)
+    completion = submit_with_host(queue, command, host, after, writes=True)
     event = make_nanny_event(queue, _type.READ_BUFFER_RECT, completion, hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
@@ -286,7 +290,8 @@ def _enqueue_write_buffer_rect(
     memory, layout, host = _host_rect(function, routine, queue, mem, hostbuf, box, writable=False)
     if memory.flags & (HOST_READ_ONLY | HOST_NO_ACCESS):
         fail(routine, status.INVALID_OPERATION)
-    completion = queue._submit(Write(memory.buffer, layout, host), after)
+    command = Write(memory.buffer, layout, host)
+    completion = submit_with_host(queue, command, host, after, writes=False)
     event = make_nanny_event(queue, _type.WRITE_BUFFER_RECT, completion, hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)

@@ -1,0 +1,47 @@
+"""Transfers whose host memory lies in shared virtual memory.
+
+Between its mappings that memory is the device's, and its newest bytes may be on any worker. A program that
+hands it to a transfer as host memory all the same works on a device whose memory the host shares, and so it
+does here: such a transfer is submitted as if the program had mapped the bytes around it. Decides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vdev.commands import Command, Map, Unmap
+from vdev.facade.hostbuf import Bytes
+from vdev.facade.svm_memory import find, is_in_use
+
+if TYPE_CHECKING:
+    from vdev.facade.queue import CommandQueue
+    from vdev.session import Completion, Session
+
+
+def submit_with_host(
+    queue: CommandQueue, command: Command, host: Bytes, after: Sequence[Completion], *, writes: bool
+) -> Completion:
+    """Submit a transfer from `host`, or to it where it `writes` there."""
+    mapping = _mapping(host, write=writes) if is_in_use() else None
+    if mapping is None:
+        return queue._submit(command, after)
+    mapped = queue._submit(mapping, after)
+    done = queue._submit(command, (mapped,))
+    return queue._submit(Unmap(mapping), (done,)) if writes else done
+
+
+def bring_home(session: Session, host: Bytes) -> None:
+    """Return when the bytes of `host` are what the last commands left in them."""
+    mapping = _mapping(host, write=False) if is_in_use() else None
+    if mapping is not None:
+        session.submit(mapping, queue=session.create_queue(in_order=False)).wait()
+
+
+def _mapping(host: Bytes, *, write: bool) -> Map | None:
+    """The mapping of `host`; None where it is no shared virtual memory."""
+    address, nbytes = host.ctypes.data, host.size
+    found = find(address) if nbytes else None
+    if found is None or address + nbytes > found.start + found.nbytes:
+        return None
+    return Map(found.buffer, address - found.start, nbytes, read=True, write=write)
