@@ -165,7 +165,8 @@ def line(record: dict[str, Any]) -> str:
     steps = " + ".join(f"{record['steps'][step] * 1e3:.1f}" for step in ("upload", "kernels", "download"))
     text += f"  cold {best(record, 'cold') * 1e3:9.2f} ms  resident {best(record, 'resident') * 1e3:9.3f} ms"
     text += f"  steps {steps} ms"
-    return text + (f"  difference {record['difference']:.0e}" if "difference" in record else "")
+    text += f"  difference {record['difference']:.0e}" if "difference" in record else ""
+    return text + (f"  ended with status {record['exit']}" if "exit" in record else "")
 
 
 def markdown(content: Content) -> str:
@@ -249,10 +250,12 @@ def _extras(content: Content) -> list[str]:
 
 
 def _failures(content: Content) -> list[str]:
-    failed = [m for m in content["measurements"] if m["status"] != 0]
+    failed = [m for m in content["measurements"] if m["status"] != 0 or "exit" in m]
     lines = ["", "## Failed", ""] if failed else []
     for record in failed:
-        lines += [f"{record['sample']}, {record['workers']}:", "```", record.get("said", "").strip()[-800:], "```"]
+        what = f" (measured, then ended with status {record['exit']})" if "exit" in record else ""
+        said = record.get("said", "").strip()[-800:]
+        lines += [f"{record['sample']}, {record['workers']}{what}:", "```", said, "```"]
     return lines
 
 

@@ -220,6 +220,7 @@ def _content() -> dict[str, Any]:
         return {
             "sample": sample,
             "workers": workers,
+            "arguments": "--size 100 --steps 3",
             "status": 0,
             "cold": [seconds],
             "steps": steps,
@@ -241,10 +242,29 @@ def test_bars_are_judged() -> None:
     assert met[f"{eleven}, Amdahl's ideal"] is True  # 3 against 2.5
     assert bars["AMGE's kernels on resident data, 4 over native: geometric mean"]["of"] == "13 of 13 measured"
     assert bars["AMGE's kernels on resident data, 2 over native: geometric mean"]["met"] is None
-    assert bars["lattice-Boltzmann, cell updates a second, 4 over native"]["found"] == 3.0
+    flow = bars["lattice-Boltzmann, cell updates a second, 4 over native"]
+    assert flow["found"] == 3.0
+    assert flow["of"] == "billions: native: 0.0005, 1: 0.0005, 4: 0.0015"
 
 
 def test_ideal_is_amdahls() -> None:
     native = {"steps": {"upload": 0.5, "kernels": 3.0, "download": 0.5}}
     assert report.ideal(native, 4) == pytest.approx(1 / (0.25 + 0.75 / 4))
     assert report.geometric_mean([2, 8]) == pytest.approx(4)
+
+
+def test_crash_after_the_measurement_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    """As of a driver that fails when it is unloaded."""
+    crashing = tmp_path / "crashing"
+    crashing.write_text(f"#!{sys.executable}\nimport subprocess, sys\nsubprocess.run(sys.argv[1:])\nsys.exit(9)\n")
+    crashing.chmod(0o755)
+    command = [str(BENCHMARKS / "run_all.py"), "--kind", "cpu", "--workers", "1", "--results", str(tmp_path)]
+    options = ["--only", "transpose", "--seconds", "0.02", "--under", str(crashing)]
+    done = run(*command, *options, folder=tmp_path)
+
+    assert done.returncode == 1
+    found = {m["workers"]: m for m in json.loads((tmp_path / "benchmarks.json").read_text())["measurements"]}
+    assert "exit" not in found["native"]
+    assert found["1"]["status"] == 0
+    assert found["1"]["exit"] == 9
+    assert "then ended with status 9" in (tmp_path / "benchmarks.md").read_text()
