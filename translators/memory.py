@@ -25,6 +25,7 @@ from .values import (
     Target,
     Value,
     Vector,
+    disguised,
     join_values,
     load_private,
     places_of,
@@ -142,6 +143,8 @@ class Memory:
             content = self.state.env.get(place)
             if content is None:
                 return unknown_value(ctype, LOADED)
+            for value in disguised(content, target.offset, ctype):
+                self.show_address(value, "the address of a buffer is read as another type", line)
             return load_private(content, place.type, target.offset, ctype)
         if isinstance(place, Shared):
             if place.bounds is not None and ctype.integer is not None:

@@ -347,6 +347,22 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
     return _load_somewhere(content, ctype)
 
 
+def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
+    """The pointers in private memory of which a load of `ctype` reads bytes as something else (a union)."""
+    if ctype.kind in ("pointer", "record", "array"):
+        return ()
+    if isinstance(content, Pointer):
+        return (content,)
+    if not isinstance(content, Aggregate) or offset.op != "const":
+        return ()
+    start, stop = offset.args[0], offset.args[0] + ctype.size
+    return [
+        value
+        for (at, nbytes), value in content.cells.items()
+        if at < stop and start < at + nbytes and isinstance(value, Pointer)
+    ]
+
+
 def _load_somewhere(content: Value, ctype: CType) -> Value:
     if ctype.kind == "pointer":
         places = places_of(content)
