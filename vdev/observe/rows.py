@@ -103,10 +103,8 @@ def decimal(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
 
 def hexadecimal(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Whole numbers from 0, with leading zeros, for use in strings."""
-    found = _digits(values, 16, 1)
-    found[found == _SPACE] = _DIGITS[0]
-    return found
+    """Whole numbers from 0 with eight digits, sixteen if any of them needs more than eight."""
+    return _digits(values, 16, 8 if int(values.max()) < 1 << 32 else 16)
 
 
 def thousandths(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
