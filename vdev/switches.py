@@ -89,6 +89,10 @@ def _parse_count(text: str) -> int:
     return int(text)
 
 
+def _parse_least(text: str) -> int | None:
+    return None if text == "auto" else _parse_count(text)
+
+
 def _parse_level(text: str) -> int | None:
     if text == "off":
         return None
@@ -205,10 +209,11 @@ WORKERS = Switch(
 )
 MIN_ITEMS = Switch(
     "VDEV_MIN_ITEMS",
-    "1024",
-    "A launch of fewer work-items than this stays on one worker.",
-    "a whole number from 0",
-    _parse_count,
+    "auto",
+    "A launch of fewer work-items than this stays on one worker. `auto`: 1024, and on GPUs whatever one of them runs "
+    "at once: a work-group on each compute unit, or 128 work-items.",
+    "auto, a whole number from 0",
+    _parse_least,
 )
 CHECK = Switch(
     "VDEV_CHECK",
@@ -261,8 +266,8 @@ def workers() -> tuple[WorkerSpec, ...]:
     return WORKERS.value()
 
 
-def min_items() -> int:
-    """Launches of fewer work-items stay on one worker."""
+def min_items() -> int | None:
+    """Launches of fewer work-items stay on one worker; None where it is left to the planner."""
     return MIN_ITEMS.value()
 
 

@@ -117,6 +117,20 @@ def test_small_launches_stay_together() -> None:
     assert plan.reasons == ("2 of 4 workers for 2 work-groups",)
 
 
+def test_what_one_worker_runs_at_once_stays_there() -> None:
+    """16 work-groups of 64 work-items."""
+
+    def reasons(units: int) -> tuple[str, ...]:
+        options = LaunchOptions((0, 1, 2, 3), LinkCosts.uniform(4), compute_units=units)
+        plan = plan_of(increment, [at_host()], options)
+        assert len(plan.partition) == (1 if plan.reasons else 4)
+        return plan.reasons
+
+    assert reasons(16) == ("fewer than 17 work-groups: one worker runs them at once",)
+    assert reasons(8) == ("fewer than 1025 work-items: one worker runs them at once",)
+    assert reasons(7) == ()
+
+
 def test_only_the_workers_that_are_left_are_used() -> None:
     options = LaunchOptions((1, 3), LinkCosts.uniform(4))
     plan = plan_of(increment, [at_host()], options)

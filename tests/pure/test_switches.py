@@ -78,7 +78,7 @@ def test_defaults(monkeypatch):
     monkeypatch.setenv("VDEV_MIN_ITEMS", "")  # empty is unset
     assert not switches.enabled()
     assert switches.workers() == (WorkerSpec("auto"),)
-    assert switches.min_items() == 1024
+    assert switches.min_items() is None
     assert switches.log_level() is None
     assert switches.cache_dir() == Path.home() / ".cache/vdev"
 

@@ -4,15 +4,18 @@
 Decides the partition by the bytes that would really move, given who holds what. Rules, in this order:
 
 1. One chunk on one worker, with the reason recorded, where the kernel demands it, the NDRange has a single
-work-group or fewer than
-   `min_items` work-items, or every cut would need a merge that does not exist.
+work-group, the launch is small, or every cut would need a merge that does not exist.
 2. Otherwise as many chunks as there are workers, or as the work-groups allow. That more bytes move than to a
-single worker is no
-   reason against a cut: they move once, and stay. Only an estimate of the kernel's time, `compute_cost`,
-   makes fewer workers candidates.
+single worker is no reason against a cut: they move once, and stay. Only an estimate of the kernel's time,
+`compute_cost`, makes fewer workers candidates.
 3. Of the partitions with that many chunks the cheapest; at equal cost the one with fewer runs of bytes to
-move; then the one
-   that cuts the slowest-varying dimension.
+move; then the one that cuts the slowest-varying dimension.
+
+A launch is small where several workers have nothing to gain, whatever its kernel does: where there are fewer
+than `min_items` work-items (a hand-over to another worker costs more than they do), or, if the workers have
+compute units of their own, where one worker runs all at once at full speed: each work-group on a compute unit
+of its own, or not more than `ITEMS_PER_UNIT` work-items for each unit. What a kernel costs beyond that,
+analysis cannot tell (the length of its loops may come from memory), so nothing else keeps a launch whole.
 
 Never looks at a kernel's source: access ranges come from a callable.
 """
@@ -51,6 +54,13 @@ Evaluate = Callable[[Chunk], Sequence[AccessRange]]
 MERGE_WEIGHT = 1.0
 
 
+#: work-items below which no launch is worth two workers: a hand-over costs some 20 us
+USUAL_MIN_ITEMS = 1024
+
+#: work-items that a compute unit of a GPU runs as fast as one of them: a warp of 32 on each of its four schedulers
+ITEMS_PER_UNIT = 128
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
     """What beside the command decides how a launch is planned.
@@ -66,6 +76,8 @@ class LaunchOptions:
     compute_cost: Callable[[int, int], float] | None = None
     #: False: bytes that several chunks surely write are compared with a twin, so that races show
     trust_exact: bool = True
+    #: compute units that each worker has for itself; 0: none, or launches that one worker runs at once are cut
+    compute_units: int = 0
 
 
 @dataclass(slots=True)
@@ -179,6 +191,11 @@ class _Search:
             return ["one work-group"]
         if self.request.ndrange.nitems < self.options.min_items:
             return [f"fewer than {self.options.min_items} work-items"]
+        units = self.options.compute_units
+        if prod(self.request.ndrange.num_groups) <= units:
+            return [f"fewer than {units + 1} work-groups: one worker runs them at once"]
+        if self.request.ndrange.nitems <= units * ITEMS_PER_UNIT:
+            return [f"fewer than {units * ITEMS_PER_UNIT + 1} work-items: one worker runs them at once"]
         return []
 
     def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:
