@@ -47,7 +47,7 @@ from vdev.observe.watch import from_switches
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions
+from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.programs import BuildError, SessionKernel, SessionProgram
 from vdev.room import NoRoom, RoomMaker
@@ -82,9 +82,11 @@ class Session:
     """All workers of a process as one device. Any thread may call any method."""
 
     def __init__(
-        self, openers: Sequence[Callable[[], Backend]], *, min_items: int = 0, check: bool = False
+        self, openers: Sequence[Callable[[], Backend]], *, min_items: int | None = 0, check: bool = False
     ) -> None:
         """`openers` make the back ends, each on its worker's thread. `check`: see `vdev.checking`.
+
+        `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
 
         Raises what the first that fails raises.
         """
@@ -97,7 +99,12 @@ class Session:
             direct=[number for number, info in enumerate(self.workers) if not info.is_cpu],
             merging=[number for number, info in enumerate(self.workers) if info.merges],
         )
-        self.launch_options = LaunchOptions(tuple(range(len(self.workers))), self.links, min_items)
+        self.launch_options = LaunchOptions(
+            tuple(range(len(self.workers))),
+            self.links,
+            USUAL_MIN_ITEMS if min_items is None else min_items,
+            compute_units=_own_units(self.workers) if min_items is None else 0,
+        )
         self.room = RoomMaker(self.executor, self.links)
         self._number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
@@ -523,6 +530,13 @@ class _Start:
 
     def __call__(self) -> None:
         self._session._start(*self._arguments)
+
+
+def _own_units(workers: Sequence[WorkerInfo]) -> int:
+    """The compute units of the smallest worker, where each has its own: CPU workers may share theirs."""
+    if any(info.is_cpu for info in workers):
+        return 0
+    return min(info.compute_units for info in workers)
 
 
 _session: Session | None = None
