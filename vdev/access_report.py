@@ -243,7 +243,10 @@ def _kernel_text(report: KernelReport) -> Iterator[str]:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
     for row in rows:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield from textwrap.wrap(line, 150, initial_indent="  ", subsequent_indent=" " * 12, break_long_words=False)
+        indent = " " * (sum(widths[:3]) + 10)
+        kept = line.replace("(line ", "(line\0")  # stays together
+        for part in textwrap.wrap(kept, 150, initial_indent="  ", subsequent_indent=indent, break_long_words=False):
+            yield part.replace("\0", " ")
     for reason in summary.one_worker:
         yield f"  one worker: {reason}"
     if not summary.one_worker and not (report.problem or "").startswith("one worker"):
@@ -303,6 +306,7 @@ def readable(text: str) -> str:
         text = re.sub(r"- (\d+) - (\d+)\b(?!\*)", lambda m: f"- {int(m[1]) + int(m[2])}", text)
         text = re.sub(r"(?<!\w)\(\(([^()&|]*)\) (>=|==|!=) 0\)", r"\1 \2 0", text)
         text = re.sub(r"([^()&|]*?) - (\d+) (>=|==|!=) 0", r"\1 \3 \2", text)
+        text = re.sub(r"(?<![\w*])\(([^()&|]* (?:>=|==|!=) [^()&|]*)\)(?! [-+*/])", r"\1", text)
         text = re.sub(r"(?<!\w)\(([^()|]* && [^()|]*)\)", r"\1", text)
     return text
 
