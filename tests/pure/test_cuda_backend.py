@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.cuda import translate_cuda
+from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.region import Block
+from vdev.translators.source import Target, parse_program
+
 from vdev.backends import cuda, cuda_driver, cuda_kernels
 from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, copy_box
 from vdev.backends.cuda_programs import Cubins, translated
 from vdev.backends.cuda_staging import pieces_of, turned
 from vdev.switches import parse_workers
-from vdev.translators.cuda import translate_cuda
-from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
-from vdev.translators.region import Block
-from vdev.translators.source import Target, parse_program
 from vdev.workers import NoWorkers, open_workers
 
 from .nvrtc import MISSING, compile_cuda, library

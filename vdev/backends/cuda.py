@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from vdev.backends import cuda_kernels
 from vdev.backends.base import (
     MEM_OBJECT_ALLOCATION_FAILURE,

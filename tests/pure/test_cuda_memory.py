@@ -1,0 +1,211 @@
+"""Copies, fills and merges of CUDA workers, with host memory in the place of a GPU's and our kernels in NumPy.
+
+What the driver would do is done at once; whether the kernels themselves compute this, a GPU has to show.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vdev.translators.region import Region
+
+from vdev.backends import cuda, cuda_kernels
+from vdev.backends.base import Box, Counters, copy_box
+from vdev.backends.reference import combine
+from vdev.executor.steps import copy_changes
+
+NBYTES = 512
+UNSIGNED = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "V16"}
+
+
+def _at(address: int, count: int, dtype: str) -> Any:
+    nbytes = count * np.dtype(dtype).itemsize
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)).view(dtype)
+
+
+class _Driver:
+    """The driver's calls on host memory."""
+
+    def event_record(self, event: int, stream: int) -> int:
+        return 0
+
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> int:
+        ctypes.memmove(target, source, nbytes)
+        return 0
+
+    def fill_1(self, address: int, value: int, count: int, stream: int) -> int:
+        _at(address, count, "u1")[:] = value
+        return 0
+
+    def fill_2(self, address: int, value: int, count: int, stream: int) -> int:
+        _at(address, count, "u2")[:] = value
+        return 0
+
+    def fill_4(self, address: int, value: int, count: int, stream: int) -> int:
+        _at(address, count, "u4")[:] = value
+        return 0
+
+    def launch(self, function: int, *rest: Any) -> int:
+        extra = (ctypes.c_uint64 * 5).from_address(rest[-1])
+        nbytes = ctypes.c_size_t.from_address(extra[3]).value
+        parameters = ctypes.string_at(extra[1], nbytes)
+        name = cuda_kernels.NAMES[function]
+        words = np.frombuffer(parameters[: nbytes // 8 * 8], np.uint64).tolist()
+        if name == "fill_pattern":
+            address, total, length = words[:3]
+            _at(address, total, "u1")[:] = np.resize(np.frombuffer(parameters[24 : 24 + length], "u1"), total)
+        elif name.startswith("copy_"):
+            self._copy_box(int(name.removeprefix("copy_u")), *words)
+        else:
+            self._merge(name, *words)
+        return 0
+
+    def _copy_box(
+        self, unit: int, source: int, target: int, width: int, rows: int, total: int, *pitches: int
+    ) -> None:
+        for index in range(total):
+            line, x = divmod(index, width)
+            z, y = divmod(line, rows)
+            start = (z * pitches[1] + y * pitches[0] + x) * unit
+            stop = (z * pitches[3] + y * pitches[2] + x) * unit
+            assert (source + start) % unit == (target + stop) % unit == 0
+            ctypes.memmove(target + stop, source + start, unit)
+
+    def _merge(
+        self, name: str, target: int, stage: int, twin: int, width: int, stride: int, total: int
+    ) -> None:
+        _, op, element = name.split("_")
+        for row in range(total // width):
+            dtype = UNSIGNED[int(element[1:])] if op == "diff" else element
+            at = row * stride * np.dtype(dtype).itemsize
+            into, new = _at(target + at, width, dtype), _at(stage + at, width, dtype)
+            if op == "diff":
+                old = _at(twin + at, width, dtype)
+                changed = new != old
+                into[changed] = new[changed]
+            else:
+                combine(into.view("u1"), new.view("u1"), op, dtype)
+
+
+class _Memory:
+    """What CuPy's pool would give."""
+
+    def __init__(self, seed: int) -> None:
+        self.array = np.zeros(NBYTES + 128, np.uint8)
+        start = -self.array.ctypes.data % 128
+        self.bytes = self.array[start : start + NBYTES]
+        self.bytes[:] = np.random.default_rng(seed).integers(0, 4, NBYTES)
+        self.ptr = self.bytes.ctypes.data
+
+
+class _Info:
+    compute_units = 4
+
+
+@pytest.fixture(scope="module")
+def backend() -> cuda.CudaBackend:
+    made = cuda.CudaBackend.__new__(cuda.CudaBackend)
+    made.driver = _Driver()  # type: ignore[assignment]
+    made.counters = Counters()
+    made.info = _Info()  # type: ignore[assignment]
+    made.free_events = deque(range(1, 4))
+    made.stream = made._first = made._count = 0
+    made._helpers = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
+    return made
+
+
+def _allocation(seed: int) -> tuple[cuda.CudaAllocation, Any]:
+    memory = _Memory(seed)
+    return cuda.CudaAllocation(memory, NBYTES), memory.bytes
+
+
+regions = st.one_of(
+    st.tuples(st.integers(32, 200), st.integers(1, 200)).map(lambda t: Region.span(t[0], t[0] + t[1])),
+    st.tuples(st.integers(32, 64), st.integers(1, 12), st.integers(0, 9), st.integers(1, 9)).map(
+        lambda t: Region.boxes(t[0], t[1], ((t[1] + t[2], t[3]),))
+    ),
+)
+
+
+@given(regions, st.sampled_from([1, 2, 4, 8, 16]), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+@settings(deadline=None)
+def test_changes_are_merged_in_units(
+    backend: cuda.CudaBackend, region: Region, unit: int, first: int, second: int, third: int
+) -> None:
+    starts = [16 * first, 16 * second, 16 * third]
+    (target, into), (stage, new), (twin, old) = (_allocation(seed) for seed in range(3))
+    expected = into.copy()
+    for start, stop in region.runs.tolist():
+        part, changed, unchanged = (
+            memory[start - origin : stop - origin]
+            for memory, origin in zip((expected, new, old), starts, strict=True)
+        )
+        copy_changes(part, changed, unchanged, start, unit)
+    backend.merge(target, starts[0], stage, starts[1], twin, starts[2], region, "diff", f"V{unit}")
+    assert (into == expected).all()
+
+
+@given(
+    st.sampled_from(["int32", "uint32", "int64", "uint64", "float32", "float64"]),
+    st.sampled_from(["add", "min", "max", "and", "or", "xor"]),
+    st.integers(0, 5), st.integers(1, 9), st.integers(0, 2), st.integers(1, 3),
+)  # fmt: skip
+@settings(deadline=None)
+def test_elements_are_combined(
+    backend: cuda.CudaBackend, dtype: str, op: str, first: int, count: int, gap: int, rows: int
+) -> None:
+    if dtype.startswith("float") and op in ("and", "or", "xor"):
+        return  # no such atomics
+    size = np.dtype(dtype).itemsize
+    region = Region.boxes(first * size, count * size, (((count + gap) * size, rows),))
+    (target, into), (stage, new) = _allocation(0), _allocation(1)
+    expected = into.copy()
+    for start, stop in region.runs.tolist():
+        combine(expected[start:stop], new[start:stop], op, dtype)
+    backend.merge(target, 0, stage, 0, None, 0, region, op, dtype)
+    assert (into == expected).all()
+
+
+@given(
+    st.integers(1, 3), st.integers(1, 4), st.sampled_from([1, 2, 3, 4, 8, 16, 24]),
+    st.lists(st.integers(0, 3), min_size=6, max_size=6),
+)  # fmt: skip
+@settings(deadline=None)
+def test_a_box_is_copied_within_a_gpu(
+    backend: cuda.CudaBackend, slices: int, rows: int, nbytes: int, spare: list[int]
+) -> None:
+    pitches = []
+    for row_gap, slice_gap in (spare[:2], spare[2:4]):
+        row = nbytes + row_gap * min(nbytes, 8)
+        pitches.append((rows * row + slice_gap * min(nbytes, 8), row))
+    box = Box((slices, rows, nbytes), spare[4] * nbytes, pitches[0], spare[5] * 4, pitches[1])
+    (source, given_), (target, into) = _allocation(3), _allocation(4)
+    expected = into.copy()
+    copy_box(given_, expected, box)
+    backend.copy(source, target, box)
+    assert (into == expected).all()
+
+
+@given(
+    st.binary(min_size=1, max_size=3),
+    st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]),
+    st.integers(0, 2),
+    st.integers(1, 3),
+)
+@settings(deadline=None)
+def test_a_pattern_is_repeated(
+    backend: cuda.CudaBackend, seed: bytes, size: int, first: int, count: int
+) -> None:
+    pattern = np.resize(np.frombuffer(seed, np.uint8), size).tobytes()
+    target, into = _allocation(5)
+    start, stop = first * size, min((first + count) * size, NBYTES)
+    expected = into.copy()
+    expected[start:stop] = np.resize(np.frombuffer(pattern, np.uint8), stop - start)
+    backend.fill(target, start, stop - start, pattern)
+    assert (into == expected).all()
