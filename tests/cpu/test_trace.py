@@ -1,0 +1,267 @@
+"""VDEV_TRACE on a CPU engine: traces of the samples and of a program with every kind of command can be read,
+and their sums are the report's.
+
+Perfetto's own trace processor reads them too, where it is to be had: PyPI `perfetto` and, as that fetches its
+program from the network, the program `trace_processor_shell` on the path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cpu.test_samples import ARGUMENTS, NAMES, PICTURES, SAMPLES
+from tests.cpu.test_statistics import EVERYTHING
+from tests.trace_reader import Trace, check_sums
+
+SHELL = shutil.which("trace_processor_shell")
+
+
+def run(
+    *command: str, cwd: Path, workers: str = "cpu:3", status: int = 0, **environ: str
+) -> tuple[Trace, dict[str, Any]]:
+    """A program's trace and, made by the same run, its report."""
+    settings = {
+        "VDEV": "1",
+        "VDEV_WORKERS": workers,
+        "VDEV_MIN_ITEMS": "0",
+        "VDEV_TRACE": "trace.json",
+        "VDEV_EXPLAIN": "report.json",
+        "PYOPENCL_NO_CACHE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | settings | environ,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    trace = Trace(cwd / "trace.json")
+    report = cwd / "report.json"
+    figures = json.loads(report.read_text()) if report.exists() else trace.figures
+    return trace, figures
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_traces_of_samples_add_up_to_the_report(name: str, tmp_path: Path) -> None:
+    arguments = ARGUMENTS[name].split() + (["--output", "picture.png"] if name in PICTURES else [])
+    trace, figures = run(str(SAMPLES / f"{name}.py"), *arguments, cwd=tmp_path)
+    check_sums(trace, figures)
+    assert trace.took("kernel") > 0
+    assert figures["moved"] == figures["counted"]
+    for number in range(3):
+        assert trace.track(f"worker {number}: ")
+    _read_with_perfetto(tmp_path / "trace.json", figures)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("everything")
+    (folder / "everything.py").write_text(EVERYTHING)
+    return run("everything.py", cwd=folder)
+
+
+def test_every_command_is_on_its_tracks(everything: tuple[Trace, dict[str, Any]]) -> None:
+    trace, figures = everything
+    check_sums(trace, figures)
+    commands = [event["name"] for event in trace.track("MainThread") if event["cat"] == "command"]
+    assert [event["name"] for event in trace.track("queue 1 (in order)")] == commands
+    counts = {row["name"]: row["launches"] for row in figures["kernels"]}
+    counts |= {row["kind"]: row["count"] for row in figures["commands"]}
+    assert {name: commands.count(name) for name in counts} == counts
+    kinds = {event["cat"] for event in trace.slices}
+    assert kinds == {"planning", "command", "queue", "kernel", "transfer", "device", "merge", "host"}
+
+
+def test_flows_lead_from_a_command_to_all_it_caused(everything: tuple[Trace, dict[str, Any]]) -> None:
+    trace, _ = everything
+    (first, *_) = [
+        event for event in trace.slices if event["cat"] == "command" and event["name"] == "scatter"
+    ]
+    caused = [
+        event for event in trace.slices if event.get("bind_id") == first["bind_id"] and event is not first
+    ]
+    assert {event["cat"] for event in caused} == {"kernel", "merge", "queue", "transfer"}
+    assert sum(event["cat"] == "kernel" for event in caused) == 3
+    assert {event["pid"] for event in caused} == {2, 3}
+
+
+def test_counters_of_memory_and_links(everything: tuple[Trace, dict[str, Any]]) -> None:
+    trace, figures = everything
+    for worker in figures["workers"]:
+        name = f"memory held by worker {worker['number']}"
+        held = [event["args"]["bytes"] for event in trace.counters if event["name"] == name]
+        assert max(held) == worker["peak_nbytes"]
+    rates = [event for event in trace.counters if event["name"].startswith("rate ")]
+    assert {event["name"] for event in rates} >= {"rate host to worker 0", "rate worker 2 to host"}
+    transfers = [event for event in trace.slices if event["cat"] == "transfer" and event["took"]]
+    assert len(rates) == 2 * len(transfers)
+
+
+FLOOD = """
+import numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE if PROFILED else 0)
+kernel = cl.Kernel(cl.Program(context, '''
+__kernel void axpy(__global float *y, __global const float *x, float a)
+{
+    size_t i = get_global_id(0);
+    y[i] += a * x[i];
+}
+''').build(), "axpy")
+kernel.set_arg_types([None, None, np.float32])
+zeros = np.zeros(2048, np.float32)
+y, x = (cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros) for _ in range(2))
+events = [kernel(queue, (2048,), (64,), y, x, 2.0) for _ in range(LAUNCHES)]
+queue.finish()
+"""
+
+
+@pytest.mark.parametrize("profiled", [False, True])
+def test_many_short_launches(profiled: bool, tmp_path: Path) -> None:
+    """More than are kept in memory at once; their time is shared, and the sums are still the report's."""
+    launches = 300 if profiled else 20_000
+    program = FLOOD.replace("PROFILED", str(profiled)).replace("LAUNCHES", str(launches))
+    trace, figures = run("-c", program, cwd=tmp_path, workers="cpu:2", VDEV_EXPLAIN="0")
+    check_sums(trace, figures)
+    kernels = [event for event in trace.slices if event["cat"] == "kernel"]
+    assert len(kernels) == 2 * launches
+    shared = sum("args" in event for event in kernels)
+    if profiled:
+        assert shared == 0
+    else:
+        assert shared > launches
+    _read_with_perfetto(tmp_path / "trace.json", figures)
+
+
+OUT_OF_ORDER = """
+import threading, numpy as np, pyopencl as cl
+context = cl.create_some_context(interactive=False)
+properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+queues = [cl.CommandQueue(context, properties=properties), cl.CommandQueue(context)]
+source = "__kernel void twice(__global float *y) { y[get_global_id(0)] *= 2; }"
+program = cl.Program(context, source).build()
+def work(queue):
+    kernel = cl.Kernel(program, "twice")
+    for _ in range(5):
+        array = np.ones(1 << 18, np.float32)
+        buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
+        done = kernel(queue, array.shape, (64,), buffer)
+        cl.enqueue_copy(queue, array, buffer, wait_for=[done])
+        assert (array == 2).all()
+gate = cl.UserEvent(context)
+held = cl.enqueue_marker(queues[1], wait_for=[gate])
+threads = [threading.Thread(target=work, args=(queues[0],), name=f"thread-{k}") for k in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+gate.set_status(cl.command_execution_status.COMPLETE)
+work(queues[1])
+for queue in queues:
+    queue.finish()
+"""
+
+
+def test_threads_queues_and_user_events(tmp_path: Path) -> None:
+    trace, figures = run("-c", OUT_OF_ORDER, cwd=tmp_path)
+    check_sums(trace, figures)
+    threads = {trace.names[event["pid"], event["tid"]] for event in trace.slices if event["cat"] == "command"}
+    assert len(threads) == 3
+    queues = [name for name in trace.names.values() if name.startswith("queue ")]
+    assert any("out of order" in name for name in queues)
+    assert any("(in order)" in name for name in queues)
+    assert sum(event["cat"] == "queue" and event["name"] == "marker" for event in trace.slices) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("import sys; sys.exit(3)", 3),
+        ("1 / 0", 1),
+        ("import threading; threading.Timer(0.2, queue.finish).start()", 0),
+    ],
+    ids=["exit", "error", "thread"],
+)
+def test_however_the_program_ends(end: str, status: int, tmp_path: Path) -> None:
+    program = FLOOD.replace("PROFILED", "False").replace("LAUNCHES", "3") + end
+    trace, figures = run("-c", program, cwd=tmp_path, status=status)
+    check_sums(trace, figures)
+    assert len([event for event in trace.slices if event["cat"] == "kernel"]) == 9
+
+
+def test_a_failed_command_is_not_counted_as_done(tmp_path: Path) -> None:
+    """A launch that waits for a command that failed moves nothing; its rows and the back ends' agree."""
+    program = FLOOD.replace("PROFILED", "False").replace("LAUNCHES", "2")
+    program += """
+failed = cl.UserEvent(context)
+kernel(queue, (2048,), (64,), y, x, 2.0, wait_for=[failed])
+failed.set_status(-5)
+other = cl.CommandQueue(context)
+kernel(other, (2048,), (64,), y, x, 2.0)
+other.finish()
+"""
+    trace, figures = run("-c", program, cwd=tmp_path)
+    check_sums(trace, figures)
+    assert figures["kernels"][0]["launches"] == 3
+    assert figures["moved"] == figures["counted"]
+
+
+def test_processes_may_have_files_of_their_own(tmp_path: Path) -> None:
+    program = FLOOD.replace("PROFILED", "False").replace("LAUNCHES", "2")
+    program += "import os; os.mkdir(str(os.getpid()))"
+    settings = {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_TRACE": "%p.json"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | settings, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0
+    (number,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
+    assert Trace(tmp_path / f"{number}.json").took("kernel") > 0
+
+
+@pytest.mark.parametrize("path", ["missing/trace.json", "."])
+def test_a_file_that_cannot_be(path: str, tmp_path: Path) -> None:
+    settings = {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_TRACE": path}
+    code = "import pyopencl as cl; cl.get_platforms()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | settings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert f"VDEV_TRACE={path!r} is not valid" in done.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def _read_with_perfetto(path: Path, figures: dict[str, Any]) -> None:
+    """The same sums from Perfetto's trace processor; nothing where it is not installed."""
+    if SHELL is None:
+        return
+    processor = pytest.importorskip("perfetto.trace_processor")
+    config = processor.TraceProcessorConfig(bin_path=SHELL)
+    with processor.TraceProcessor(trace=str(path), config=config) as trace:
+        errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+        assert [(row.name, row.value) for row in trace.query(errors)] == []
+        rows = trace.query(
+            "select category, sum(dur) as took, count(*) as number from slice group by category"
+        )
+        took = {row.category: (row.took, row.number) for row in rows}
+        for kind in ("kernel", "transfer", "merge"):
+            expected = sum(row["times"][f"{kind}_ns"] for row in [*figures["kernels"], *figures["commands"]])
+            found, number = took.get(kind, (0, 0))
+            assert abs(found - expected) <= number  # it rounds each to a nanosecond
+        flows = next(iter(trace.query("select count(*) as number from flow"))).number
+        assert flows >= sum(row["launches"] for row in figures["kernels"])
