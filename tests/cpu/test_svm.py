@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cpu.svm_programs import CALLS, LINKED, PROGRAMS, SOURCE
+from tests.cpu.svm_programs import CALLS, DRIVERS_OWN, LINKED, PROGRAMS, SOURCE
 from vdev import buffers
 from vdev.engines import register_engines
 from vdev.facade import stand_in, svm, svm_memory
@@ -56,7 +56,10 @@ def test_programs(name: str, workers: int) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls(name: str) -> None:
-    assert results(2)["calls"][name] == results(None)["calls"][name]
+    native_one = results(None)
+    if name in DRIVERS_OWN and "Intel" not in native_one["platform"]:
+        pytest.skip("the driver has an answer of its own")
+    assert results(2)["calls"][name] == native_one["calls"][name]
 
 
 # what the virtual device alone decides ----------------------------------------------------------
