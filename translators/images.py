@@ -265,7 +265,11 @@ class _Lowering:
         else:
             at = next(o for o in self.functions.offsets(kind.name) if start <= o < stop)
             behind = at + len(kind.name)
-        self.edits.replace(at, behind, f"{kind.pointer}")
+        self.edits.replace(at, behind, kind.pointer)
+        for word in ("const", "volatile"):  # of the image: in front of a pointer they would be of the bytes
+            for offset in self.functions.offsets(word):
+                if start <= offset < stop:
+                    self.edits.replace(offset, offset + len(word), "")
         self._taken.add(at)
         if parameter.spelling:
             name_at = parameter.location.offset

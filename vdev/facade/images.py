@@ -63,7 +63,7 @@ class ImageDescriptor:
 
     @shape.setter
     def shape(self, arg: tuple[int, ...], /) -> None:
-        sizes = tuple(as_int("shape", size) for size in arg)
+        sizes = tuple(cast_int(size) for size in arg)
         if len(sizes) > 3:
             fail("transfer", status.INVALID_VALUE, "shapehas too many components")
         self._shape = (*sizes, *(1,) * (3 - len(sizes)))
@@ -75,7 +75,7 @@ class ImageDescriptor:
 
     @pitches.setter
     def pitches(self, arg: tuple[int, ...], /) -> None:
-        sizes = () if arg is None else tuple(as_int("pitches", size) for size in arg)
+        sizes = () if arg is None else tuple(cast_int(size) for size in arg)
         if len(sizes) > 2:
             fail("transfer", status.INVALID_VALUE, "pitcheshas too many components")
         self._pitches = (*sizes, *(0,) * (2 - len(sizes)))
@@ -305,7 +305,7 @@ def _from_buffer(context: Context, flags: int, layout: Layout, source: MemoryObj
     every = READ_ONLY | WRITE_ONLY | READ_WRITE
     access, parents = flags & every, parent.flags & every
     if parents in (READ_ONLY, WRITE_ONLY) and access not in (0, parents):
-        _refuse(status.INVALID_IMAGE_DESCRIPTOR)
+        _refuse(status.INVALID_VALUE)
     if not access:
         flags |= parents
     nbytes = min(layout.nbytes, parent.nbytes)

@@ -1,0 +1,279 @@
+"""Images: what is native on one device is the same on the virtual one, calls and pixels; what the virtual device alone
+decides, how launches are split and which bytes move.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cpu import image_calls, image_programs, side_by_side
+from vdev.facade import stand_in
+from vdev.facade.errors import native
+from vdev.facade.platform_device import Platform
+from vdev.session import Session
+from vdev.switches import WorkerSpec
+from vdev.workers import open_workers
+
+cl: Any = ModuleType("pyopencl._cl")
+stand_in.populate(cl)
+
+#: what a linear filter and sRGB may differ by: the weights' and the curve's last bits, of numbers around 4
+TOLERANCE = 2e-6
+
+
+@functools.cache
+def results(module: str, workers: int | None) -> dict[str, Any]:
+    environ = {"PYOPENCL_NO_CACHE": "1"}
+    if workers is not None:
+        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": "0"}
+    found = side_by_side.run(module, environ)
+    assert (found["platform"] == "vdev") == (workers is not None)
+    return found
+
+
+@functools.cache
+def natively(module: str) -> dict[str, Any]:
+    found = results(module, None)
+    if "Intel" not in found["platform"]:
+        pytest.skip("drivers differ in formats and codes; the virtual device answers as Intel's does")
+    return found
+
+
+def test_the_table_is_large() -> None:
+    assert len(image_calls.CALLS) >= 150
+
+
+@pytest.mark.parametrize("name", image_calls.CALLS)
+def test_calls_as_native(name: str) -> None:
+    assert results("tests.cpu.image_calls", 2)[name] == natively("tests.cpu.image_calls")[name]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("name", image_programs.CALLS)
+def test_pixels_as_native(name: str, workers: int) -> None:
+    outcome, expected = natively("tests.cpu.image_programs")[name]
+    assert outcome == "ok", expected
+    outcome, found = results("tests.cpu.image_programs", workers)[name]
+    assert outcome == "ok", found
+    assert found["exact"] == expected["exact"]
+    assert found["exact"]
+    assert found["close"].keys() == expected["close"].keys()
+    for how, numbers in expected["close"].items():
+        np.testing.assert_allclose(found["close"][how], numbers, rtol=0, atol=TOLERANCE, err_msg=how)
+
+
+# splitting
+
+SOURCE = """
+const sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
+float4 at(read_only image2d_t im, int2 p) { return read_imagef(im, nearest, p); }
+kernel void blur(read_only image2d_t a, write_only image2d_t b, int r) {
+  int2 p = (int2)(get_global_id(0), get_global_id(1));
+  if (p.x >= get_image_width(b) || p.y >= get_image_height(b)) return;
+  float4 sum = 0;
+  for (int j = -r; j <= r; j++) for (int i = -r; i <= r; i++) sum += at(a, p + (int2)(i, j));
+  write_imagef(b, p, sum / (float)((2 * r + 1) * (2 * r + 1)));
+}
+kernel void resize(read_only image2d_t a, sampler_t s, global float4 *out) {
+  int x = get_global_id(0), y = get_global_id(1), w = get_global_size(0), h = get_global_size(1);
+  out[y * w + x] = read_imagef(a, s, (float2)((x + 0.5f) / w, (y + 0.5f) / h));
+}
+kernel void scatter(global const int *to, write_only image2d_t b) {
+  int i = get_global_id(0);
+  write_imageui(b, (int2)(to[i] % 64, to[i] / 64), (uint4)(i & 255, i >> 8, 7, 9));
+}
+kernel void invert(read_write image2d_t a) {
+  int2 p = (int2)(get_global_id(0), get_global_id(1));
+  write_imagef(a, p, 1.0f - read_imagef(a, p));
+}
+kernel void shear(read_only image3d_t a, write_only image3d_t b) {
+  int4 p = (int4)(get_global_id(0), get_global_id(1), get_global_id(2), 0);
+  write_imagei(b, p, read_imagei(a, nearest, p) + read_imagei(a, nearest, p + (int4)(0, 0, 1, 0)));
+}
+kernel void sums(read_only image1d_buffer_t a, global float *out) {
+  int i = get_global_id(0);
+  out[i] = read_imagef(a, i).x + read_imagef(a, min(i + 1, get_image_width(a) - 1)).x;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    made = Session(open_workers([WorkerSpec("cpu", (), 3)]))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def context(session: Session) -> Any:
+    return cl.Context(Platform(session).get_devices())
+
+
+@pytest.fixture
+def queue(context: Any) -> Any:
+    return cl.CommandQueue(context)
+
+
+@pytest.fixture(scope="module")
+def program(context: Any) -> Any:
+    made = cl._Program(context, SOURCE)
+    made._build(b"-cl-std=CL3.0", None)
+    return made
+
+
+RGBA_FLOAT = native.ImageFormat(native.channel_order.RGBA, native.channel_type.FLOAT)
+R_FLOAT = native.ImageFormat(native.channel_order.R, native.channel_type.FLOAT)
+RGBA_UINT8 = native.ImageFormat(native.channel_order.RGBA, native.channel_type.UNSIGNED_INT8)
+R_INT16 = native.ImageFormat(native.channel_order.R, native.channel_type.SIGNED_INT16)
+FLAGS = native.mem_flags
+
+
+def image(
+    context: Any, kind: int, form: Any, shape: tuple[int, ...], data: Any = None, buffer: Any = None
+) -> Any:
+    desc = cl.ImageDescriptor()
+    desc.image_type, desc.shape, desc.buffer = kind, shape, buffer
+    flags = FLAGS.READ_WRITE | (FLAGS.COPY_HOST_PTR if data is not None else 0)
+    made = cl.Image.__new__(cl.Image)
+    cl.Image._custom_init(made, context, flags, form, desc, data)
+    return made
+
+
+def content(queue: Any, source: Any, region: tuple[int, ...], shape: tuple[int, ...], dtype: Any) -> Any:
+    found = np.zeros(shape, dtype)
+    cl._enqueue_read_image(queue, source, (0, 0, 0), region, found)
+    return found
+
+
+def launch(
+    queue: Any, program: Any, name: str, size: tuple[int, ...], local: tuple[int, ...], *args: Any
+) -> Any:
+    """The plan of the launch."""
+    kernel = cl.Kernel(program, name)
+    for index, arg in enumerate(args):
+        kernel.set_arg(index, arg)
+    cl.enqueue_nd_range_kernel(queue, kernel, size, local)
+    cached = list(kernel._kernel.plans._plans.values())[-1]
+    return cached.plan
+
+
+PLANE, VOLUME = native.mem_object_type.IMAGE2D, native.mem_object_type.IMAGE3D
+LINE_OF_BUFFER = native.mem_object_type.IMAGE1D_BUFFER
+
+
+class TestSplitting:
+    def test_neighbours_move_halves_alone(self, context: Any, queue: Any, program: Any) -> None:
+        rng = np.random.default_rng(1)
+        pixels = rng.random((96, 128, 4), np.float32)
+        a = image(context, PLANE, RGBA_FLOAT, (128, 96), pixels)
+        b = image(context, PLANE, RGBA_FLOAT, (128, 96))
+        plan = launch(queue, program, "blur", (128, 96), (16, 8), a, b, np.int32(2))
+        assert len(plan.partition) == 3
+        assert not plan.reasons
+        padded = np.pad(pixels, ((2, 2), (2, 2), (0, 0)), mode="edge")
+        expected = sum(padded[j : j + 96, i : i + 128] for j in range(5) for i in range(5)) / 25
+        found = content(queue, b, (128, 96, 1), (96, 128, 4), np.float32)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        # 96 rows once, and two rows above and below each of the two cuts
+        assert sum(nbytes for *_, nbytes in plan.moved) == (96 + 2 * 4) * 128 * 16
+
+    def test_sampled_anywhere(self, context: Any, queue: Any, program: Any) -> None:
+        pixels = np.random.default_rng(2).random((64, 64, 4), np.float32)
+        a = image(context, PLANE, RGBA_FLOAT, (64, 64), pixels)
+        out = cl.Buffer(context, FLAGS.READ_WRITE, 64 * 64 * 16)
+        sampler = cl.Sampler(context, True, native.addressing_mode.CLAMP_TO_EDGE, native.filter_mode.LINEAR)
+        plan = launch(queue, program, "resize", (64, 64), (8, 8), a, sampler, out)
+        assert len(plan.partition) == 3
+        assert not plan.reasons
+        found = np.zeros_like(pixels)
+        cl._enqueue_read_buffer(queue, out, found)
+        np.testing.assert_allclose(found, pixels, atol=1e-5)
+
+    def test_scattered_writes_are_merged(self, context: Any, queue: Any, program: Any) -> None:
+        places = np.random.default_rng(3).permutation(64 * 64).astype(np.int32)
+        to = cl.Buffer(context, FLAGS.READ_ONLY | FLAGS.COPY_HOST_PTR, hostbuf=places)
+        b = image(context, PLANE, RGBA_UINT8, (64, 64))
+        plan = launch(queue, program, "scatter", (4096,), (64,), to, b)
+        assert len(plan.partition) == 3
+        assert "compared with a twin" in plan.reasons[0]
+        assert "`b`" in plan.reasons[0]
+        assert "line 17" in plan.reasons[0]
+        i = np.arange(64 * 64)
+        expected = np.zeros((64 * 64, 4), np.uint8)
+        expected[places] = np.stack([i & 255, i >> 8, i * 0 + 7, i * 0 + 9], 1)
+        assert np.array_equal(content(queue, b, (64, 64, 1), (64 * 64, 4), np.uint8), expected)
+
+    def test_in_place(self, context: Any, queue: Any, program: Any) -> None:
+        pixels = np.random.default_rng(4).random((64, 32, 4), np.float32)
+        a = image(context, PLANE, RGBA_FLOAT, (32, 64), pixels)
+        for _ in range(3):
+            plan = launch(queue, program, "invert", (32, 64), (8, 8), a)
+            assert len(plan.partition) == 3
+            assert not plan.reasons
+        assert not plan.moved  # everybody has what it works on
+        expected = 1 - (1 - (1 - pixels))
+        assert np.array_equal(content(queue, a, (32, 64, 1), (64, 32, 4), np.float32), expected)
+
+    def test_volumes(self, context: Any, queue: Any, program: Any) -> None:
+        pixels = np.random.default_rng(5).integers(-999, 999, (12, 24, 32)).astype(np.int16)
+        a = image(context, VOLUME, R_INT16, (32, 24, 12), pixels)
+        b = image(context, VOLUME, R_INT16, (32, 24, 12))
+        plan = launch(queue, program, "shear", (32, 24, 12), (8, 8, 2), a, b)
+        assert len(plan.partition) == 3
+        expected = pixels + np.concatenate([pixels[1:], pixels[-1:]])
+        assert np.array_equal(content(queue, b, (32, 24, 12), (12, 24, 32), np.int16), expected)
+        assert sum(nbytes for *_, nbytes in plan.moved) == (12 + 2) * 24 * 32 * 2
+
+    def test_a_buffer_seen_as_an_image(self, context: Any, queue: Any, program: Any) -> None:
+        numbers = np.random.default_rng(6).random(300, np.float32)
+        memory = cl.Buffer(context, FLAGS.READ_WRITE | FLAGS.COPY_HOST_PTR, hostbuf=numbers)
+        a = image(context, LINE_OF_BUFFER, R_FLOAT, (300, 1, 1), buffer=memory)
+        out = cl.Buffer(context, FLAGS.READ_WRITE, numbers.nbytes)
+        for step in range(2):
+            plan = launch(queue, program, "sums", (300,), (50,), a, out)
+            assert len(plan.partition) == 3
+            found = np.zeros_like(numbers)
+            cl._enqueue_read_buffer(queue, out, found)
+            assert np.array_equal(found, numbers + np.concatenate([numbers[1:], numbers[-1:]])), step
+            numbers[7] = 5  # through the buffer: the image is the same memory
+            cl._enqueue_write_buffer(queue, memory, numbers)
+
+
+def test_a_program_that_is_not_translated_takes_no_images(context: Any, queue: Any) -> None:
+    source = """
+    global int calls;
+    kernel void k(read_only image2d_t a, sampler_t s, global float4 *out)
+    { calls++; out[0] = read_imagef(a, s, (int2)(0, 0)); }
+    """
+    built = cl._Program(context, source)
+    built._build(b"-cl-std=CL3.0", None)
+    kernel = cl.Kernel(built, "k")
+    with pytest.raises(native.LogicError, match="calls is a variable at program scope") as caught:
+        kernel.set_arg(0, image(context, PLANE, RGBA_FLOAT, (4, 4)))
+    assert caught.value.args[0].code() == native.status_code.INVALID_OPERATION
+
+
+def test_memory_that_the_program_keeps(context: Any, queue: Any, program: Any) -> None:
+    """USE_HOST_PTR with gaps between the rows: a mapping shows the program's own memory."""
+    host = np.zeros((16, 20, 4), np.float32)
+    host[:, :16] = np.random.default_rng(7).random((16, 16, 4))
+    before = host.copy()
+    desc = cl.ImageDescriptor()
+    desc.image_type, desc.shape, desc.pitches = PLANE, (16, 16, 1), (20 * 16,)
+    made = cl.Image.__new__(cl.Image)
+    cl.Image._custom_init(made, context, FLAGS.READ_WRITE | FLAGS.USE_HOST_PTR, RGBA_FLOAT, desc, host)
+    launch(queue, program, "invert", (16, 16), (4, 4), made)
+    flags = native.map_flags.READ
+    array, _, row, plane = cl.enqueue_map_image(queue, made, flags, (0, 0), (16, 16), (16, 16, 4), np.float32)
+    assert (row, plane) == (20 * 16, 0)
+    assert array.ctypes.data == host.ctypes.data
+    array.base.release(queue)
+    queue.finish()
+    assert np.array_equal(host[:, :16], 1 - before[:, :16])
+    assert np.array_equal(host[:, 16:], before[:, 16:])
