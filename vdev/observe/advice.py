@@ -80,6 +80,8 @@ def _on_kernel(kernel: KernelStatistics, ns_per_byte: float) -> Iterator[Advice]
             problem, change, nbytes = said
             if nbytes >= _LEAST_NBYTES:
                 cost = round(nbytes * ns_per_byte)
+                if argument.merged_nbytes:
+                    cost += kernel.times.merge_ns * argument.merged_nbytes // kernel.merged_nbytes
                 line, text = argument.line, argument.text or argument.name
                 yield Advice(kernel.name, kernel.program, line, text, problem, change, cost, nbytes)
     for partition in kernel.partitions:

@@ -1,0 +1,201 @@
+"""The report and its advice from figures that are made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from vdev.observe import explain
+from vdev.observe.advice import Advice, advise
+from vdev.observe.figures import Moved, Times
+from vdev.observe.statistics import (
+    NOTHING,
+    ArgumentStatistics,
+    KernelStatistics,
+    PartitionStatistics,
+    Reason,
+    Statistics,
+    WorkerStatistics,
+)
+
+MB = 10**6
+WORKER = WorkerStatistics(0, "opencl", "a device", 0, 0, 0, 0, 0, 0, 0, 7 * MB)
+SPLIT = PartitionStatistics(10, 2, 2, (4096,), (64,), ((0, (0,), (32,)), (1, (32,), (64,))), ())
+INDEXED = "an index that depends on a value loaded from memory"
+ARGUMENT = ArgumentStatistics(
+    0, "out", "float*", "read", True, None, 14, "out[i]", 400 * MB, None, Moved(), 0
+)
+KERNEL = KernelStatistics(
+    "work", 1, 3, 10, 10, (SPLIT,), (ARGUMENT,), Moved(), 0, 1, 5 * MB, Times(kernel_ns=1000 * MB)
+)
+
+
+def figures(*kernels: KernelStatistics, timed: bool = True) -> Statistics:
+    moved = Moved()
+    for kernel in kernels:
+        moved.include(kernel.moved)
+    workers = (WORKER, replace(WORKER, number=1))
+    return Statistics(workers, kernels, (), moved, moved, Moved(), timed)
+
+
+def with_argument(**changes: object) -> KernelStatistics:
+    argument = replace(ARGUMENT, **changes)  # type: ignore[arg-type]
+    times = Times(kernel_ns=1000 * MB, transfer_ns=argument.moved.nbytes // 10)
+    merged = argument.merged_nbytes
+    return replace(KERNEL, arguments=(argument,), moved=argument.moved, merged_nbytes=merged, times=times)
+
+
+SCATTER = with_argument(
+    access="write",
+    exact=False,
+    inexact_mode="write",
+    reason=INDEXED,
+    text="out[idx[i]]",
+    moved=Moved(worker_to_host=8000 * MB, host_to_worker=4000 * MB),
+    merged_nbytes=4000 * MB,
+)
+
+
+def only(*kernels: KernelStatistics, timed: bool = True) -> Advice:
+    (advice,) = advise(figures(*kernels, timed=timed))
+    return advice
+
+
+def test_a_write_through_an_index():
+    advice = only(SCATTER)
+    assert str(advice).startswith(
+        "`out[idx[i]]`, line 14 of kernel work: written through an index, so every worker holds all 400 MB and "
+        "results are compared. "
+    )
+    assert "gather" in advice.change
+    assert (advice.cost_nbytes, advice.cost_ns) == (12_000 * MB, 1200 * MB)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "change", "nbytes"),
+    [
+        (
+            {
+                "access": "write",
+                "exact": False,
+                "reason": "a condition on a loaded value",
+                "merged_nbytes": MB,
+            },
+            "written where analysis cannot follow (a condition on a loaded value)",
+            "Write in every case",
+            1000 * MB,
+        ),
+        (
+            {"access": "write", "exact": False, "reason": "goto", "merged_nbytes": MB},
+            "written where analysis cannot follow (goto)",
+            "Compute the index at which it is written",
+            1000 * MB,
+        ),
+        (
+            {"access": "atomic", "exact": False, "reason": INDEXED, "merged_nbytes": 10 * MB},
+            "at each launch 1 MB are fetched",
+            "__local memory",
+            1000 * MB,
+        ),
+        ({"exact": False, "reason": INDEXED}, "every worker gets all 400 MB", "get_global_id()", 600 * MB),
+        ({"moved": Moved(host_to_worker=4000 * MB)}, "400 MB of its 400 MB move", "write it once", 3600 * MB),
+        ({"moved": Moved(worker_to_worker=3000 * MB)}, "between workers", "same dimension", 2600 * MB),
+    ],
+    ids=["condition", "other", "atomics", "read", "from the host", "between workers"],
+)
+def test_what_is_said_of_an_argument(changes, problem, change, nbytes):
+    advice = only(with_argument(**({"moved": Moved(host_to_worker=1000 * MB)} | changes)))
+    assert problem in advice.problem
+    assert change in advice.change
+    assert (advice.line, advice.text, advice.cost_nbytes) == (14, "out[i]", nbytes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"moved": Moved(host_to_worker=400 * MB)},  # it has to come once
+        {"moved": Moved(worker_to_worker=1500 * MB)},  # a halo at each of ten launches
+        {"exact": False, "reason": INDEXED, "moved": Moved(host_to_worker=400 * MB)},
+        {"moved": Moved(host_to_worker=1500), "nbytes": 100},  # next to nothing
+    ],
+)
+def test_what_is_not_worth_a_word(changes):
+    assert advise(figures(with_argument(**changes))) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "change"),
+    [
+        ("one work-group", "smaller work-group size"),
+        ("fewer than 1024 work-items", "VDEV_MIN_ITEMS"),
+        ("1 of 2 workers for 1 work-groups", "smaller work-groups"),
+        ("`goto` (line 9)", "without goto"),
+        ("argument `flag`: atomics that cannot be merged touch the same bytes, line 9", "without using"),
+        ("something else (line 9)", "kernel of its own"),
+    ],
+)
+def test_launches_that_were_not_split(reason, change):
+    line = 9 if "line 9" in reason else None
+    partition = replace(SPLIT, workers=1, reasons=(Reason(reason, line, "the line" if line else ""),))
+    kernel = replace(KERNEL, split=0, partitions=(partition,))
+    advice = only(kernel)
+    assert advice.line == (line or KERNEL.line)
+    assert advice.problem == f"10 launches ran on one worker of 2: {reason}"
+    assert change in advice.change
+    assert advice.cost_ns == 500 * MB
+    untimed = only(replace(kernel, times=Times()), timed=False)
+    assert untimed.cost_ns is None
+
+
+def test_the_most_expensive_comes_first():
+    alone = replace(SPLIT, workers=1, reasons=(Reason("one work-group", None),))
+    small = with_argument(moved=Moved(host_to_worker=4000 * MB))
+    slow = replace(KERNEL, name="slow", split=0, partitions=(alone,), times=Times(kernel_ns=10**10))
+    found = advise(figures(small, SCATTER, slow))
+    assert [item.kernel for item in found] == ["slow", "work", "work"]
+    costs = [item.cost_ns for item in found if item.cost_ns is not None]
+    assert costs == sorted(costs, reverse=True)
+    # not timed, what uses too few workers is the first to look at
+    untimed = [replace(kernel, times=Times()) for kernel in (SCATTER, slow)]
+    assert [item.kernel for item in advise(figures(*untimed, timed=False))] == ["slow", "work"]
+
+
+def test_the_report_says_it_all():
+    lines = explain.as_text(figures(SCATTER)).splitlines()
+    text = " ".join(" ".join(lines).split())
+    for part in (
+        "10 launches on 2 workers (a device)",
+        "kernel work (program 1, line 3): 10 launches, all split",
+        "10 x on 2 workers: 4096 work-items in groups of 64",
+        "worker 0: 0..31, worker 1: 32..63",
+        "write, not exact 400 MB",
+        f"`out[idx[i]]`, line 14: {INDEXED}",
+        "merged 4 GB",
+        "kernel 1 s, transfer 1.2 s, planning 5 ms (1 plan)",
+        "the back ends counted the same",
+        "advice, most expensive first",
+        "[about 1.2 s, 12 GB]",
+    ):
+        assert part in text, text
+    assert all(len(line) <= 120 for line in lines), lines
+
+
+def test_a_report_without_times_or_with_failures():
+    text = explain.as_text(figures(KERNEL, timed=False))
+    assert "time: planning 5 ms" in text
+    assert "no advice" in text
+    failed = replace(figures(SCATTER), counted=Moved(), undone=SCATTER.moved)
+    text = explain.as_text(failed)
+    assert "the back ends counted nothing" in text
+    assert "because commands failed: 12 GB" in text
+    assert explain.as_text(NOTHING) == "vdev: the virtual device was not used"
+
+
+def test_the_report_as_json():
+    found = json.loads(json.dumps(explain.as_dict(figures(SCATTER))))
+    assert found["kernels"][0]["arguments"][0]["text"] == "out[idx[i]]"
+    (advice,) = found["advice"]
+    assert advice["line"] == 14
+    assert advice["message"].startswith("`out[idx[i]]`, line 14")
