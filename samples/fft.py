@@ -63,16 +63,20 @@ def main() -> None:
     def upload() -> list[cl.Buffer]:
         return [common.write(queue, signal), *(common.room(queue, signal.nbytes) for _ in range(2))]
 
+    def one_pass(buffers: list[cl.Buffer], number: int) -> None:
+        between = buffers[order[number]], buffers[order[number + 1]]
+        butterflies(queue, grid, (GROUP,), *between, np.uint32(pairs), np.uint32(1 << number))
+
     def launch(buffers: list[cl.Buffer]) -> None:
         for number in range(passes):
-            between = buffers[order[number]], buffers[order[number + 1]]
-            butterflies(queue, grid, (GROUP,), *between, np.uint32(pairs), np.uint32(1 << number))
+            one_pass(buffers, number)
 
     def download(buffers: list[cl.Buffer]) -> common.Array:
         cl.enqueue_copy(queue, spectrum, buffers[order[passes]])
         return spectrum
 
-    job = common.Job(queue, upload, launch, download)
+    parts = {"fft1D": lambda buffers: one_pass(buffers, 0)}
+    job = common.Job(queue, upload, launch, download, parts)
     common.run(job, "transform", count=5e-9 * n * np.log2(n), unit="Gflop")
     if n <= MOST_CHECKED_WHOLE:
         common.check(f"all {n} coefficients", spectrum, np.fft.fft(signal.astype(np.complex128)), 1e-5)
