@@ -178,7 +178,7 @@ def main() -> None:
     _, queue = common.open_queue()
     common.announce(queue, f"{n} atoms, {nquartets} integrals in {-(-nquartets // args.batch)} batches")
     integrals = computed(queue, atoms, quartets, args.batch, args.points)
-    chosen = common.some(nquartets, 1 << 13)
+    chosen = common.some(nquartets, 1 << 14)
     expected = integrals_of(atoms, quartets[chosen])
     common.check(f"{chosen.size} of {nquartets} integrals", integrals[chosen], expected, 1e-5)
     known = {value: number_of(quartet) for value, quartet in PUBLISHED.items() if max(quartet) < n}

@@ -81,7 +81,7 @@ def main() -> None:
 
     job = common.Job(queue, upload, launch, download)
     common.run(job, "multiplication", count=2e-9 * m * n * k, unit="Gflop")
-    rows, columns = common.some(m, 512), common.some(n, 512)
+    rows, columns = common.some(m, 1024), common.some(n, 1024)
     chosen = np.ix_(rows, columns)
     expected = ALPHA * (a[rows].astype(np.float64) @ b[columns].T) + BETA * c[chosen]
     common.check(f"{expected.size} elements", result[chosen], expected, 1e-5)
