@@ -145,7 +145,9 @@ def _arguments(arguments: Sequence[ArgumentStatistics]) -> list[str]:
             text = f"`{argument.text}`{at}: {argument.reason}" if argument.text else f"{argument.reason}{at}"
             found += textwrap.wrap(text, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 8)
         if argument.shares_with:
-            found.append(f"      the same buffer as {argument.shares_with}, where its bytes are counted")
+            found.append(
+                f"      the same buffer as {argument.shares_with} in some launches, its bytes counted there"
+            )
     return found
 
 
