@@ -18,7 +18,7 @@ import numpy as np
 W, H, D = 13, 9, 5  #: sizes that no work-group divides
 N = 96  #: positions that are read, in groups of eight
 #: one in so many formats is tried with a kind, another with the next: all of them take minutes
-SHARE = int(os.environ.get("IMAGE_FORMATS_SHARE", "5"))
+SHARE = int(os.environ.get("IMAGE_FORMATS_SHARE", "9"))
 DEPTH, SRGB = 0x10BD, (0x10C1, 0x10C2)
 
 #: images: (dimensions, layers, components of a coordinate, OpenCL's type)

@@ -99,11 +99,11 @@ def encode(order: int, data_type: int, color: npt.NDArray[Any]) -> bytes:
             return bytes(components.astype(kind))
         limits = np.iinfo(kind)
         if data_type in _INTEGERS:
-            return np.clip(components.astype(np.int64), limits.min, limits.max).astype(kind).tobytes()
+            return bytes(np.clip(components.astype(np.int64), limits.min, limits.max).astype(kind))
         if order in (_SRGBA, _SBGRA):
             components = _gamma(components, list(_ORDERS[order][1]))
         scaled = np.nan_to_num(components.astype(np.float32) * np.float32(limits.max), posinf=limits.max)
-        return np.rint(np.clip(scaled, limits.min, limits.max)).astype(kind).tobytes()
+        return bytes(np.rint(np.clip(scaled, limits.min, limits.max)).astype(kind))
 
 
 def color_dtype(data_type: int) -> Any:
