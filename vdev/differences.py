@@ -1,12 +1,14 @@
 """Contents of buffers compared: which bytes belong to which element, which differences are rounding, and memory in
 which everything but some bytes is exchanged.
 
-Pure; knows OpenCL's names of types and nothing of launches. What a difference means is for `vdev.checking`.
+Pure; knows types of elements, plain or structured, and nothing of launches. What a difference means is for
+`vdev.checking`.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from vdev.translators.region import Region
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
 Dtype = np.dtype[np.generic]
 
 _TYPES = {
@@ -34,6 +37,44 @@ def element_type(type_name: str, nbytes: int = 1) -> Dtype:
     return np.dtype(_TYPES.get(match[1] if match else "", f"V{max(nbytes, 1)}"))
 
 
+@dataclass(frozen=True)
+class Place:
+    """A scalar in a buffer of elements: [start, stop) in bytes, its type, and what to call it."""
+
+    start: int
+    stop: int
+    dtype: Dtype
+    name: str
+
+
+def place_of(offset: int, dtype: Dtype) -> Place:
+    """The scalar at byte `offset` of elements of `dtype`; one byte where there is none.
+
+    >>> place_of(22, np.dtype("f4")).name
+    'element 5 of float32'
+    >>> place_of(22, np.dtype({"names": ["a", "b.x"], "formats": ["u1", "f4"], "offsets": [0, 4], "itemsize": 8})).name
+    'element 2, b.x'
+    """
+    index, inside = divmod(offset, dtype.itemsize)
+    first = offset - inside
+    if dtype.kind != "V":
+        return Place(first, first + dtype.itemsize, dtype, f"element {index} of {dtype.name}")
+    for name, (kind, start, *_) in (dtype.fields or {}).items():
+        if start <= inside < start + kind.itemsize:
+            return Place(first + start, first + start + kind.itemsize, kind, f"element {index}, {name.lstrip('.')}")
+    return Place(offset, offset + 1, np.dtype("V1"), f"byte {inside} of element {index}")
+
+
+def data_mask(nbytes: int, dtype: Dtype) -> Mask:
+    """False at the padding of elements of `dtype` that fill `nbytes` bytes."""
+    if not dtype.fields:
+        return np.ones(nbytes, bool)
+    one = np.zeros(dtype.itemsize, bool)
+    for kind, start, *_ in dtype.fields.values():
+        one[start : start + kind.itemsize] = True
+    return np.resize(one, nbytes)
+
+
 def mask_of(region: Region, nbytes: int) -> Mask:
     """True at the bytes of `region`."""
     steps = np.zeros(nbytes + 1, np.int8)
@@ -43,24 +84,35 @@ def mask_of(region: Region, nbytes: int) -> Mask:
 
 
 def close_elements(one: Bytes, other: Bytes, dtype: Dtype) -> Mask:
-    """By byte: whether its element, a float of `dtype`, is the same in both but for rounding.
+    """By byte: whether it belongs to a float in elements of `dtype` that is the same in both but for rounding.
 
     The tolerance is the square root of the type's precision: half of the digits, against the larger of the two and
     against that much of the largest of all.
     """
     count = len(one) // dtype.itemsize
     whole = count * dtype.itemsize
-    first, second = (part[:whole].copy().view(dtype).astype(np.float64) for part in (one, other))
+    found = np.zeros((count, dtype.itemsize), bool)
+    elements = [part[:whole].reshape(count, dtype.itemsize) for part in (one, other)]
+    scalars = [(kind, start) for kind, start, *_ in dtype.fields.values()] if dtype.fields else [(dtype, 0)]
+    for kind, start in scalars:
+        if kind.kind == "f":
+            stop = start + kind.itemsize
+            first, second = (np.ascontiguousarray(part[:, start:stop]).view(kind)[:, 0] for part in elements)
+            found[:, start:stop] = _close(first.astype(np.float64), second.astype(np.float64), kind)[:, None]
+    result = np.zeros(len(one), bool)
+    result[:whole] = found.reshape(-1)
+    return result
+
+
+def _close(first: Doubles, second: Doubles, dtype: Dtype) -> Mask:
     tolerance = float(np.sqrt(np.finfo(dtype).eps))  # type: ignore[type-var]
     sizes = np.maximum(np.abs(first), np.abs(second))
     finite = sizes[np.isfinite(sizes)]
     floor = tolerance * float(finite.max()) if len(finite) else 0.0
     with np.errstate(invalid="ignore"):
-        near = np.abs(first - second) <= tolerance * np.maximum(sizes, floor)
+        near: Mask = np.isfinite(sizes) & (np.abs(first - second) <= tolerance * np.maximum(sizes, floor))
     near |= (first == second) | (np.isnan(first) & np.isnan(second))
-    found = np.zeros(len(one), bool)
-    found[:whole] = np.repeat(near, dtype.itemsize)
-    return found
+    return near
 
 
 def exchanged(content: Bytes, kept: Region, dtype: Dtype) -> Bytes:
@@ -90,7 +142,7 @@ def filled(content: Bytes, region: Region, dtype: Dtype) -> Bytes:
 
 
 def show_element(content: Bytes, dtype: Dtype) -> str:
-    """One element, or bytes of what is no plain type, for a message; floats with all their digits."""
+    """One scalar for a message; floats with all their digits, bytes of no type in hexadecimal."""
     if dtype.kind == "V" or len(content) < dtype.itemsize:
         return "0x" + content.tobytes().hex()
     return repr(content.copy().view(dtype)[0].item())
