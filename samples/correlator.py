@@ -55,9 +55,9 @@ void correlate(__global const float4 *samples, __global float8 *visibilities, co
         }
         for (uint j = 0; j < 2; ++j)
             for (uint i = 0; i < 2; ++i) {
-                const uint y = y0 + j, x = x0 + i;
-                if (y < stations && x <= y)
-                    visibilities[(size_t)channel * baselines + y * (y + 1) / 2 + x]
+                const uint y = y0 + j, x = x0 + i, baseline = y * (y + 1) / 2 + x;
+                if (x <= y && baseline < baselines)
+                    visibilities[(size_t)channel * baselines + baseline]
                         = (float8)(sums[j][i][0], sums[j][i][1], sums[j][i][2], sums[j][i][3]);
             }
     }
