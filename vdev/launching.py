@@ -1,4 +1,4 @@
-"""From a captured launch to a plan: what of a launch matters to its plan, and the cache of plans.
+"""From a captured launch to a plan: what of a launch matters to its plan, and the caches of plans.
 
 Decides the key under which a plan is found again: kernel, index space, the placement of each pointer
 argument, the values that analysis depends on, and the interned state of every buffer. Whatever is in no key
@@ -36,6 +36,8 @@ logger = logging.getLogger("vdev.launching")
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
 #: nothing from a cache
 _MOST_PLANS = 1024
+#: runs of bytes in a remembered plan of a transfer
+_MOST_TRANSFER_RUNS = 256
 #: runs of bytes in remembered access ranges per kernel, of sixteen bytes each
 _MOST_RUNS = 1 << 19
 
@@ -56,6 +58,39 @@ class CachedPlan:
     traffic: Traffic | None = None
     #: for the recorder, where there is one
     shape: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadyPlan:
+    """The plan of a transfer, ready to run."""
+
+    plan: Plan
+    prepared: PreparedPlan
+
+
+class TransferPlans:
+    """The plans of writes, reads, copies and fills, by all that they depend on.
+
+    A program that goes on doing the same transfers plans none of them twice.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Any, ReadyPlan] = {}
+
+    def find(self, key: Any) -> ReadyPlan | None:
+        return self._known.get(key)
+
+    def remember(self, key: Any, found: ReadyPlan) -> None:
+        """Unless it is long: rectangles of many rows cost more to keep than to plan."""
+        nruns = sum(len(touch.region) for touches in found.plan.touches for touch in touches)
+        nruns += sum(len(region) for state in found.plan.states for _, region in state.valid)
+        if nruns > _MOST_TRANSFER_RUNS:
+            return
+        if len(self._known) >= _MOST_PLANS:
+            self._known.clear()
+        self._known[key] = found
 
 
 class LaunchCache:
@@ -109,12 +144,14 @@ class LaunchCache:
 
 def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) -> None:
     """The buffers that a launch reaches without an argument, and what they add to the key of its plan."""
+    known = {id(buffer): slot for slot, buffer in enumerate(buffers)}  # there may be thousands
     for buffer in launch.shared:
-        if buffer in buffers:
-            parts.append(buffers.index(buffer))
-        else:
+        slot = known.get(id(buffer))
+        if slot is None:
             buffers.append(buffer)
             parts.append(buffer.state)
+        else:
+            parts.append(slot)
 
 
 def make_plan(
@@ -171,7 +208,8 @@ def _plan_in_place(
     executor: Executor,
 ) -> Plan:
     """The plan of a launch that works on the homes of what is shared."""
-    shared = {buffers.index(buffer) for buffer in launch.shared}
+    homes = set(map(id, launch.shared))
+    shared = {slot for slot, buffer in enumerate(buffers) if id(buffer) in homes}
     able = [number for number, info in enumerate(executor.workers) if shares_host_memory(info)]
     workers = [number for number in options.workers if number in able] or able
     states = [buffer.state for buffer in buffers]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -40,7 +40,7 @@ from vdev.commands import (
     Write,
 )
 from vdev.executor import Completion, Executor, repaired
-from vdev.launching import CachedPlan, LaunchCache, make_plan
+from vdev.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans, make_plan
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.observe.watch import from_switches
@@ -106,6 +106,7 @@ class Session:
             compute_units=_own_units(self.workers) if min_items is None else 0,
         )
         self.room = RoomMaker(self.executor, self.links)
+        self._transfers = TransferPlans()
         self._number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
@@ -370,7 +371,7 @@ class Session:
     def _submit_plan(
         self,
         command: Command,
-        plan: Plan | None,
+        found: ReadyPlan,
         buffers: Sequence[VirtualBuffer],
         completion: Completion,
         after: Sequence[Completion],
@@ -381,8 +382,7 @@ class Session:
         host_writes: bool = False,
         homes: Sequence[int] = (),
     ) -> None:
-        if plan is None:
-            self._fail_for_room(command, completion)
+        plan = found.plan
         self._number = number = self._number + 1
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
@@ -394,7 +394,7 @@ class Session:
         if self.observers:
             self._observe(command, plan)
         job = self.executor.submit(
-            self.executor.prepare(plan),
+            found.prepared,
             [buffer.holdings for buffer in buffers],
             completion,
             host=host,
@@ -407,6 +407,33 @@ class Session:
         if recorder is not None:
             recorder.submitted(job, Shape(kind, tally.times, plan))
 
+    def _plan_transfer(
+        self,
+        command: Command,
+        completion: Completion,
+        buffers: Sequence[VirtualBuffer],
+        what: Hashable,
+        make: Callable[[LinkCosts], Plan],
+    ) -> ReadyPlan:
+        """The plan of a command that is no launch, with room made for it.
+
+        `what` and the buffers' states are all that `make` depends on beside the costs it is given.
+        """
+        key = (type(command), what, *(buffer.state for buffer in buffers))
+        found = self._transfers.find(key)
+        if found is None:
+            found = self._ready(make(self.links))
+            self._transfers.remember(key, found)
+        if found.plan.growth and self.room.lacks(found.plan):
+            plan = self.room.fit(make, buffers)
+            if plan is None:
+                self._fail_for_room(command, completion)
+            found = self._ready(plan)
+        return found
+
+    def _ready(self, plan: Plan) -> ReadyPlan:
+        return ReadyPlan(plan, self.executor.prepare(plan))
+
     def _aside(self, kind: str, plan: Plan, number: int) -> None:
         """Count a plan that no command asked for."""
         tally = self._ledger.count(kind, plan)
@@ -416,29 +443,35 @@ class Session:
     def _write(
         self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
-        buffer, region = command.buffer, command.layout.buffer_region()
-        self._submit_plan(
+        buffer, layout = command.buffer, command.layout
+        found = self._plan_transfer(
             command,
-            self.room.fit(lambda links: transfers.plan_write(buffer.state, region, links), (buffer,)),
-            (buffer,),
             completion,
-            after,
-            order,
-            host=command.host,
-            layout=command.layout,
+            (buffer,),
+            layout,
+            lambda links: transfers.plan_write(buffer.state, layout.buffer_region(), links),
+        )
+        self._submit_plan(
+            command, found, (buffer,), completion, after, order, host=command.host, layout=layout
         )
 
     def _read(
         self, command: Read, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
-        layout = command.layout
-        plan = transfers.plan_read(
-            command.buffer.state, layout.buffer_region(), self.links, contiguous=layout.is_contiguous
+        buffer, layout = command.buffer, command.layout
+        found = self._plan_transfer(
+            command,
+            completion,
+            (buffer,),
+            layout,
+            lambda links: transfers.plan_read(
+                buffer.state, layout.buffer_region(), links, contiguous=layout.is_contiguous
+            ),
         )
         self._submit_plan(
             command,
-            plan,
-            (command.buffer,),
+            found,
+            (buffer,),
             completion,
             after,
             order,
@@ -457,23 +490,28 @@ class Session:
         buffers = [command.source] if command.source is command.target else [command.source, command.target]
         source = transfers.Box(command.shape, command.source_start, command.source_pitches)
         target = transfers.Box(command.shape, command.target_start, command.target_pitches)
-        plan = self.room.fit(
-            lambda links: transfers.plan_copy([buffer.state for buffer in buffers], source, target, links),
+        found = self._plan_transfer(
+            command,
+            completion,
             buffers,
+            (source, target),
+            lambda links: transfers.plan_copy([buffer.state for buffer in buffers], source, target, links),
         )
-        self._submit_plan(command, plan, buffers, completion, after, order)
+        self._submit_plan(command, found, buffers, completion, after, order)
 
     def _fill(
         self, command: Fill, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
         buffer = command.buffer
-        plan = self.room.fit(
-            lambda links: transfers.plan_fill(
-                buffer.state, command.offset, command.nbytes, command.pattern, links
-            ),
+        what = (command.offset, command.nbytes, command.pattern)
+        found = self._plan_transfer(
+            command,
+            completion,
             (buffer,),
+            what,
+            lambda links: transfers.plan_fill(buffer.state, *what, links),
         )
-        self._submit_plan(command, plan, (command.buffer,), completion, after, order)
+        self._submit_plan(command, found, (buffer,), completion, after, order)
 
     def _map(
         self, command: Map, completion: Completion, after: Sequence[Completion], order: Completion | None
@@ -482,7 +520,7 @@ class Session:
         plan = transfers.plan_map(
             command.buffer.state, region, self.links, read=command.read, write=command.write
         )
-        self._submit_plan(command, plan, (command.buffer,), completion, after, order, homes=(0,))
+        self._submit_plan(command, self._ready(plan), (command.buffer,), completion, after, order, homes=(0,))
 
     def _unmap(
         self, command: Unmap, completion: Completion, after: Sequence[Completion], order: Completion | None
@@ -490,7 +528,7 @@ class Session:
         mapping = command.map
         region = Region.span(mapping.offset, mapping.offset + mapping.nbytes)
         plan = transfers.plan_unmap(mapping.buffer.state, region, self.links, write=mapping.write)
-        self._submit_plan(command, plan, (mapping.buffer,), completion, after, order, homes=(0,))
+        self._submit_plan(command, self._ready(plan), (mapping.buffer,), completion, after, order, homes=(0,))
 
     def _migrate(
         self, command: Migrate, completion: Completion, after: Sequence[Completion], order: Completion | None
@@ -499,7 +537,7 @@ class Session:
         plan = transfers.plan_migrate(
             [buffer.state for buffer in buffers], self.links, to_host=command.to_host
         )
-        self._submit_plan(command, plan, buffers, completion, after, order)
+        self._submit_plan(command, self._ready(plan), buffers, completion, after, order)
 
     def _marker(
         self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None
