@@ -247,3 +247,88 @@ def test_many_threads(device: Device) -> None:
         thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert problems == []
+
+
+class Model:
+    """Allocations beside NumPy arrays, and random commands on both."""
+
+    def __init__(self, device: Device, seed: int) -> None:
+        self.device, self.queue = device, device.queue
+        self.random = np.random.default_rng(seed)
+        self.shared = [device.allocate(4 * 240) for _ in range(3)]
+        self.expected = [np.zeros(240, np.float32) for _ in range(3)]
+        for pointer, wanted in zip(self.shared, self.expected, strict=True):
+            cl._enqueue_svm_memfill(self.queue, pointer, np.float32(0))
+            wanted[:] = 0
+
+    def part(self, count: int) -> tuple[Any, Any]:
+        """A pointer to `count` random neighbours, and the same of the model."""
+        which, start = self.random.integers(3), self.random.integers(0, 240 - count + 1)
+        memory = self.shared[which].buf.view(np.float32)[start : start + count]
+        return cl.SVM(memory), self.expected[which][start : start + count]
+
+    def numbers(self, count: int) -> Any:
+        return self.random.integers(-9, 9, count).astype(np.float32)
+
+    def split(self) -> None:
+        (a, x), (b, y) = self.part(60), self.part(60)
+        factor = self.random.choice([-1, 1, 2])
+        self.device.launch("scale", 60, a, np.float32(factor))
+        x *= np.float32(factor)
+        if not np.shares_memory(x, y):
+            self.device.launch("add", 60, a, b, b)
+            y += x
+
+    def in_place(self) -> None:
+        a, x = self.part(40)
+        self.device.launch("by_number", 40, np.uint64(a.svm_ptr))
+        x[:] = np.arange(40)
+
+    def copy(self) -> None:
+        (a, x), (b, y) = self.part(50), self.part(50)
+        if not np.shares_memory(x, y):
+            cl._enqueue_svm_memcpy(self.queue, bool(self.random.integers(2)), a, b)
+            x[:] = y
+
+    def from_host(self) -> None:
+        a, x = self.part(70)
+        x[:] = self.numbers(70)
+        cl._enqueue_svm_memcpy(self.queue, True, a, cl.SVM(x.copy()))
+
+    def fill(self) -> None:
+        a, x = self.part(int(self.random.integers(1, 100)))
+        x[:] = self.numbers(1)
+        cl._enqueue_svm_memfill(self.queue, a, x[:1].copy())
+
+    def map(self) -> None:
+        a, x = self.part(30)
+        cl._enqueue_svm_map(self.queue, True, 3, a)
+        assert (a.mem == x).all()
+        x[::2] = self.numbers(15)
+        a.mem[::2] = x[::2]
+        cl._enqueue_svm_unmap(self.queue, a)
+
+    def replace(self) -> None:
+        """Free one with commands on it on their way, and take another."""
+        which = self.random.integers(3)
+        self.shared[which].enqueue_release(self.queue)
+        self.shared[which] = self.device.allocate(4 * 240)
+        self.expected[which][:] = self.numbers(240)
+        content = cl.SVM(self.expected[which].copy())
+        cl._enqueue_svm_memcpy(self.queue, True, self.shared[which], content)
+
+    def check(self) -> None:
+        for pointer, wanted in zip(self.shared, self.expected, strict=True):
+            np.testing.assert_array_equal(self.device.content(pointer), wanted)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_commands(device: Device, seed: int) -> None:
+    model = Model(device, seed)
+    commands = (
+        model.split, model.split, model.in_place, model.copy, model.from_host, model.fill, model.map,
+        model.replace, model.check,
+    )  # fmt: skip
+    for number in model.random.integers(0, len(commands), 120):
+        commands[number]()
+    model.check()

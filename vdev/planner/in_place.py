@@ -42,8 +42,9 @@ def plan_in_place(
         holder = HOST if slot in shared else worker
         if holder != HOST:
             builder.reserve(slot, worker, 0, states[slot].nbytes)
-        builder.make_valid(slot, holder, whole)
-        builder.drafts[slot].own(holder, whole)
+        if states[slot].valid != ((holder, whole),):
+            builder.make_valid(slot, holder, whole)
+            builder.drafts[slot].own(holder, whole)
         touches.append(Touch(slot, holder, whole, True))
     bases, homes = [], []
     for pointer in args:
