@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: From the bottom up. A part may import itself and whatever stands on a lower line.
 LAYERS = (
-    {"translators"},
-    {"switches", "packaging", "planner", "backends", "finalisers"},
+    {"translators", "switches"},
+    {"packaging", "planner", "backends", "finalisers"},
     {"engines", "log", "commands", "capabilities", "access_picture"},
     {"executor", "workers", "observe"},
     {"buffers", "ordering", "programs"},
