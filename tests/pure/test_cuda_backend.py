@@ -26,6 +26,7 @@ from vdev.workers import NoWorkers, open_workers
 from .nvrtc import MISSING, compile_cuda, library
 
 TARGET = Target(extensions=("cl_khr_fp64",), opencl_version=300, c_version=120)
+BLOCKS = "kernel void f(global int *a) { void (^b)(void) = ^{}; b(); }"
 SOURCE = "kernel void f(global float *a, local float *t, int n) { t[0] = n; a[get_global_id(0)] = t[0]; }"
 
 
@@ -125,8 +126,8 @@ def test_a_kernel_taken_as_it_is_has_no_shifts() -> None:
     ndrange = NDRange((128,), (64,), (0,))
     (grid,) = cuda._grids(info, _shape(ndrange, whole_chunk(ndrange), None))
     assert grid[6] == info.pack(ndrange, whole_chunk(ndrange), (0,))
+    ragged = NDRange((100,), (64,), (0,))
     with pytest.raises(BackendError) as caught:
-        ragged = NDRange((100,), (64,), (0,))
         cuda._grids(info, _shape(ragged, whole_chunk(ragged), None))
     assert caught.value.status == -54
 
@@ -210,7 +211,7 @@ def test_a_program_is_translated_and_compiled_once(tmp_path: Path) -> None:
         (BackendProgram(b"spirv"), "intermediate language"),
         (BackendProgram("whatever"), "parser"),
         (
-            BackendProgram("", (), parse_program("kernel void f(global int *a) { void (^b)(void) = ^{}; b(); }", ("-cl-std=CL2.0",), target=TARGET)),
+            BackendProgram("", (), parse_program(BLOCKS, ("-cl-std=CL2.0",), target=TARGET)),
             "line 1: not available on CUDA workers",
         ),
     ],
@@ -228,7 +229,7 @@ def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         return cuda_driver.CudaMissing("the driver shows no GPU")
 
     monkeypatch.setattr(cuda_driver, "_load", missing)
-    with pytest.raises(NoWorkers, match="cuda:1.*the driver shows no GPU"):
+    with pytest.raises(NoWorkers, match=r"cuda:1.*the driver shows no GPU"):
         open_workers(parse_workers("cuda:1"))
     assert len(open_workers(parse_workers("auto"))) == 2
 

@@ -22,7 +22,7 @@ from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, K
 from tests.pure.simulator import changed_units
 from vdev.backends.base import BackendError
 from vdev.backends.merging import copy_changes
-from vdev.backends.reference import Faults, ReferenceProgram
+from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
 from vdev.commands import Layout
 from vdev.executor import Completion, Executor
 from vdev.executor.executor import QUEUE_LIMIT
@@ -31,6 +31,13 @@ from vdev.planner.instructions import HOST
 
 WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts
 NBYTES = 4 * WORDS
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["own-threads", "any-thread"])
+def any_thread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Every test also with workers whose back end lets the submitting thread work with it."""
+    monkeypatch.setattr(ReferenceBackend, "any_thread", request.param)
+    return bool(request.param)
 
 
 def counting(seed: int) -> np.ndarray:
@@ -219,7 +226,9 @@ class DrainedWhenMeasured:
         return length
 
 
-def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throttling_does_not_wait_for_steps_that_nobody_has_submitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Machine(1) as machine:
         executor, gate, buffer = machine.executor, threading.Event(), machine.buffer(NBYTES)
         machine.launch(COUNT, [buffer, machine.buffer(NBYTES)], WORDS)
@@ -565,3 +574,31 @@ def test_what_differs_from_the_twin_is_taken_in_units(unit: int) -> None:
         copy_changes(into, new, old, start, unit)
 
         assert into.tolist() == expected.tolist()
+
+
+def test_the_submitting_thread_hands_over_where_it_may(
+    any_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launches with copies between idle workers are issued here; else each by its worker's thread."""
+    issued: set[int] = set()
+    launch = ReferenceBackend.launch
+
+    def noted(self: ReferenceBackend, *rest: object) -> None:
+        issued.add(threading.get_ident())
+        launch(self, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ReferenceBackend, "launch", noted)
+    with Machine(3) as machine:
+        first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
+        machine.write(first, counting(1))
+        machine.launch(STENCIL, [first, second], WORDS)  # takes memory: not handed over at once
+        machine.executor.quiesce()
+        for _ in range(3):
+            machine.launch(STENCIL, [first, second], WORDS)
+            machine.launch(STENCIL, [second, first], WORDS)
+        machine.executor.quiesce()
+        issued.clear()
+        machine.launch(STENCIL, [first, second], WORDS)
+        machine.executor.quiesce()
+    assert issued
+    assert (issued == {threading.get_ident()}) is any_thread

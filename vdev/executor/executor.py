@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
+from inspect import GEN_CREATED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
 from vdev.executor.worker import Waits, Worker
+from vdev.finalisers import may_wait
 from vdev.planner.instructions import HOST, Plan
 
 if TYPE_CHECKING:
@@ -181,6 +183,8 @@ class Executor:
         atexit.register(self.close)
         for worker in self.all_workers:
             worker.opened.wait()
+        #: whether there is a worker that lets any thread work with it
+        self._any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
         if failed is not None:
             self.close()
@@ -249,7 +253,7 @@ class Executor:
         this one (-14); `order`: one that ours may not overtake, whose failure is its own. Both were submitted
         or are settled.
         """
-        here: list[Worker] | None = None
+        here: tuple[Worker, ...] | None = None
         with self._lock:
             if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 completion.settle(OUT_OF_RESOURCES)
@@ -280,17 +284,15 @@ class Executor:
                 self.settle((job,))
                 return number
             bases, workers = job.bases, self.all_workers
+            if prepared.order is not None and self._any_thread:
+                here = self._idle_workers(prepared, waits)
             for at, batch in prepared.batches:
                 worker = workers[at]
                 worker.queue.append((job, batch, bases[at], waits.get(at) if waits else None))
-                if worker.asleep:
-                    if batch.brief and worker.backend.any_thread:
-                        here = [worker] if here is None else [*here, worker]
-                    else:
-                        worker.wake()
+                if here is None and worker.asleep:
+                    worker.wake()
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
-            for worker in here:
-                worker.perform_here()
+            self._perform_here(job, here, waits)
         return number
 
     def submit_empty(
@@ -513,6 +515,79 @@ class Executor:
         host.serve()  # who waits for the command may have seen it since it was bound
         self.settle((job,))
         return True
+
+    # on the submitting thread ---------------------------------------------------------------------
+
+    def _idle_workers(
+        self, prepared: PreparedPlan, waits: dict[int, Waits] | None
+    ) -> tuple[Worker, ...] | None:
+        """The workers that a command concerns, those that it waits for too, by number; None where one has
+        something to do.
+        """
+        numbers = {number for number, _ in prepared.batches}
+        if waits:
+            numbers.update(other for found in waits.values() for _, other, _ in found)
+        workers = tuple(self.all_workers[number] for number in sorted(numbers))
+        free = may_wait() and not any(w.queue or w.busy or not w.backend.any_thread for w in workers)
+        return workers if free else None
+
+    def _perform_here(self, job: Job, workers: tuple[Worker, ...], waits: dict[int, Waits] | None) -> None:
+        """Hand a command over to its devices on this thread, if nobody else works with any of them.
+
+        To wake a thread, and threads that wait for each other's markers, cost more than all of it.
+        """
+        held: list[Worker] = []
+        try:
+            for worker in workers:
+                if not worker.take_turn():
+                    break
+                held.append(worker)
+            else:
+                if self._is_next(job, waits):
+                    self._perform_steps(job, waits)
+        finally:
+            for worker in held:
+                worker.give_turn()
+            if len(held) < len(workers):
+                for number, _ in job.prepared.batches:
+                    self.all_workers[number].wake()
+        for worker in held:
+            worker.throttle_here()
+
+    def _is_next(self, job: Job, waits: dict[int, Waits] | None) -> bool:
+        """Whether the command is the next of all its workers, and what it waits for has been handed over."""
+        workers = self.all_workers
+        for number, _ in job.prepared.batches:
+            queue = workers[number].queue
+            if not queue or queue[0][0] is not job:
+                return False
+        return not waits or all(
+            workers[other].issued >= step for found in waits.values() for _, other, step in found
+        )
+
+    def _perform_steps(self, job: Job, waits: dict[int, Waits] | None) -> None:
+        workers, prepared = self.all_workers, job.prepared
+        batches = prepared.batches
+        if not waits and not any(batch.careful for _, batch in batches):
+            for number, _ in batches:
+                worker = workers[number]
+                worker.perform_entry(worker.queue.popleft())
+            return
+        order = prepared.order
+        assert order is not None
+        entries = {number: workers[number].queue.popleft() for number, _ in batches}
+        running = {number: workers[number].stepwise(entry) for number, entry in entries.items()}
+        try:
+            for number in order:
+                next(running[number])
+            for steps in running.values():
+                next(steps, None)
+        except BaseException:  # an interrupt of the program's
+            for number, steps in running.items():
+                if getgeneratorstate(steps) == GEN_CREATED:
+                    workers[number].abandon(entries[number])
+                steps.close()
+            raise
 
     # ends ---------------------------------------------------------------------------------------
 

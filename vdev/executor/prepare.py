@@ -52,8 +52,8 @@ class Batch:
         self.careful = any(waits) or any(marks)
         #: one launch and nothing else: the batch of most commands
         self.plain = len(steps) == 1 and isinstance(steps[0], LaunchStep)
-        #: it never waits for anything, and costs less than a hand-over
-        self.brief = not self.careful and all(step.brief for step in steps)
+        #: all of it is handed over to the device without waiting on the host
+        self.brief = all(step.brief for step in steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class PreparedPlan:
         "batches",
         "hazards",
         "inline",
+        "order",
         "overwrites",
         "own_writes",
         "reads",
@@ -99,6 +100,11 @@ class PreparedPlan:
         self.reads, self.writes, self.overwrites = _contents(plan)
         self.uses_host_array = any(isinstance(item, (Upload, Download)) for item in plan.instructions)
         self.inline = _host_nbytes(plan) <= INLINE_NBYTES
+        #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
+        #: step may keep the host waiting
+        self.order: tuple[int, ...] | None = None
+        if self.batches and all(batch.brief for _, batch in self.batches):
+            self.order = tuple(item.worker for item in plan.instructions)
 
 
 def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch], ...]:

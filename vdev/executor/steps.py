@@ -59,7 +59,7 @@ class Step(ABC):
 
     __slots__ = ()
     coherent = False
-    #: it hands over to the device and returns, always
+    #: on a worker it hands over to the device and returns, always
     brief = False
 
     @abstractmethod
@@ -133,6 +133,10 @@ class CopyStep(Step):
         self.slot, self.source, self.target, self.region = item.slot, item.source, item.target, item.region
         self._boxes: tuple[Box, ...] = ()
         self._starts = (-1, -1)
+
+    @property
+    def brief(self) -> bool:  # type: ignore[override]
+        return HOST not in (self.source, self.target)
 
     def run(self, worker: Worker, job: Job) -> None:
         holdings, backend = job.holdings[self.slot], worker.backend
@@ -317,6 +321,7 @@ class FillStep(Step):
 
 class CopyBetweenStep(Step):
     __slots__ = ("box", "source_slot", "target_slot")
+    brief = True
 
     def __init__(self, item: plan_of.CopyBetween) -> None:
         self.source_slot, self.target_slot = item.source_slot, item.target_slot

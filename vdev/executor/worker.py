@@ -15,10 +15,18 @@ import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from threading import get_ident
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Allocation, Backend, BackendError, Marker
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    OUT_OF_RESOURCES,
+    Allocation,
+    Backend,
+    BackendError,
+    Marker,
+)
 from vdev.finalisers import enter_own_thread, leave_own_thread, may_wait
 from vdev.planner.instructions import HOST
 
@@ -32,6 +40,10 @@ if TYPE_CHECKING:
 #: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
 #: alive
 MARK_EVERY, MARKS_IN_FLIGHT = 64, 4
+#: markers in flight at which a thread that issues by itself waits for the device
+MARKS_AHEAD = 64
+#: seconds to wait for an idle worker's turn
+TURN_TIMEOUT = 0.001
 #: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
 MARK_NBYTES = 64 << 20
 #: seconds an idle thread waits for more before it blocks on the device to learn that all is done
@@ -132,6 +144,10 @@ class Worker:
         self._gate.acquire()
         #: held by whoever works with the back end: the thread, but while it sleeps
         self.turn = threading.Lock()
+        #: the other thread that has the turn, 0 for none
+        self.holder = 0
+        #: the thread is performing what was queued
+        self.busy = False
         self.opened = threading.Event()
         name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
         self.thread = threading.Thread(target=self._main, args=(open_backend,), name=name, daemon=True)
@@ -147,32 +163,64 @@ class Worker:
         except RuntimeError:
             return  # somebody woke it already
 
-    def perform_here(self) -> None:
-        """Perform what is queued on the calling thread, as far as that needs no wait; the rest is the
-        thread's.
+    def take_turn(self) -> bool:
+        """Let the calling thread, and no other, work with the back end; False where the thread is at it."""
+        # An idle thread is through in some microseconds; one that waits for the device is not.
+        if not self.turn.acquire(timeout=TURN_TIMEOUT):
+            return False
+        self.holder = get_ident()
+        return True
 
-        Only where the back end lets other threads work with it: handing over to a sleeping thread costs more
-        than a launch.
-        """
-        turn = self.turn
-        if not may_wait() or not turn.acquire(blocking=False):
+    def give_turn(self) -> None:
+        """End what `take_turn` began; what is queued and not performed is the thread's."""
+        self.holder = 0
+        self.turn.release()
+        # A thread that sleeps without end would neither mark nor retire what has been issued here.
+        if self.queue or not self.watching:
             self.wake()
-            return
-        queue = self.queue
+
+    def throttle_here(self) -> None:
+        """Retire what is done; hold the caller back where the device is far behind."""
+        if len(self.marks) > MARKS_IN_FLIGHT:
+            self.poll()
+            while len(self.marks) > MARKS_AHEAD:
+                self.retire_oldest()
+
+    def perform_entry(self, entry: Entry) -> None:
+        """On a thread that has the turn: perform an entry that waits for nothing."""
+        self.backend.enter()
+        try:
+            self._perform(entry)
+        except BaseException:  # an interrupt of the program's: nobody shall wait for what will not come
+            self.abandon(entry)
+            raise
+
+    def stepwise(self, entry: Entry) -> Iterator[None]:
+        """On a thread that has the turn of all workers concerned: perform an entry, one step each time."""
+        job, batch, first, waits = entry
+        ended = False
         try:
             self.backend.enter()
-            # With many marks in flight `_perform` would wait for the device.
-            while queue and self._is_brief(queue[0]) and len(self.marks) <= MARKS_IN_FLIGHT:
-                self._perform(queue.popleft())
+            self._begin(job)
+            for _ in self._carefully(job, batch, first, waits or []):
+                yield
+                self.backend.enter()
+            self._finish(job)
+            ended = True
         finally:
-            turn.release()
-        # A thread that sleeps without end would neither mark nor retire what has been issued here.
-        if queue or not self.watching:
-            self.wake()
+            if not ended:
+                self.abandon(entry)
 
-    @staticmethod
-    def _is_brief(entry: Entry) -> bool:
-        return entry[1].brief and not entry[3]
+    def abandon(self, entry: Entry) -> None:
+        """What an interrupt left undone of an entry has failed."""
+        job, batch, first, _ = entry
+        for step in batch.steps[max(self.issued - first, 0) :]:
+            self.executor.undone(self.number, step)
+            self.executor.step_failed(job, step, BackendError(OUT_OF_RESOURCES, "interrupted"))
+        self.issued = first + len(batch.steps)
+        self._current = self._moving = None
+        self._next.jobs.append(job)
+        self._next.ends.append(self.backend.pending())
 
     def discard(self, allocation: Allocation) -> None:
         """Free memory that nothing uses any more, some time soon; safe in a finaliser on any thread."""
@@ -189,10 +237,16 @@ class Worker:
         found = self._find_mark(step)
         if found is not None or self.completed >= step:
             return found
+        if self.holder == get_ident():  # this thread works with both back ends
+            self.backend.enter()
+            self.mark()
+            if asking is not None:
+                asking.backend.enter()
+            return self._find_mark(step)
         if asking is not None:
             asking.mark()
         if self.asleep and self.backend.any_thread and may_wait() and self.turn.acquire(blocking=False):
-            try:  # the thread sleeps, and what was issued here has no marker yet
+            try:  # the thread sleeps, and what was issued by others has no marker yet
                 if self.issued >= step:
                     self.backend.enter()
                     self.mark()
@@ -342,8 +396,12 @@ class Worker:
                 if self._idle():
                     break
                 continue
+            self.busy = True
             self._perform(entry)
+            while len(self.marks) > MARKS_IN_FLIGHT:
+                self.retire_oldest()
             entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
+            self.busy = False
         self._close()
         self.turn.release()
         leave_own_thread()
@@ -353,7 +411,8 @@ class Worker:
         completion = self._begin(job)
         recorded = self.records is not None and (self._plain_apart or not batch.plain)
         if batch.careful or waits or completion.profiled or recorded:
-            self._perform_carefully(job, batch, first, waits or [])
+            for _ in self._carefully(job, batch, first, waits or []):
+                pass
         else:
             for step in batch.steps:
                 try:
@@ -368,6 +427,10 @@ class Worker:
                     self.executor.undone(self.number, step)
                     self.executor.step_failed(job, step, error)
             self.issued = first + len(batch.steps)
+        self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        """A command is through: enter it into the next mark, and make that where it is due."""
         following = self._next
         following.jobs.append(job)
         following.ends.append(self.backend.pending())
@@ -383,8 +446,6 @@ class Worker:
             or self._fresh_nbytes > MARK_NBYTES
         ):
             self.mark()
-            while len(self.marks) > MARKS_IN_FLIGHT:
-                self.retire_oldest()
 
     def _move(self, job: Job, step: Step) -> None:
         """A coherent step: run it also for a command that failed, and remember which operations it was."""
@@ -407,8 +468,8 @@ class Worker:
         self._current = job
         return completion
 
-    def _perform_carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> None:
-        """With waits for other workers, markers in between, or times to be taken."""
+    def _carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> Iterator[None]:
+        """With waits for other workers, markers in between, or times to be taken; one step each time."""
         completion, records = job.completion, self.records
         each = records is not None and self.number != HOST and not self.backend.times_operations
         at = 0
@@ -439,6 +500,7 @@ class Worker:
                     job.markers.append(marker)
                 if self.number == HOST:
                     self.retire_oldest()
+            yield
 
     def start_recording(self, records: WorkRecords) -> None:
         """Record the work from now on; called before there is any."""
