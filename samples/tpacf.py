@@ -18,16 +18,16 @@ import pyopencl as cl
 GROUP, BINS = 256, 20
 ANGLES = 0.5, 45.0  # degrees, between which the bins lie, equal in the logarithm
 SOURCE = """
-/* Histogram 0 is the galaxies with themselves, 1 to nsets the galaxies with each random set, then each of
-   these with itself. Points are unit vectors, the sets one after the other, the galaxies first. */
+/* Histogram 0 is the galaxies with themselves; then come, for each random set, the galaxies with it and the
+   set with itself. Points are unit vectors, the sets one after the other, the galaxies first. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void count_pairs(__global const float *xs, __global const float *ys, __global const float *zs,
-                 __constant float *cosines, __global uint *histograms, const uint npoints, const uint nsets)
+                 __constant float *cosines, __global uint *histograms, const uint npoints)
 {
     __local float tile_x[GROUP], tile_y[GROUP], tile_z[GROUP];
     __local uint counts[BINS + 2];
     const uint lid = get_local_id(0), i = get_global_id(0), number = get_global_id(1);
-    const uint one = number <= nsets ? 0 : number - nsets, other = number <= nsets ? number : one;
+    const uint other = (number + 1) / 2, one = number % 2 == 0 ? other : 0;
     const size_t first = (size_t)one * npoints, second = (size_t)other * npoints;
     if (lid < BINS + 2)
         counts[lid] = 0;
@@ -116,7 +116,7 @@ def counted(queue: cl.CommandQueue, points: common.Array, cosines: common.Array)
 
     def launch(buffers: list[cl.Buffer]) -> None:
         cl.enqueue_fill_buffer(queue, buffers[-1], np.uint32(0), 0, histograms.nbytes)
-        count_pairs(queue, grid, (GROUP, 1), *buffers, np.uint32(n), np.uint32(nsets))
+        count_pairs(queue, grid, (GROUP, 1), *buffers, np.uint32(n))
 
     def download(buffers: list[cl.Buffer]) -> common.Array:
         cl.enqueue_copy(queue, histograms, buffers[-1])
@@ -129,13 +129,12 @@ def counted(queue: cl.CommandQueue, points: common.Array, cosines: common.Array)
 
 def compare(histograms: common.Array, points: common.Array, cosines: common.Array) -> None:
     """Check histograms against those that NumPy counts, some of them where it would take long."""
-    nsets, n = len(points) - 1, points.shape[1]
+    n = points.shape[1]
     chosen = common.some(len(histograms), max(2, MOST_PAIRS // n**2))
     moved = unsure = 0
     for number in chosen:
-        one, other = (0, number) if number <= nsets else (number - nsets,) * 2
-        first = points[one]
-        counts, close = histogram(first, first if one == other else points[other], cosines)
+        second = points[(number + 1) // 2]
+        counts, close = histogram(second if number % 2 == 0 else points[0], second, cosines)
         moved += int(np.abs(counts - histograms[number]).sum())
         unsure += close
     finding = f"counts differ by {moved}, and {unsure} pairs are on a bin's edge to rounding"
@@ -157,17 +156,17 @@ def main() -> None:
     common.announce(queue, f"{n} galaxies, {nsets} random sets")
     histograms = counted(queue, points, cosines)
     own = n * (n - 1) // 2
-    wanted = np.array([own] + [n * n] * nsets + [own] * nsets)
+    wanted = np.array([own] + [n * n, own] * nsets)
     common.check(f"the number of pairs in {len(histograms)} histograms", histograms.sum(1, np.int64), wanted)
     if n * n <= MOST_PAIRS:
         compare(histograms, points, cosines)
     # Of random points the pairs closer than an angle are as many as the sphere's part within it.
     random_pairs = nsets * own * np.diff(-cosines.astype(np.float64)) / 2
-    found = histograms[nsets + 1 :, 1:-1].sum(0, np.float64)
+    found = histograms[2::2, 1:-1].sum(0, np.float64)
     worst = float((np.abs(found - random_pairs) / np.sqrt(random_pairs + 1)).max())
     finding = f"off by {worst:.1f} standard deviations at most"
     common.verdict(worst < 7, "random points' pairs in each bin", finding)
-    dd, dr, rr = (part[:, 1:-1].sum(0, np.float64) for part in np.split(histograms, [1, nsets + 1]))
+    dd, dr, rr = (part[:, 1:-1].sum(0, np.float64) for part in (histograms[:1], histograms[1::2], histograms[2::2]))
     excess = (nsets * dd - 2 * dr * (own / n**2) + rr) / np.maximum(rr, 1)
     print("  correlation at growing angles:", *(f"{value:.2f}" for value in excess[::3]))
 

@@ -61,7 +61,7 @@ ENTRIES = (
     # 524,288 bodies, 10 steps
     Entry("nbody", KIM, "--size 524288 --steps 4", "--size 2048 --steps 3", 1e-4),
     # 97,178 points, 100 sets
-    Entry("tpacf", KIM, "--size 32768 --sets 32", "--size 800 --sets 4", 1e-4),
+    Entry("tpacf", KIM, "--size 20480 --sets 96", "--size 800 --sets 4", 1e-4),
     # 16K x 16K
     Entry("convolution_2d", AMGE, "--size 24576", "--size 500"),
     # 256M
