@@ -71,7 +71,8 @@ int4 P_components_i(int4 c, uint format) { P_COMPONENTS(int, int4) }
 uint4 P_components_ui(uint4 c, uint format) { P_COMPONENTS(uint, uint4) }
 #undef P_LIGHT
 
-__attribute__((noinline)) float4 P_load_f(__global const uchar *q, uint format) {
+/* Of any format. Not inlined, as the other way round: compilers take seconds for a kernel with many copies of it. */
+__attribute__((noinline)) float4 P_decode_f(__global const uchar *q, uint format) {
   uint n = format >> 16, order = format & 255u;
   float4 c = (float4)(0.0f, 0.0f, 0.0f, 0.0f);
   switch (format >> 8 & 255u) {
@@ -96,7 +97,17 @@ __attribute__((noinline)) float4 P_load_f(__global const uchar *q, uint format) 
   return P_components_f(c, format);
 }
 
-__attribute__((noinline)) int4 P_load_i(__global const uchar *q, uint format) {
+/* The usual formats without a call: RGBA and R, of floats and of bytes, BGRA of bytes. */
+float4 P_load_f(__global const uchar *q, uint format) {
+  if (format == 0x40E05u) return vload4(0, (__global const float *)q);
+  if (format == 0x40205u) return convert_float4(vload4(0, q)) * (1.0f / 255.0f);
+  if (format == 0x10E00u) return (float4)(*(__global const float *)q, 0.0f, 0.0f, 1.0f);
+  if (format == 0x10200u) return (float4)((float)*q * (1.0f / 255.0f), 0.0f, 0.0f, 1.0f);
+  if (format == 0x40206u) return convert_float4(vload4(0, q).zyxw) * (1.0f / 255.0f);
+  return P_decode_f(q, format);
+}
+
+__attribute__((noinline)) int4 P_decode_i(__global const uchar *q, uint format) {
   uint n = format >> 16;
   int4 c = (int4)(0, 0, 0, 0);
   switch (format >> 8 & 255u) {
@@ -109,7 +120,15 @@ __attribute__((noinline)) int4 P_load_i(__global const uchar *q, uint format) {
   return P_components_i(c, format);
 }
 
+int4 P_load_i(__global const uchar *q, uint format) {
+  if (format == 0x40905u) return vload4(0, (__global const int *)q);
+  if (format == 0x10900u) return (int4)(*(__global const int *)q, 0, 0, 1);
+  return P_decode_i(q, format);
+}
+
 uint4 P_load_ui(__global const uchar *q, uint format) {
+  if (format == 0x40A05u) return convert_uint4(vload4(0, q));
+  if (format == 0x10A00u) return (uint4)((uint)*q, 0u, 0u, 1u);
   int4 c = P_load_i(q, format);
   return (uint4)((uint)c.x, (uint)c.y, (uint)c.z, (uint)c.w);
 }
@@ -233,7 +252,7 @@ uint4 P_read_ui(__global const uchar *p, struct P_desc d, uint s, int4 c, int la
 
 /* Components to stored channels. */
 #define P_STORED                                                                                                   \
-  switch (d.format & 255u) {                                                                                       \
+  switch (format & 255u) {                                                                                         \
     case 1: c.x = c.w; break;                                                                                      \
     case 3: c.y = c.w; break;                                                                                      \
     case 6: c = c.zyxw; break;                                                                                     \
@@ -252,17 +271,10 @@ uint4 P_read_ui(__global const uchar *p, struct P_desc d, uint s, int4 c, int la
 #define P_TO_UNORM8(v) convert_uchar_sat_rte((v) * 255.0f)
 #define P_TO_UNORM16(v) convert_ushort_sat_rte((v) * 65535.0f)
 
-/* Pixels outside of an image are not written. */
-#define P_PLACE                                                                                                    \
-  int4 e = P_inside(d, at);                                                                                        \
-  if (at.x != e.x || at.y != e.y || at.z != e.z) return;                                                           \
-  __global uchar *q = p + (long)e.z * d.slice + (long)e.y * (long)d.row + (long)e.x * (long)d.elem;                \
-  uint n = d.format >> 16;
-
-__attribute__((noinline)) void P_write_f(__global uchar *p, struct P_desc d, int4 at, float4 c) {
-  P_PLACE
+__attribute__((noinline)) void P_encode_f(__global uchar *q, uint format, float4 c) {
+  uint n = format >> 16;
   P_STORED
-  switch (d.format >> 8 & 255u) {
+  switch (format >> 8 & 255u) {
     case 0: P_STORE(char, P_TO_SNORM8)
     case 1: P_STORE(short, P_TO_SNORM16)
     case 2: P_STORE(uchar, P_TO_UNORM8)
@@ -277,22 +289,46 @@ __attribute__((noinline)) void P_write_f(__global uchar *p, struct P_desc d, int
   }
 }
 
-__attribute__((noinline)) void P_write_i(__global uchar *p, struct P_desc d, int4 at, int4 c) {
-  P_PLACE
+__attribute__((noinline)) void P_encode_i(__global uchar *q, uint format, int4 c) {
+  uint n = format >> 16;
   P_STORED
-  switch (d.format >> 8 & 255u) {
+  switch (format >> 8 & 255u) {
     case 7: P_STORE(char, convert_char_sat)
     case 8: P_STORE(short, convert_short_sat)
     case 9: P_STORE(int, P_PLAIN)
   }
 }
 
-__attribute__((noinline)) void P_write_ui(__global uchar *p, struct P_desc d, int4 at, uint4 c) {
-  P_PLACE
+__attribute__((noinline)) void P_encode_ui(__global uchar *q, uint format, uint4 c) {
+  uint n = format >> 16;
   P_STORED
-  switch (d.format >> 8 & 255u) {
+  switch (format >> 8 & 255u) {
     case 10: P_STORE(uchar, convert_uchar_sat)
     case 11: P_STORE(ushort, convert_ushort_sat)
     case 12: P_STORE(uint, P_PLAIN)
   }
+}
+
+/* Pixels outside of an image are not written. */
+#define P_PLACE                                                                                                    \
+  int4 e = P_inside(d, at);                                                                                        \
+  if (at.x != e.x || at.y != e.y || at.z != e.z) return;                                                           \
+  __global uchar *q = p + (long)e.z * d.slice + (long)e.y * (long)d.row + (long)e.x * (long)d.elem;
+
+void P_write_f(__global uchar *p, struct P_desc d, int4 at, float4 c) {
+  P_PLACE
+  if (d.format == 0x40E05u) vstore4(c, 0, (__global float *)q);
+  else if (d.format == 0x40205u) vstore4(convert_uchar4_sat_rte(c * 255.0f), 0, q);
+  else P_encode_f(q, d.format, c);
+}
+
+void P_write_i(__global uchar *p, struct P_desc d, int4 at, int4 c) {
+  P_PLACE
+  P_encode_i(q, d.format, c);
+}
+
+void P_write_ui(__global uchar *p, struct P_desc d, int4 at, uint4 c) {
+  P_PLACE
+  if (d.format == 0x40A05u) vstore4(convert_uchar4_sat(c), 0, q);
+  else P_encode_ui(q, d.format, c);
 }
