@@ -32,7 +32,7 @@ from tests.cpu.stress_actor import ORDER_SIZE, SOURCE, TALLY_SLOTS, Actor, Diffe
 PATIENCE = 60.0
 #: what the process may have more in the end than after the warm-up: the allocator's and Python's own
 MOST_LEFT_NBYTES = 48 << 20
-WARM_UP_SECONDS = 10.0
+WARM_UP_SECONDS = 30.0
 
 
 def resident_nbytes() -> int:

@@ -1,16 +1,16 @@
 """Separate compilation: clCompileProgram and clLinkProgram on source text.
 
 A compiled object is the preprocessed source of a program. Linking joins such texts into one translation unit,
-in which a declaration that several of them have from a common header stands once. Static functions of one
-name and different bodies in two programs are beyond this: the compiler refuses the joined text, and the link
-fails with its message.
+in which a declaration that several of them have from a common header stands once. Names that C keeps within a
+source (static functions and variables, types, enumerators) get another one where they mean something else in
+two of the sources (C99 6.2.2). It never decides whether the joined text is valid: that is the compiler's.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,53 @@ class LinkFailure(Exception):
 
 
 @dataclass(frozen=True)
+class Declaration:
+    """One top-level declaration of a source.
+
+    `private`: names it declares that no other source can mean, `public` the others; `uses`: where its text has
+    private names of its source, in ascending order.
+    """
+
+    text: str
+    private: frozenset[str] = frozenset()
+    public: frozenset[str] = frozenset()
+    uses: tuple[tuple[int, str], ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> Declaration:
+        """The declaration with other private names.
+
+        >>> Declaration("int f(t x);", uses=((6, "t"),)).renamed({"t": "t_1"}).text
+        'int f(t_1 x);'
+        """
+        pieces, uses, end, shift = [], [], 0, 0
+        for start, name in self.uses:
+            new = names.get(name, name)
+            pieces += [self.text[end:start], new]
+            uses.append((start + shift, new))
+            end = start + len(name)
+            shift += len(new) - len(name)
+        text = "".join([*pieces, self.text[end:]])
+        private = frozenset(names.get(name, name) for name in self.private)
+        return Declaration(text, private, self.public, tuple(uses))
+
+    @property
+    def normal(self) -> str:
+        """The tokens without line markers, for comparison."""
+        lines = [line for line in self.text.splitlines() if not line.lstrip().startswith("#")]
+        return " ".join(_TOKEN.findall("\n".join(lines)))
+
+
+@dataclass(frozen=True)
 class CompiledObject:
     """A source without macros and includes: top-level declarations, and the options a build still needs."""
 
-    declarations: tuple[str, ...]
+    declarations: tuple[Declaration, ...]
     options: tuple[str, ...]
     log: str
 
     @property
     def source(self) -> str:
-        return "\n".join(self.declarations)
+        return "\n".join(declaration.text for declaration in self.declarations)
 
 
 def compile_object(
@@ -56,29 +93,94 @@ def compile_object(
             parsed = parse_program(source, ["-I", folder, *options], target=common_target(workers))
         except CompileError as error:
             raise LinkFailure(error.log) from None
-        declarations = top_level_texts(parsed)
+        declarations = top_level_declarations(parsed)
     return CompiledObject(tuple(declarations), tuple(without_preprocessor_options(options)), parsed.log)
 
 
-def top_level_texts(parsed: Any) -> list[str]:
+def top_level_declarations(parsed: Any) -> list[Declaration]:
     """Every top-level declaration of a parsed program, in order, each with the directives before it."""
     text = parsed.preprocessed
-    return split_declarations(text, _function_ends(parsed, text))
+    names = _Names(parsed, text)
+    found, start = [], 0
+    for piece in split_declarations(text, names.function_ends):
+        start = text.index(piece, start)
+        stop = start + len(piece)
+        declared = [(name, private) for at, name, private in names.declared if start <= at < stop]
+        uses = sorted({(at - start, name) for at, name in names.uses if start <= at < stop})
+        found.append(
+            Declaration(
+                piece,
+                frozenset(name for name, private in declared if private),
+                frozenset(name for name, private in declared if not private),
+                tuple(uses),
+            )
+        )
+        start = stop
+    return found
 
 
-def _function_ends(parsed: Any, text: str) -> set[int]:
-    """Where function bodies end, as positions after the brace; clang counts bytes."""
-    ends = {
-        cursor.extent.end.offset
-        for cursor in parsed.tu.cursor.get_children()
-        if cursor.kind.name == "FUNCTION_DECL" and cursor.is_definition()
-    }
-    if text.isascii():
-        return ends
-    data = text.encode()
-    return {len(data[:end].decode()) for end in ends}
+class _Names:
+    """What a parsed program declares at its top level, and where it uses what is private to it."""
+
+    def __init__(self, parsed: Any, text: str) -> None:
+        self._text = text
+        self._data = None if text.isascii() else text.encode()
+        #: where function bodies end, as positions after the brace
+        self.function_ends: set[int] = set()
+        #: (position, name, whether private)
+        self.declared: list[tuple[int, str, bool]] = []
+        #: (position, private name)
+        self.uses: list[tuple[int, str]] = []
+        private: set[str] = set()
+        top = list(parsed.tu.cursor.get_children())
+        for cursor in top:
+            if cursor.kind.name == "FUNCTION_DECL" and cursor.is_definition():
+                self.function_ends.add(self._position(cursor.extent.end.offset))
+            for each in (cursor, *(cursor.get_children() if cursor.kind.name == "ENUM_DECL" else ())):
+                self._declare(each, private)
+        if private:
+            for cursor in top:
+                self._look_for_uses(cursor, private)
+
+    def _position(self, offset: int) -> int:
+        """clang counts bytes."""
+        return offset if self._data is None else len(self._data[:offset].decode())
+
+    def _named_at(self, cursor: Any, name: str) -> int | None:
+        """Where `name` stands for `cursor`; None where the text has something else there."""
+        if not name or cursor.location.file is None:
+            return None
+        at = self._position(cursor.location.offset)
+        return at if re.compile(rf"{re.escape(name)}\b").match(self._text, at) else None
+
+    def _declare(self, cursor: Any, private: set[str]) -> None:
+        at = self._named_at(cursor, cursor.spelling)
+        if at is None:
+            return
+        kind = cursor.kind.name
+        is_private = kind in _PRIVATE_KINDS or (
+            kind in ("FUNCTION_DECL", "VAR_DECL") and cursor.linkage.name == "INTERNAL"
+        )
+        self.declared.append((at, cursor.spelling, is_private))
+        if is_private:
+            private.add(cursor.canonical.get_usr())
+            self.uses.append((at, cursor.spelling))
+
+    def _look_for_uses(self, top: Any, private: set[str]) -> None:
+        for cursor in top.walk_preorder():
+            target = cursor.referenced if cursor.kind.name in _REFERENCES else None
+            if target is None or target.canonical.get_usr() not in private:
+                continue
+            at = self._named_at(cursor, target.spelling)
+            if at is not None:
+                self.uses.append((at, target.spelling))
 
 
+_PRIVATE_KINDS = ("STRUCT_DECL", "UNION_DECL", "ENUM_DECL", "TYPEDEF_DECL", "ENUM_CONSTANT_DECL")
+_REFERENCES = ("DECL_REF_EXPR", "TYPE_REF")
+
+
+_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.]+|\S""")
 #: what may hold brackets that are not the program's structure: directives, strings, characters
 _OPAQUE = re.compile(
     r"""^[ \t]*\#(?:[^\n\\]|\\.)*|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.MULTILINE | re.DOTALL
@@ -109,15 +211,44 @@ def split_declarations(text: str, function_ends: Collection[int]) -> list[str]:
 
 def link_objects(objects: Sequence[CompiledObject]) -> CompiledObject:
     """One object of several: each declaration once, in the order of first appearance."""
-    seen: dict[str, str] = {}
-    for item in objects:
-        for piece in item.declarations:
-            seen.setdefault(_normal(piece), piece)
+    seen: dict[str, Declaration] = {}
+    for number, item in enumerate(objects):
+        others = [*seen.values(), *(each for other in objects[number + 1 :] for each in other.declarations)]
+        for declaration in _told_apart(item, seen, others, number):
+            seen.setdefault(declaration.normal, declaration)
     options = tuple(dict.fromkeys(option for item in objects for option in item.options))
     return CompiledObject(tuple(seen.values()), options, "")
 
 
-def _normal(piece: str) -> str:
-    """A declaration without line markers and space, for comparison."""
-    lines = [line for line in piece.splitlines() if not line.lstrip().startswith("#")]
-    return " ".join(" ".join(lines).split())
+def _told_apart(
+    item: CompiledObject, seen: Mapping[str, Declaration], others: Sequence[Declaration], number: int
+) -> Sequence[Declaration]:
+    """The declarations of `item` with other names for what is private to it and means something else in
+    `seen`, or has the name of what others share.
+    """
+    taken = {name for other in others for name in other.public}
+    taken |= {name for other in seen.values() for name in other.private}
+    names: dict[str, str] = {}
+    while True:
+        declarations = [declaration.renamed(names) for declaration in item.declarations]
+        clashes = {
+            name
+            for declaration in declarations
+            if declaration.normal not in seen
+            for name in declaration.private
+            if name in taken
+        }
+        if not clashes:
+            return declarations
+        # a declaration that uses a renamed name differs from now on: look again
+        names |= dict(zip(sorted(clashes), _fresh(clashes, [*others, *declarations], number), strict=True))
+
+
+def _fresh(names: Collection[str], others: Sequence[Declaration], number: int) -> Iterator[str]:
+    """A name for each of `names`, sorted, that nobody has."""
+    used = {name for other in others for name in (*other.private, *other.public)}
+    for name in sorted(names):
+        new = f"{name}__{number}"
+        while new in used:
+            new += "_"
+        yield new
