@@ -151,6 +151,10 @@ def test_everybody_gathers_from_those_that_had_it() -> None:
     plan = builder.finish()
     assert set(plan.dependencies) == {()}
     assert plan.moved == tuple((s, t, SIZE // 4) for s in range(4) for t in range(4) if s != t)
+    copies = [item for item in plan.instructions if isinstance(item, Copy)]
+    for turn in range(3):
+        sources = [[item.source for item in copies if item.target == t][turn] for t in range(4)]
+        assert sorted(sources) == [0, 1, 2, 3], "no two ask the same one at once"
 
 
 @st.composite

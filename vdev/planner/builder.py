@@ -107,13 +107,19 @@ class PlanBuilder:
         missing = region - draft.valid_at(holder)
         if not missing:
             return
+        found: list[tuple[int, Region]] = []
         for source, held in self._cheapest_first(holder, draft):
             piece = missing & held
             if piece:
-                self.copy(slot, source, holder, piece)
+                found.append((source, piece))
                 missing = missing - piece
                 if not missing:
-                    return
+                    break
+        if holder != HOST:  # every worker begins with another one: no two ask the same one at once
+            count = len(self.links.per_byte)
+            found.sort(key=lambda item: (item[0] - holder) % count)
+        for source, piece in found:
+            self.copy(slot, source, holder, piece)
 
     def _cheapest_first(self, target: int, draft: Draft) -> list[tuple[int, Region]]:
         """The other holders, with what they hold.
