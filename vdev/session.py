@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev import switches
 from vdev.backends.base import (
@@ -43,7 +43,6 @@ from vdev.executor import Completion, Executor, repaired
 from vdev.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans, make_plan
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
-from vdev.observe.watch import from_switches
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
 from vdev.planner import transfers
 from vdev.planner.instructions import Plan
@@ -53,6 +52,9 @@ from vdev.programs import BuildError, SessionKernel, SessionProgram
 from vdev.room import NoRoom, RoomMaker
 from vdev.translators.region import Region
 from vdev.workers import open_workers
+
+if TYPE_CHECKING:
+    from vdev.observe.watch import Watch
 
 __all__ = [
     "BuildError",
@@ -586,6 +588,15 @@ def current_session() -> Session | None:
     return _session
 
 
+def _watch() -> Watch | None:
+    """What VDEV_EXPLAIN and VDEV_TRACE ask for."""
+    if switches.explain() is None and switches.trace() is None:
+        return None
+    from vdev.observe.watch import from_switches  # most runs do without
+
+    return from_switches()
+
+
 def get_session() -> Session:
     """The process's session, opened on first use with the workers that VDEV_WORKERS names.
 
@@ -594,7 +605,7 @@ def get_session() -> Session:
     global _session
     with _opening:
         if _session is None:
-            watch = from_switches()
+            watch = _watch()
             _session = Session(
                 open_workers(switches.workers()), min_items=switches.min_items(), check=switches.check()
             )

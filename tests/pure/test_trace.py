@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import random
@@ -40,9 +39,14 @@ def test_lines_say_what_rows_do(rows):
     assert templates.add("b 0x", (2, "x"), " ", (0, "f"), "|", (1, "f"), "\n") == 1
     assert templates.add("c\n") == 2
     assert templates.add("a ", (0, "d"), "\n") == 0
-    file = io.BytesIO()
-    templates.write(np.array(rows, np.int64), file)
-    lines = file.getvalue().decode().splitlines()
+    lines: list[str] = []
+    for template in range(3):
+        columns = [
+            np.array(column, np.int64)
+            for column in zip(*(row[1:] for row in rows if row[0] == template), strict=True)
+        ]
+        if columns:
+            lines += templates.lines(template, columns).tobytes().decode().splitlines()
     expected = []
     for template in range(3):
         for _, x, y, z in (row for row in rows if row[0] == template):
@@ -124,13 +128,12 @@ class Seen:
         self.slices += [(command[0], step.worker, step.kind, *rest) for step, *rest in slices]
 
     def performed_run(self, run: Any) -> None:
-        self.commands += run.numbers
-        for steps, starts, ends, shared in run.workers:
-            rows = zip(run.numbers, steps, starts.tolist(), ends.tolist(), shared, strict=True)
-            self.slices += [
-                (number, step.worker, step.kind, start, end, share)
-                for number, step, start, end, share in rows
-            ]
+        numbers, shapes = run.numbers.tolist(), [run.shapes[index] for index in run.which]
+        self.commands += numbers
+        for worker, starts, ends, shared in run.workers:
+            assert [shape.steps[worker][0].worker for shape in shapes] == [worker] * len(shapes)
+            rows = zip(numbers, starts.tolist(), ends.tolist(), shared.tolist(), strict=True)
+            self.slices += [(number, worker, "kernel", *rest) for number, *rest in rows]
 
     def held(self, time: int, worker: int, nbytes: int) -> None:
         raise AssertionError("no memory was taken")

@@ -7,10 +7,12 @@ cost more than everything else about a trace.
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _SPACE, _POINT = ord(" "), ord(".")
@@ -46,22 +48,12 @@ class Templates:
         number = self._numbers[key] = len(self._ends) - 1
         return number
 
-    def write(self, table: npt.NDArray[np.int64], file: BinaryIO) -> None:
-        """Write the lines of the rows of `table`: template, and the three numbers that its fields may show.
-
-        Lines of one template stand together.
-        """
-        table = table[np.argsort(table[:, 0], kind="stable")]
-        edges = np.flatnonzero(np.diff(table[:, 0], prepend=-1, append=-1))
-        for first, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            file.write(self._group(int(table[first, 0]), table[first:stop, 1:]).data)
-
-    def _group(self, template: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-        """The lines of one template."""
-        fields = [(text, _FORMATS[kind](numbers[:, index])) for text, index, kind in self._pieces[template]]
+    def lines(self, template: int, columns: Sequence[Numbers]) -> npt.NDArray[np.uint8]:
+        """The lines of a template as bytes, one row each; `columns`: the numbers that its fields may show."""
+        fields = [(text, _FORMATS[kind](columns[index])) for text, index, kind in self._pieces[template]]
         last = self._ends[template]
         width = len(last) + sum(len(text) + found.shape[1] for text, found in fields)
-        lines = np.empty((len(numbers), width), np.uint8)
+        lines = np.empty((len(columns[0]), width), np.uint8)
         at = 0
         for text, found in fields:
             lines[:, at : at + len(text)] = np.frombuffer(text, np.uint8)
@@ -72,7 +64,7 @@ class Templates:
         return lines
 
 
-def _digits(values: npt.NDArray[np.int64], base: int, least: int) -> npt.NDArray[np.uint8]:
+def _digits(values: Numbers, base: int, least: int) -> npt.NDArray[np.uint8]:
     """Digits in columns, the lowest last; spaces for leading zeros before the last `least`."""
     largest, width = int(values.max()), least
     while largest >= base**width:
@@ -97,17 +89,17 @@ def _three_digits(base: int) -> npt.NDArray[np.uint8]:
 _THREE = {base: _three_digits(base) for base in (10, 16)}
 
 
-def decimal(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def decimal(values: Numbers) -> npt.NDArray[np.uint8]:
     """Whole numbers from 0."""
     return _digits(values, 10, 1)
 
 
-def hexadecimal(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def hexadecimal(values: Numbers) -> npt.NDArray[np.uint8]:
     """Whole numbers from 0 with eight digits, sixteen if any of them needs more than eight."""
     return _digits(values, 16, 8 if int(values.max()) < 1 << 32 else 16)
 
 
-def thousandths(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+def thousandths(values: Numbers) -> npt.NDArray[np.uint8]:
     """Thousandths of whole numbers from 0, with three digits behind the point."""
     found = _digits(values, 10, 4)
     point = np.full((len(found), 1), _POINT, np.uint8)

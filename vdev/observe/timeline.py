@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ from vdev.planner.instructions import HOST
 if TYPE_CHECKING:
     from vdev.executor.records import MarkRecord, StepRecord, WorkRecords
     from vdev.observe.figures import Times
-    from vdev.observe.recorder import CommandRecord, Recorder, Shape, StepShape
+    from vdev.observe.recorder import CommandRecord, Recorder, StepShape
 
 #: (step, start, end, whether the time is a share of a longer one); times in nanoseconds of
 #: time.perf_counter_ns
@@ -51,20 +50,36 @@ class Sink(Protocol):
         """This is all for now."""
 
 
-@dataclass(slots=True)
 class Run:
     """Commands of one thread and in-order queue that are one launch on each of the same workers.
 
-    All by command; `workers` has (steps, starts, ends, whether shared) of every worker.
+    `numbers`, `started` and `submitted` by command, and `which` of `shapes` it has; `workers`: for each of them
+    (worker, starts, ends, whether shared), again by command.
     """
 
-    queue: int
-    thread: int
-    numbers: Sequence[int]
-    started: Sequence[int]
-    submitted: Sequence[int]
-    shapes: Sequence[Shape]
-    workers: list[tuple[list[StepShape], Times64, Times64, list[bool]]]
+    __slots__ = ("numbers", "queue", "shapes", "started", "submitted", "thread", "which", "workers")
+
+    def __init__(self, commands: Sequence[CommandRecord]) -> None:
+        numbers, started, submitted, queues, threads, shapes = zip(*commands, strict=True)
+        self.queue, self.thread = queues[0], threads[0]
+        self.numbers, self.started, self.submitted = (
+            np.array(column, np.int64) for column in (numbers, started, submitted)
+        )
+        found = {shape: index for index, shape in enumerate(dict.fromkeys(shapes))}
+        self.shapes = list(found)
+        if len(found) == 1:
+            self.which = np.zeros(len(shapes), np.intp)
+        else:
+            self.which = np.array([found[shape] for shape in shapes], np.intp)
+        self.workers: list[tuple[int, Times64, Times64, npt.NDArray[np.bool_]]] = []
+
+    def count_times(self, took: Times64) -> None:
+        """Give each shape its part of a worker's times."""
+        if len(self.shapes) == 1:
+            self.shapes[0].times.kernel_ns += int(took.sum())
+            return
+        for index, shape in enumerate(self.shapes):
+            shape.times.kernel_ns += int(took[self.which == index].sum())
 
 
 class _Track:
@@ -136,18 +151,18 @@ class _Track:
     def find_run(self, numbers: Sequence[int]) -> slice | None:
         """Where the operations of these commands are, if each has just one."""
         found = slice(self._at, self._at + len(numbers))
-        if tuple(self._numbers[found]) != tuple(numbers):
+        if self._numbers[found] != numbers:
             return None
         return None if self._numbers[found.stop : found.stop + 1] == [numbers[-1]] else found
 
-    def take_run(self, where: slice) -> tuple[Times64, Times64, list[bool]]:
+    def take_run(self, where: slice) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
         """The operations there, one after the other as on a worker that does one thing at a time."""
         starts = np.array(self._starts[where], np.int64)
         ends = np.maximum.accumulate(np.maximum(starts, np.array(self._ends[where], np.int64)))
         ends = np.maximum(ends, self.ended)
         starts = np.maximum(starts, np.concatenate(([self.ended], ends[:-1])))
         self._at, self.ended = where.stop, int(ends[-1])
-        return starts, ends, self._shared[where]
+        return starts, ends, np.array(self._shared[where], np.bool_)
 
     def forget(self) -> None:
         """Let go what has been taken."""
@@ -224,21 +239,19 @@ class Timeline:
         """Work out a run, if it is worth it and each of its launches was performed as one operation."""
         if len(commands) < _SHORT_RUN:
             return False
-        numbers, started, submitted, queues, threads, shapes = zip(*commands, strict=True)
-        tracks = [self._tracks[worker] for worker in shapes[0].plain]
+        workers = commands[0][5].plain
+        numbers = [command[0] for command in commands]
+        tracks = [self._tracks[worker] for worker in workers]
         for track in tracks:
             track.skip_to(numbers[0])
-        places = [track.find_run(numbers) for track in tracks]
-        run = Run(queues[0], threads[0], numbers, started, submitted, shapes, [])
-        for place in places:
-            if place is None:
-                return False
-        for worker, track, place in zip(shapes[0].plain, tracks, places, strict=True):
-            if place is not None:
-                starts, ends, shared = track.take_run(place)
-                run.workers.append(([shape.steps[worker][0] for shape in shapes], starts, ends, shared))
-                for shape, took in zip(shapes, (ends - starts).tolist(), strict=True):
-                    shape.times.kernel_ns += took
+        places = [place for track in tracks if (place := track.find_run(numbers)) is not None]
+        if len(places) < len(tracks):
+            return False
+        run = Run(commands)
+        for worker, track, place in zip(workers, tracks, places, strict=True):
+            starts, ends, shared = track.take_run(place)
+            run.workers.append((worker, starts, ends, shared))
+            run.count_times(ends - starts)
         for sink in self.sinks:
             sink.performed_run(run)
         return True

@@ -8,8 +8,9 @@ out-of-order queue overlap the queue has more tracks. Process "workers" has a tr
 for host memory: kernels, transfers, merges, fills. A flow goes from the host's slice over the queue's to the
 workers'. Counters: device memory held, and the rate of each link while bytes travel.
 
-All times are those of `vdev.observe.timeline`, so durations by category add up to the report's. Events are
-not in the order of time; what reads traces sorts them.
+All times are those of `vdev.observe.timeline`, so durations by category add up to the report's; slices marked
+`shared` have an equal share of the time of many short operations. Events are not in the order of time; what
+reads traces sorts them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from vdev.observe.rows import Templates
+from vdev.observe.rows import Numbers, Templates
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class TraceWriter:
         self._zero = zero
         self._templates = Templates()
         self._rows: list[int] = []  #: four numbers each: template, flow's number, time, duration or value
-        self._tables: list[npt.NDArray[np.int64]] = []  #: such rows in arrays
+        #: by template: such rows in columns
+        self._columns: dict[int, list[tuple[Numbers, ...]]] = {}
         self._lines: list[str] = []
         self._threads: dict[int, int] = {}
         self._in_order: dict[int, bool] = {}
@@ -107,25 +109,28 @@ class TraceWriter:
 
     def performed_run(self, run: Run) -> None:
         lanes = self._lanes.get(run.queue) or self._open_queue(run.queue)
-        track, zero = run.queue * _LANES, self._zero
+        track, zero, numbers = run.queue * _LANES, self._zero, run.numbers
         known = [self._command_templates(run.thread, track, shape) for shape in run.shapes]
-        numbers = np.array(run.numbers, np.int64)
-        started = np.array(run.started, np.int64) - 1  # as in `performed`
-        submitted = np.array(run.submitted, np.int64)
-        self._add_rows([item[2] for item in known], numbers, started - zero, submitted - started)
+        started = run.started - 1  # as in `performed`
+        self._add([item[2] for item in known], run.which, numbers, started - zero, run.submitted - started)
         # A command begins in the queue when the one before has ended.
         starts = np.minimum.reduce([item[1] for item in run.workers])
         ends = np.maximum.accumulate(np.maximum.reduce([item[2] for item in run.workers]))
         ends = np.maximum(ends, lanes[0])
         starts = np.maximum(starts, np.concatenate((lanes, ends[:-1])))
         lanes[0] = int(ends[-1])
-        self._add_rows([item[3] for item in known], numbers, starts - zero, ends - starts)
-        for steps, first, last, shared in run.workers:
-            templates = [self._step_template(step, share) for step, share in zip(steps, shared, strict=True)]
-            self._add_rows(templates, numbers, first - zero, last - first)
+        self._add([item[3] for item in known], run.which, numbers, starts - zero, ends - starts)
+        for worker, first, last, shared in run.workers:
+            steps = [shape.steps[worker][0] for shape in run.shapes]
+            templates = [self._step_template(step, share) for step in steps for share in (False, True)]
+            self._add(templates, 2 * run.which + shared, numbers, first - zero, last - first)
 
-    def _add_rows(self, templates: list[int], *columns: npt.NDArray[np.int64]) -> None:
-        self._tables.append(np.stack((np.array(templates, np.int64), *columns), axis=1))
+    def _add(self, templates: list[int], which: npt.NDArray[np.intp], *columns: Numbers) -> None:
+        """Rows in columns; `which` of `templates` each has."""
+        present = np.flatnonzero(np.bincount(which)).tolist()
+        for index in present:
+            rows = slice(None) if len(present) == 1 else which == index
+            self._columns.setdefault(templates[index], []).append(tuple(column[rows] for column in columns))
 
     def held(self, time: int, worker: int, nbytes: int) -> None:
         if worker != HOST and self._memory.get(worker, 0) != nbytes:
@@ -137,11 +142,14 @@ class TraceWriter:
             self._file.write("".join(self._lines).encode())
             self._lines.clear()
         if self._rows:
-            self._tables.append(np.array(self._rows, np.int64).reshape(-1, 4))
+            table = np.array(self._rows, np.int64).reshape(-1, 4)
+            numbers, which = np.unique(table[:, 0], return_inverse=True)
+            self._add(numbers.tolist(), which, *table[:, 1:].T)
             self._rows.clear()
-        if self._tables:
-            self._templates.write(np.concatenate(self._tables), self._file)
-            self._tables.clear()
+        for template, parts in self._columns.items():
+            columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+            self._file.write(self._templates.lines(template, columns).data)
+        self._columns.clear()
         self._file.flush()
 
     def close(self, summary: dict[str, Any]) -> None:
@@ -205,8 +213,8 @@ class TraceWriter:
         found = step.templates[shared]
         if found < 0:
             args: dict[str, Any] = {} if step.kind == "kernel" else {"bytes": step.nbytes}
-            if shared:
-                args["time"] = "an equal share of what many short operations took together"
+            if shared:  # an equal share of what many short operations took together
+                args["shared"] = True
             text = f'"args":{json.dumps(args)},' if args else ""
             track = _HOST_MEMORY if step.worker == HOST else step.worker + 1
             found = self._slice(WORKERS, track, step.name, step.kind, _FLOW_IN, text)
