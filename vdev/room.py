@@ -41,17 +41,17 @@ class RoomMaker:
         None where no room can be made. Before that the plan may use the homes: their memory is the host's.
         """
         plan = make(self._links)
-        if not plan.growth or not self.lacks(plan):
-            return plan
-        self.evict_others(plan, buffers)
-        if not self.lacks(plan):
-            return plan
-        self.evict_own(plan, buffers)
-        for links in (self._links, replace(self._links, direct=())):
-            plan = make(links)
+        for retreat in (None, self._evict_own, self._send_home):
+            if retreat is not None:
+                retreat(plan, buffers)
+                plan = make(self._links)
             if not self.lacks(plan):
                 return plan
-        return None
+            self._evict_others(plan, buffers)
+            if not self.lacks(plan):
+                return plan
+        plan = make(replace(self._links, direct=()))
+        return None if self.lacks(plan) else plan
 
     def lacks(self, plan: Plan) -> bool:
         """Whether `plan` takes more memory than there is."""
@@ -61,7 +61,7 @@ class RoomMaker:
             occupancy.taken[worker] + most > occupancy.room[worker] for worker, _, most in plan.growth if most
         )
 
-    def evict_others(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
+    def _evict_others(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
         """Make room for `plan` among buffers that it does not use. `lacks` tells whether it was enough.
 
         Nothing goes for a plan that needs more than all of that.
@@ -74,10 +74,17 @@ class RoomMaker:
         for worker, _, most in plan.growth:
             self._evict(worker, most, plan, others)
 
-    def evict_own(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
+    def _evict_own(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
         """Take `buffers`, those of `plan`, from the workers where it lacks memory: it has to be made again."""
         for worker, _, most in plan.growth:
             self._evict(worker, most, plan, buffers, at_least=_held(buffers, worker))
+
+    def _send_home(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
+        """Take `buffers` from all workers: what they hold for each other there may be in the way."""
+        for worker in range(len(self.occupancy.room)):
+            held = _held(buffers, worker)
+            if held:
+                self._carry_out(worker, held, buffers, ())
 
     def learn(self) -> None:
         """After a failure: what a worker has refused is more than it has, whatever it said.
@@ -105,26 +112,31 @@ class RoomMaker:
         at_least: int = 0,
     ) -> None:
         missing = self._missing(worker, most)
-        if missing <= 0:
-            return
+        if missing > 0:
+            wanted = {other: most_there for other, _, most_there in plan.growth}
+            room = [nbytes - wanted.get(other, 0) for other, nbytes in enumerate(self.occupancy.free())]
+            self._carry_out(worker, max(missing, at_least), candidates, room)
+
+    def _carry_out(
+        self, worker: int, nbytes: int, candidates: Sequence[VirtualBuffer], room: Sequence[int]
+    ) -> None:
+        """Free `nbytes` of the worker, as far as `candidates` have them; other workers take as `room` says."""
         found = [buffer for buffer in candidates if buffer.state.replica(worker)]
         states = [buffer.state for buffer in found]
-        evictions = propose_evictions(states, worker, max(missing, at_least))
+        evictions = propose_evictions(states, worker, nbytes)
         if not evictions:
             return
-        wanted = {other: most_there for other, _, most_there in plan.growth}
-        room = [nbytes - wanted.get(other, 0) for other, nbytes in enumerate(self.occupancy.free())]
-        eviction = plan_evictions(states, worker, evictions, self._links, room)
+        plan = plan_evictions(states, worker, evictions, self._links, room)
         logger.info(
-            "%d bytes lack on worker %d: %d replicas of %d bytes go, moving %s",
-            missing,
+            "%d bytes have to leave worker %d: %d replicas of %d bytes go, moving %s",
+            nbytes,
             worker,
             len(evictions),
             sum(item.frees for item in evictions),
-            eviction.moved,
+            plan.moved,
         )
-        self._executor.submit_aside("evict", eviction, [buffer.holdings for buffer in found], Completion())
-        for buffer, state in zip(found, eviction.states, strict=True):
+        self._executor.submit_aside("evict", plan, [buffer.holdings for buffer in found], Completion())
+        for buffer, state in zip(found, plan.states, strict=True):
             buffer.state = state
 
 

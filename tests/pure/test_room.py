@@ -312,3 +312,50 @@ def test_an_eviction_that_fails_loses_nothing() -> None:
         assert ends == [MEM_OBJECT_ALLOCATION_FAILURE] * 2 + [0]
         for buffer, seed in ((a, 1), (b, 2), (c, 3)):
             run.check(buffer, seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_program_keeps_within_the_memory(seed: int) -> None:
+    """Random launches, writes, copies and drops in a fraction of the memory they would like to have."""
+    rng = np.random.default_rng(seed)
+    workers = int(rng.integers(1, 5))
+    kib = 40 + int(rng.integers(340, 500)) // workers  # what the largest launch needs, and a little
+    with program(workers, kib, far=bool(rng.random() < 0.7)) as run:
+        held: list[tuple[VirtualBuffer, np.ndarray]] = []
+        for _ in range(60):
+            words = int(rng.choice([1, 8, 16, 24])) * KIB
+            action = rng.choice(["make", "write", "reduce", "backwards", "copy", "drop", "read"])
+            same = [item for item in held if len(item[1]) == words]
+            if action == "make" or len(held) < 3:
+                number = int(rng.integers(1000))
+                held.append((run.make(words, number), made(words, number)))
+            elif action == "write":
+                data = rng.integers(0, 2**32, words, dtype=np.uint32)
+                buffer = same[0][0] if same and rng.random() < 0.5 else run.session.create_buffer(4 * words)
+                run.write(buffer, data)
+                held = [item for item in held if item[0] is not buffer] + [(buffer, data)]
+            elif action == "drop":
+                held.pop(int(rng.integers(len(held))))
+            elif action == "read":
+                buffer, expected = held[int(rng.integers(len(held)))]
+                np.testing.assert_array_equal(run.content(buffer), expected)
+            elif len(same) >= 3:
+                (a, of_a), (b, of_b), (c, of_c) = (
+                    same[index] for index in rng.permutation(len(same))[:3].tolist()
+                )
+                if action == "reduce":
+                    run.launch("reduce", a, b, c)
+                    of_a += of_b ^ of_c
+                elif action == "backwards":
+                    run.launch("backwards", a, b)
+                    of_a[:] = of_b[::-1]
+                else:
+                    shape, pitches = (1, 1, a.nbytes), (a.nbytes, a.nbytes)
+                    copy = CopyBuffer(b, a, shape, 0, pitches, 0, pitches)
+                    assert run.session.submit(copy, queue=run.queue).wait() == 0
+                    of_a[:] = of_b
+            while len(held) > 40:
+                held.pop(0)
+        for buffer, expected in held:
+            np.testing.assert_array_equal(run.content(buffer), expected)
+        assert all(backend.counters.peak_nbytes <= kib * KIB for backend in run.backends)
