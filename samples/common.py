@@ -186,6 +186,11 @@ def some(number: int, most: int) -> npt.NDArray[np.int64]:
     return different
 
 
+def rounding(terms: int) -> float:
+    """The tolerance for sums of so many terms, one after the other in single precision."""
+    return max(1e-5, 4e-7 * math.sqrt(terms))
+
+
 def check(what: str, computed: Any, expected: Any, tolerance: float = 0.0) -> None:
     """Compare with the expected values and print the error found; end the program with status 1 on a failure.
 

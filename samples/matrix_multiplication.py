@@ -56,7 +56,7 @@ def main() -> None:
     )
     rows, columns = common.some(size, 512), common.some(size, 1024)
     expected = a[rows].astype(np.float64) @ b[:, columns]
-    common.check(f"{expected.size} elements", c[np.ix_(rows, columns)], expected, 1e-5)
+    common.check(f"{expected.size} elements", c[np.ix_(rows, columns)], expected, common.rounding(size))
 
 
 if __name__ == "__main__":

@@ -111,7 +111,8 @@ def main() -> None:
     chosen = common.some(nvoxels, max(64, (1 << 23) // nsamples))
     turns = np.stack([xs, ys, zs], 1)[chosen].astype(np.float64) @ trajectory.T
     expected = np.exp(2j * np.pi * turns) @ expected_squares
-    common.check(f"Q in {chosen.size} of {nvoxels} voxels", q[0, chosen] + 1j * q[1, chosen], expected, 1e-5)
+    found = q[0, chosen] + 1j * q[1, chosen]
+    common.check(f"Q in {chosen.size} of {nvoxels} voxels", found, expected, common.rounding(nsamples))
 
 
 if __name__ == "__main__":

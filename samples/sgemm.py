@@ -84,7 +84,7 @@ def main() -> None:
     rows, columns = common.some(m, 1024), common.some(n, 1024)
     chosen = np.ix_(rows, columns)
     expected = ALPHA * (a[rows].astype(np.float64) @ b[columns].T) + BETA * c[chosen]
-    common.check(f"{expected.size} elements", result[chosen], expected, 1e-5)
+    common.check(f"{expected.size} elements", result[chosen], expected, common.rounding(k))
 
 
 if __name__ == "__main__":

@@ -46,18 +46,19 @@ ENTRIES = (
         KIM,
         "--size 4096 --channels 4 --times 8192 --groups 1024",
         "--size 40 --channels 8 --times 64",
+        1e-4,
     ),
     # 8192 x 8192 points, 100,000 atoms
     Entry("coulombic_potential", KIM, "--size 8192 --atoms 24000", "--size 128 --atoms 5000", 1e-4),
     # 65,536 rows
-    Entry("eigenvalue_bisection", KIM, "--size 262144", "--size 400"),
+    Entry("eigenvalue_bisection", KIM, "--size 262144", "--size 400", 3e-5),
     Entry("electron_repulsion", KIM, "--size 96 --batch 1048576 --points 48", "--size 12"),
     # class D: 2^36 pairs
     Entry("embarrassingly_parallel", KIM, "--size 34", "--size 20"),
     # 8192 x 8192
-    Entry("matrix_multiplication", KIM, "--size 16384", "--size 400"),
+    Entry("matrix_multiplication", KIM, "--size 16384", "--size 400", 1e-4),
     # 64^3 voxels, 2048 samples
-    Entry("mri_q", KIM, "--size 128 --samples 65536", "--size 20 --samples 2048"),
+    Entry("mri_q", KIM, "--size 128 --samples 65536", "--size 20 --samples 2048", 1e-4),
     # 524,288 bodies, 10 steps
     Entry("nbody", KIM, "--size 524288 --steps 4", "--size 2048 --steps 3", 1e-4),
     # 97,178 points, 100 sets
@@ -70,7 +71,7 @@ ENTRIES = (
     Entry("heat_equation", AMGE, "--size 24576 --steps 40 --output -", "--size 512 --steps 20 --output -"),
     Entry("reduction", AMGE, "--size 2147483648", "--size 1000000"),
     Entry("saxpy", AMGE, "--size 536870912", "--size 1000000", 1e-6),
-    Entry("sgemm", AMGE, "--size 12288", "--size 500"),
+    Entry("sgemm", AMGE, "--size 12288", "--size 500", 1e-4),
     Entry("sgemv", AMGE, "--size 32768", "--size 1000"),
     # 256M
     Entry("bitonic_sort", AMGE, "--size 268435456", "--size 60000", 0.0, SORTS),
