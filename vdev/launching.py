@@ -60,12 +60,14 @@ class CachedPlan:
     shape: Shape | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ReadyPlan:
     """The plan of a transfer, ready to run."""
 
     plan: Plan
     prepared: PreparedPlan
+    #: for the recorder, where there is one
+    shape: Shape | None = None
 
 
 class TransferPlans:

@@ -390,9 +390,7 @@ class Session:
             buffer.state = state
             buffer.used = number
         kind = type(command).__name__.lower()
-        tally, recorder = self._ledger.count(kind, plan), self.recorder
-        if recorder is not None:
-            self._planned(tally, f"plan {kind}", recorder.started)
+        tally = self._ledger.count(kind, plan)
         if self.observers:
             self._observe(command, plan)
         job = self.executor.submit(
@@ -406,8 +404,10 @@ class Session:
             after=after,
             order=order,
         )
-        if recorder is not None:
-            recorder.submitted(job, Shape(kind, tally.times, plan))
+        if self.recorder is not None:
+            if found.shape is None:
+                found.shape = Shape(kind, tally.times, plan)
+            self.recorder.submitted(job, found.shape)
 
     def _plan_transfer(
         self,
@@ -424,8 +424,10 @@ class Session:
         key = (type(command), what, *(buffer.state for buffer in buffers))
         found = self._transfers.find(key)
         if found is None:
+            started, kind = time.perf_counter_ns(), type(command).__name__.lower()
             found = self._ready(make(self.links))
             self._transfers.remember(key, found)
+            self._planned(self._ledger.command(kind), f"plan {kind}", started)
         if found.plan.growth and self.room.lacks(found.plan):
             plan = self.room.fit(make, buffers)
             if plan is None:
