@@ -166,9 +166,7 @@ class _Translation:
         for cursor in self.again.tu.cursor.get_children():
             if clang.in_text(cursor):
                 self.rewriter.declaration(cursor)
-        for function in self.functions.defined:
-            if function.kernel:
-                self._hidden_by_reference(function)
+        self._hidden_by_reference()
         names = self.rewriter.overloads()
         self.rewriter.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)
         body = self.edits.apply()
@@ -202,10 +200,11 @@ class _Translation:
             )
             self.rewriter.done.append(match.span())
 
-    def _hidden_by_reference(self, function: Function) -> None:
+    def _hidden_by_reference(self) -> None:
         """The structure stays where CUDA puts arguments; nobody copies it."""
+        kernels = {function.name for function in self.functions.defined if function.kernel}
         for declaration in self.again.functions():
-            if declaration.spelling == function.name:
+            if declaration.spelling in kernels:
                 hidden = list(declaration.get_arguments())[-1]
                 self.edits.insert(clang.extent_of(hidden)[0], "const ")
                 self.edits.insert(hidden.location.offset, "&")

@@ -180,7 +180,8 @@ class Rewriter:
     def _enter(self, function: Cursor) -> None:
         """Decide where the local variables of a function live: CUDA's static shared memory holds 48 KB."""
         self._next_local = None
-        if function.spelling not in self.program.kernels or not function.is_definition():
+        start, stop = clang.extent_of(function)
+        if function.spelling not in self.program.kernels or b"local" not in self.text[start:stop]:
             return
         found = [
             c for c in clang.walk(function) if c.kind == CursorKind.VAR_DECL and space_of(c.type) == "local"

@@ -84,11 +84,12 @@ def _apart(a: Array, b: Array) -> Array:
     """Distance in units of the last place: of the numbers' order as integers, zeros being one."""
     kind = np.dtype(f"i{a.dtype.itemsize}")
     lowest = np.int64(np.iinfo(kind).min)
-    ordered = []
-    for array in (a, b):
-        bits = array.view(kind).astype(np.int64)
-        ordered.append(np.where(bits < 0, lowest - bits, bits).astype(np.float64))
-    return np.abs(ordered[0] - ordered[1])
+    x, y = (
+        np.where(bits < 0, lowest - bits, bits)
+        for bits in (array.view(kind).astype(np.int64) for array in (a, b))
+    )
+    rough = np.abs(x.astype(np.float64) - y)
+    return np.where(rough < 2.0**60, np.abs(x - y), rough)  # exact where it does not leave 64 bits
 
 
 def generator(name: str) -> np.random.Generator:

@@ -1,7 +1,5 @@
 """Integer functions and operators, relational functions, selections and shuffles."""
 
-
-
 from __future__ import annotations
 
 from .case import (

@@ -153,7 +153,7 @@ def _options() -> list[Case]:
         ("divided", (), "a / b", 5), ("rooted", (), "sqrt(a)", 6),
         ("divided_exactly", ("-cl-fp32-correctly-rounded-divide-sqrt",), "a / b", 0),
         ("rooted_exactly", ("-cl-fp32-correctly-rounded-divide-sqrt",), "sqrt(a)", 0),
-        ("fast", ("-cl-fast-relaxed-math",), "exp(a) / b + sin(b)", 1024), ("unsafe", ("-cl-unsafe-math-optimizations",), "a / b * b", 64),
+        ("fast", ("-cl-fast-relaxed-math",), "exp(a) / b + sin(b)", 16384), ("unsafe", ("-cl-unsafe-math-optimizations",), "a / b * b", 64),
         ("mad_enabled", ("-cl-mad-enable", "-cl-no-signed-zeros", "-cl-finite-math-only"), "a * b + 9", 4),
         ("unoptimised", ("-cl-opt-disable",), "a + b", 0), ("single", ("-cl-single-precision-constant",), "a * 0.1 + 3.3", 2),
         ("defined", ("-DSCALE=2.0f", "-D", "PLUS(x)=((x)+1)"), "PLUS(a * SCALE)", 1), ("older", ("-cl-std=CL1.1",), "a - b", 0),
@@ -229,7 +229,7 @@ def _generic() -> list[Case]:
 int summed(const int *p, int n) { int s = 0; for (int k = 0; k < n; ++k) s += p[k]; return s; }
 kernel void generic_pointers(global const int *a, global int *r) {
   local int t[16]; int own[2] = { 1, 2 }; size_t l = get_local_id(0), i = get_global_id(0); t[l] = a[i]; barrier(CLK_LOCAL_MEM_FENCE);
-  const int *p = l & 1 ? (const int *)t : (const int *)own; r[i] = summed(a, 3) + summed(t, 4) + summed(own, 2) + p[1] + (to_local(p) != 0) * 1000; }
+  const int *p = l & 1 ? (const int *)t : (const int *)own; r[i] = summed(a, 3) + summed(t, 4) + summed(own, 2) + p[1] + (to_global(a) == a) * 1000; }
 """
     values = integers("generic", "int", COUNT, -99, 99)
     groups = values.reshape(-1, 16)
@@ -238,7 +238,8 @@ kernel void generic_pointers(global const int *a, global int *r) {
         values[:3].sum()
         + groups[:, :4].sum(1, keepdims=True)
         + 3
-        + np.where(lanes & 1, groups[:, 1:2] + 1000, 2)
+        + np.where(lanes & 1, groups[:, 1:2], 2)
+        + 1000
     )
     wanted: Array = expected.astype(np.int32).reshape(-1)
     return [

@@ -116,8 +116,12 @@ inline half pown(half x, int n) { return half(pown((float)x, n)); }
 inline double rootn(double x, int n) {
   if (n == 0) return ::nan("");
   if (x == 0) return n & 1 ? ::copysign(n < 0 ? __longlong_as_double(0x7ff0000000000000) : 0.0, x) : n < 0 ? __longlong_as_double(0x7ff0000000000000) : 0.0;
-  if (x < 0) return n & 1 ? -::pow(-x, 1.0 / n) : ::nan("");
-  return ::pow(x, 1.0 / n);
+  if (x < 0 && !(n & 1)) return ::nan("");
+  if (x != x || ::isinf(x)) return ::pow(x, 1.0 / n);
+  // 1 / n is rounded, which counts by the number of binary digits: whole n-th powers of 2 are taken out before.
+  int exponent;
+  double fraction = ::frexp(::fabs(x), &exponent), root = ::pow(::ldexp(fraction, exponent % n), 1.0 / n);
+  return ::copysign(::ldexp(root, exponent / n), x);
 }
 inline float rootn(float x, int n) { return (float)rootn((double)x, n); }
 inline half rootn(half x, int n) { return half(rootn((double)(float)x, n)); }

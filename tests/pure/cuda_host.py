@@ -1,0 +1,98 @@
+"""Translated programs run by the host's C++ compiler: values of the translation without a GPU.
+
+The text for CUDA is compiled as it is, less the header that holds machine instructions; `cuda_host.h` stands in for it and
+for what CUDA brings. Needs g++ (any that knows C++20).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from vdev.translators.cuda import CudaProgram
+from vdev.translators.ndrange import NDRange, whole_chunk
+
+MISSING = "no g++ on this machine"
+COMPILER = shutil.which("g++")
+HEADER = Path(__file__).with_name("cuda_host.h")
+
+
+class HostProgram:
+    """A translated program as a shared library in `folder`."""
+
+    def __init__(self, program: CudaProgram, folder: Path) -> None:
+        self.program = program
+        text = host_text(program)
+        source, library = folder / "program.cc", folder / "program.so"
+        source.write_text(text)
+        assert COMPILER is not None
+        command = [
+            COMPILER,
+            "-std=c++20",
+            "-O1",
+            "-w",
+            "-fPIC",
+            "-shared",
+            "-fno-strict-aliasing",
+            "-fwrapv",
+            "-fpermissive",
+            "-ffp-contract=off",
+        ]
+        done = subprocess.run(
+            [*command, str(source), "-o", str(library)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[:6000]
+        self._library = ctypes.CDLL(str(library))
+
+    def run(
+        self,
+        name: str,
+        args: Sequence[npt.NDArray[Any] | np.generic | int | None],
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...],
+    ) -> None:
+        """A whole NDRange. `args`: an array is a buffer, an int the size of a local argument, None no buffer."""
+        kernel = self.program.kernels[name]
+        offsets = iter(kernel.local_layout([arg for arg in args if isinstance(arg, int)])[0])
+        values: list[Any] = []
+        for arg in args:
+            if arg is None:
+                values.append(ctypes.c_void_p())
+            elif isinstance(arg, np.ndarray):
+                values.append(ctypes.c_void_p(arg.ctypes.data))
+            elif isinstance(arg, int):
+                values.append(ctypes.c_uint(next(offsets)))
+            else:
+                values.append(ctypes.create_string_buffer(arg.tobytes()))
+        ndrange = NDRange(global_size, local_size, (0,) * len(global_size))
+        hidden = kernel.pack(ndrange, whole_chunk(ndrange), [0] * len(kernel.pointer_args))
+        values.append(ctypes.create_string_buffer(hidden, len(hidden)))
+        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        groups = [size // local for size, local in zip(global_size, local_size, strict=True)]
+        three = ctypes.c_uint * 3
+        getattr(self._library, f"run_{kernel.entry}")(
+            addresses,
+            three(*groups, *(1,) * (3 - len(groups))),
+            three(*local_size, *(1,) * (3 - len(groups))),
+        )
+
+
+def host_text(program: CudaProgram) -> str:
+    """The program for the host's compiler, with a function to launch each kernel."""
+    _, _, rest = program.source.partition('#line 1 "vdev/machine.h"')
+    rest = rest[rest.index('#line 1 "vdev/vectors.h"') :]
+    rest = re.sub(r"extern __shared__ __align__\((\d+)\) (.*?)\[\];", r"alignas(\1) static \2[232448];", rest)
+    rest = rest.replace("static __constant__", "__constant__").replace("static __shared__", "__shared__")
+    runs = "".join(
+        f'extern "C" void run_{kernel.entry}(void **args, const unsigned *grid, const unsigned *block) '
+        f"{{ launch(vdev_cl::user::{kernel.entry}, args, grid, block); }}\n"
+        for kernel in program.kernels.values()
+    )
+    return f'#include "{HEADER}"\n{rest}\n{runs}'
