@@ -467,7 +467,7 @@ class CudaBackend(Backend):
             kernels[name] = KernelResources(
                 work_group_size=size or self.info.max_work_group_size,
                 compile_work_group_size=(0, 0, 0),
-                local_memory_nbytes=loaded.attribute(function, SHARED_NBYTES),
+                local_memory_nbytes=loaded.attribute(function, SHARED_NBYTES) + info.local_nbytes,
                 private_memory_nbytes=loaded.attribute(function, LOCAL_NBYTES),
                 preferred_multiple=32,
             )
@@ -494,6 +494,8 @@ class CudaBackend(Backend):
         if found is None:
             info = program.kernels[name]
             found = loaded.kernels[name] = _Kernel(info, loaded, loaded.function(info.entry), self.driver)
+            if info.local_nbytes:  # local variables of its own that no static shared memory holds
+                self._set_local_memory(found)
         return found
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
