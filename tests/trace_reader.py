@@ -1,17 +1,23 @@
 """Reading a trace as what opens traces does, and refusing what that would drop.
 
 The rules are those of the "Trace Event Format" and of Perfetto's importer: slices of one track nest or lie
-apart, an arriving flow has begun before, every track has a name.
+apart, an arriving flow has begun before, every track has a name. Perfetto's own trace processor reads the
+trace as well, where it is to be had: PyPI `perfetto` and, as that fetches its program from the network, the
+program `trace_processor_shell` on the path.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Event = dict[str, Any]
+SHELL = shutil.which("trace_processor_shell")
 PROCESSES = {1: "host program", 2: "queues", 3: "workers"}
 
 
@@ -112,3 +118,24 @@ def check_sums(trace: Trace, figures: dict[str, Any]) -> None:
             event for event in trace.slices if event["cat"] == "command" and event["name"] == row["name"]
         ]
         assert len(named) >= row["launches"]  # two programs may have kernels of one name
+
+
+def read_with_perfetto(path: Path, figures: dict[str, Any]) -> None:
+    """The same sums from Perfetto's trace processor; nothing where it is not installed."""
+    if SHELL is None:
+        return
+    processor = pytest.importorskip("perfetto.trace_processor")
+    config = processor.TraceProcessorConfig(bin_path=SHELL)
+    with processor.TraceProcessor(trace=str(path), config=config) as trace:
+        errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+        assert [(row.name, row.value) for row in trace.query(errors)] == []
+        rows = trace.query(
+            "select category, sum(dur) as took, count(*) as number from slice group by category"
+        )
+        took = {row.category: (row.took, row.number) for row in rows}
+        for kind in ("kernel", "transfer", "merge"):
+            expected = sum(row["times"][f"{kind}_ns"] for row in [*figures["kernels"], *figures["commands"]])
+            found, number = took.get(kind, (0, 0))
+            assert abs(found - expected) <= number  # it rounds each to a nanosecond
+        flows = next(iter(trace.query("select count(*) as number from flow"))).number
+        assert flows >= sum(row["launches"] for row in figures["kernels"])

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.cpu.test_samples import ARGUMENTS, NAMES, PICTURES, SAMPLES
-from tests.cpu.test_statistics import EVERYTHING, check_sums
+from tests.cpu.test_statistics import EVERYTHING, check_bytes
+from tests.trace_reader import Trace, check_sums, read_with_perfetto
 
 Done = subprocess.CompletedProcess[str]
 
@@ -48,15 +49,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples(name: str, tmp_path: Path) -> None:
-    """Every launch that was not split has a reason; advice names a line that is there."""
+    """What the report says adds up to what the back ends counted and to the trace; every launch that was not
+    split has a reason."""
     arguments = ARGUMENTS[name].split() + (["--output", "picture.png"] if name in PICTURES else [])
-    done = explain("--json", str(SAMPLES / f"{name}.py"), *arguments, cwd=tmp_path)
+    program = str(SAMPLES / f"{name}.py")
+    done = explain("--json", program, *arguments, cwd=tmp_path, VDEV_TRACE="trace.json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    check_sums(report)
-    assert "check ok: " in done.stderr  # what the program prints
-    assert report["timed"]
     assert report["exit_status"] == 0
+    assert "check ok: " in done.stderr  # what the program prints
+    check_bytes(report)
+    trace = Trace(tmp_path / "trace.json")
+    check_sums(trace, report)
+    read_with_perfetto(tmp_path / "trace.json", report)
+    for number in range(3):
+        assert trace.track(f"worker {number}: ")
+    assert report["timed"]
+    assert report["kernels"]
     for kernel in report["kernels"]:
         assert kernel["times"]["kernel_ns"] > 0
         for partition in kernel["partitions"]:

@@ -1,15 +1,11 @@
-"""VDEV_TRACE on a CPU engine: traces of the samples and of a program with every kind of command can be read,
-and their sums are the report's.
-
-Perfetto's own trace processor reads them too, where it is to be had: PyPI `perfetto` and, as that fetches its
-program from the network, the program `trace_processor_shell` on the path.
+"""VDEV_TRACE on a CPU engine: traces can be read, and their sums are the report's, for every kind of command,
+for very many, in several threads and queues, and however the program ends. `test_explain` looks at the samples.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.cpu.test_samples import ARGUMENTS, NAMES, PICTURES, SAMPLES
 from tests.cpu.test_statistics import EVERYTHING
-from tests.trace_reader import Trace, check_sums
-
-SHELL = shutil.which("trace_processor_shell")
+from tests.trace_reader import Trace, check_sums, read_with_perfetto
 
 
 def run(
@@ -50,18 +43,6 @@ def run(
     report = cwd / "report.json"
     figures = json.loads(report.read_text()) if report.exists() else trace.figures
     return trace, figures
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_traces_of_samples_add_up_to_the_report(name: str, tmp_path: Path) -> None:
-    arguments = ARGUMENTS[name].split() + (["--output", "picture.png"] if name in PICTURES else [])
-    trace, figures = run(str(SAMPLES / f"{name}.py"), *arguments, cwd=tmp_path)
-    check_sums(trace, figures)
-    assert trace.took("kernel") > 0
-    assert figures["moved"] == figures["counted"]
-    for number in range(3):
-        assert trace.track(f"worker {number}: ")
-    _read_with_perfetto(tmp_path / "trace.json", figures)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +122,7 @@ def test_many_short_launches(profiled: bool, tmp_path: Path) -> None:
         assert shared == 0
     else:
         assert shared > launches
-    _read_with_perfetto(tmp_path / "trace.json", figures)
+    read_with_perfetto(tmp_path / "trace.json", figures)
 
 
 OUT_OF_ORDER = """
@@ -244,24 +225,3 @@ def test_a_file_that_cannot_be(path: str, tmp_path: Path) -> None:
     assert done.returncode != 0
     assert f"VDEV_TRACE={path!r} is not valid" in done.stderr
     assert not any(tmp_path.iterdir())
-
-
-def _read_with_perfetto(path: Path, figures: dict[str, Any]) -> None:
-    """The same sums from Perfetto's trace processor; nothing where it is not installed."""
-    if SHELL is None:
-        return
-    processor = pytest.importorskip("perfetto.trace_processor")
-    config = processor.TraceProcessorConfig(bin_path=SHELL)
-    with processor.TraceProcessor(trace=str(path), config=config) as trace:
-        errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
-        assert [(row.name, row.value) for row in trace.query(errors)] == []
-        rows = trace.query(
-            "select category, sum(dur) as took, count(*) as number from slice group by category"
-        )
-        took = {row.category: (row.took, row.number) for row in rows}
-        for kind in ("kernel", "transfer", "merge"):
-            expected = sum(row["times"][f"{kind}_ns"] for row in [*figures["kernels"], *figures["commands"]])
-            found, number = took.get(kind, (0, 0))
-            assert abs(found - expected) <= number  # it rounds each to a nanosecond
-        flows = next(iter(trace.query("select count(*) as number from flow"))).number
-        assert flows >= sum(row["launches"] for row in figures["kernels"])
