@@ -41,16 +41,20 @@ class RoomMaker:
         None where no room can be made. Before that the plan may use the homes: their memory is the host's.
         """
         plan = make(self._links)
+        if not self.lacks(plan):
+            return plan
+        links = replace(self._links, gaps_nbytes=0)
+        plan = make(links)
         for retreat in (None, self._evict_own, self._send_home):
             if retreat is not None:
                 retreat(plan, buffers)
-                plan = make(self._links)
+                plan = make(links)
             if not self.lacks(plan):
                 return plan
             self._evict_others(plan, buffers)
             if not self.lacks(plan):
                 return plan
-        plan = make(replace(self._links, direct=()))
+        plan = make(replace(links, direct=()))
         return None if self.lacks(plan) else plan
 
     def lacks(self, plan: Plan) -> bool:

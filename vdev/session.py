@@ -77,6 +77,9 @@ _HOST_COST = 1.0
 #: columns have to save bytes.
 _RUN_COST = 256.0
 
+#: A replica with gaps may take this part of a worker's memory.
+_GAPS_SHARE = 16
+
 Observer = Callable[[Command, Plan], None]
 
 
@@ -100,6 +103,7 @@ class Session:
             per_run=_RUN_COST,
             direct=[number for number, info in enumerate(self.workers) if not info.is_cpu],
             merging=[number for number, info in enumerate(self.workers) if info.merges],
+            gaps_nbytes=min(info.room_nbytes or info.memory_nbytes for info in self.workers) // _GAPS_SHARE,
         )
         self.launch_options = LaunchOptions(
             tuple(range(len(self.workers))),

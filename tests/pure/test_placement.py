@@ -267,3 +267,21 @@ def test_a_small_array_goes_home(session: Session) -> None:
     buffer = session.create_filled(100, np.arange(100, dtype=np.uint8))
     assert not untouched(buffer)
     assert all(found.from_host == 0 for found in session.executor.counters())
+
+
+def test_a_replica_keeps_what_it_had_where_there_is_memory() -> None:
+    """A program that goes over a buffer part by part: nothing is sent home on the way."""
+    nbytes, part = 64 << 20, 4 << 20
+    for gaps, sent_home in ((1 << 30, 0), (0, part)):
+        links = replace(LinkCosts.uniform(2, peer=0.05, direct=True), gaps_nbytes=gaps)
+        state = buffer_state(nbytes, ((0, Region.span(0, part)),), ((0, 0, part),))
+        builder = PlanBuilder([state], links)
+        builder.reserve(0, 0, 40 << 20, (40 << 20) + part)
+        plan = builder.finish()
+        moved = sum(
+            item.region.nbytes for item in plan.instructions if isinstance(item, Copy) and item.target == HOST
+        )
+        assert moved == sent_home
+        start, stop = plan.states[0].replica(0) or (0, 0)
+        assert (start == 0) is (gaps > 0)
+        assert stop >= (40 << 20) + part

@@ -39,7 +39,9 @@ def random_links(rng: np.random.Generator, workers: int) -> LinkCosts:
     kinds = [("near" if rng.random() < 0.7 else "far", peer) for _ in range(workers)]
     if rng.random() < 0.6:
         links = LinkCosts.uniform(workers, peer=peer, direct=bool(rng.random() < 0.6))
-        return replace(links, large_nbytes=int(rng.choice([1, 100, 5000])))
+        return replace(
+            links, large_nbytes=int(rng.choice([1, 100, 5000])), gaps_nbytes=int(rng.choice([0, 1 << 30]))
+        )
     direct = [number for number, (kind, _) in enumerate(kinds) if kind == "near"]
     merging = direct if rng.random() < 0.7 else ()
     links = LinkCosts.between(kinds, host=1.0, per_run=0.0, direct=direct, merging=merging)

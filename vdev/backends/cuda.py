@@ -65,6 +65,8 @@ _MOST_GROUPS = 65535
 _LONG_ROW = 64 << 10
 #: Device memory for the packed form of rectangles on their way from or to the host, at most.
 _PACKED_NBYTES = 256 << 20
+#: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
+_AT_ONCE_NBYTES = 64 << 10
 #: Bytes of dynamic local memory that need no leave.
 _PLAIN_SHARED = 48 << 10
 #: Between two looks at both clocks: CUDA tells the distance of two events in milliseconds as a 32-bit float,
@@ -234,6 +236,7 @@ class CudaBackend(Backend):
         self.stream: int = self._native_stream.ptr
         self._pool = cupy.cuda.MemoryPool()
         self._staging = staging(cupy, driver)
+        self._staging.prepare()
         self._cubins = Cubins(
             cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         )
@@ -253,6 +256,7 @@ class CudaBackend(Backend):
     # memory -------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Allocation:
+        self._cupy.cuda.runtime.setDevice(self.number)  # the pool asks the runtime whose memory is meant
         try:
             memory = self._pool.malloc(max(nbytes, 1))
         except self._cupy.cuda.memory.OutOfMemoryError as error:
@@ -277,7 +281,12 @@ class CudaBackend(Backend):
         address = _address(target) + box.target_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = source.ctypes.data + box.source_start
-            self._check(self.driver.copy(address, start, nbytes, self.stream), "upload")
+            if nbytes <= _AT_ONCE_NBYTES:
+                self._check(self.driver.copy(address, start, nbytes, self.stream), "upload")
+            else:  # it waits; other threads may go on meanwhile
+                self._guarded(
+                    lambda: self._cupy.cuda.runtime.memcpyAsync(address, start, nbytes, 1, self.stream)
+                )
         elif _is_packed(box.shape, box.target_pitches):
             self._upload(source, box, address)
         else:
@@ -292,7 +301,8 @@ class CudaBackend(Backend):
     def _upload(self, source: Bytes, box: Box, address: int) -> None:
         """Bytes of the host's box to packed memory at `address`, behind the stream and before what follows."""
         self._order(self._copying.ptr, self.stream)
-        self._staging.upload(source, pieces_of(box), address, self.context, self._copying.ptr)
+        pieces = pieces_of(box, self._staging.limit(box.nbytes))
+        self._staging.upload(source, pieces, address, self.context, self._copying.ptr)
         self._order(self.stream, self._copying.ptr)
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> None:
@@ -320,7 +330,7 @@ class CudaBackend(Backend):
 
     def _download(self, target: Bytes, box: Box, address: int) -> None:
         self._order(self._copying.ptr, self.stream)
-        pieces = pieces_of(turned(box))
+        pieces = pieces_of(turned(box), self._staging.limit(box.nbytes))
         self._staging.download(target, pieces, address, self.context, self._copying.ptr)
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:

@@ -23,6 +23,8 @@ from vdev.backends.cuda_driver import Driver
 
 #: Bytes of a pinned block: long enough to hide what a piece costs in Python, short enough to fill a pipeline.
 BLOCK_NBYTES = 8 << 20
+#: Bytes of a piece at least: a shorter one costs more to hand over than to copy.
+PIECE_NBYTES = 1 << 20
 #: Copies of fewer bytes are left to the driver's own staging.
 DIRECT_NBYTES = 1 << 20
 #: Threads at most; about 12 fill one link of 55 GB/s.
@@ -40,7 +42,8 @@ class Piece:
 def pieces_of(box: Box, limit: int = BLOCK_NBYTES) -> list[Piece]:
     """Cut the source side of `box` into parts of at most `limit` bytes, packed one after the other.
 
-    The boxes of the pieces begin at the host's byte and go to byte 0 of a block.
+    The boxes of the pieces begin at the host's byte and go to byte 0 of a block. `limit` is at most that of a
+    block.
     """
     slices, rows, nbytes = box.shape
     if box.is_contiguous or (slices == 1 and box.source_pitches[1] == nbytes):
@@ -107,6 +110,15 @@ class Staging:
         # Pinning takes its time: begin now.
         for _ in range(self.threads):
             self._pool.submit(self._blocks)
+
+    def limit(self, nbytes: int) -> int:
+        """The longest piece of a transfer of so many bytes: there is one for every thread that takes part."""
+        share = -(-nbytes // self._most)
+        return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
+
+    def prepare(self) -> None:
+        """Pin the calling thread's blocks now, not at its first transfer."""
+        self._blocks()
 
     def _blocks(self) -> list[_Block]:
         blocks: list[_Block] | None = getattr(self._local, "blocks", None)
@@ -179,8 +191,13 @@ class Staging:
         self._share_out(run, len(pieces))
 
     def _share_out(self, run: Callable[[], None], pieces: int) -> None:
-        futures = [self._pool.submit(run) for _ in range(min(self._most, pieces))]
-        for future in futures:
+        """Run on the calling thread and on others; those that have not begun when it is through need not."""
+        futures = [self._pool.submit(run) for _ in range(min(self._most, pieces) - 1)]
+        try:
+            run()
+        finally:
+            running = [future for future in futures if not future.cancel()]
+        for future in running:
             future.result()
 
     def _settle(self, block: _Block) -> None:

@@ -89,6 +89,7 @@ def _replica(job: Job, slot: int, worker: int) -> Replica:
 class ReserveStep(Step):
     __slots__ = ("keep", "slot", "start", "stop", "worker")
     coherent = True
+    brief = True
 
     def __init__(self, item: plan_of.Reserve) -> None:
         self.worker, self.slot = item.worker, item.slot

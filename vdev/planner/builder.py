@@ -295,8 +295,9 @@ class PlanBuilder:
         """
         draft = self.drafts[slot]
         needed = stop - start
-        if _few_gaps(old, start, stop, needed + (old[1] - old[0])):
-            low, high = min(old[0], start), max(old[1], stop)
+        low, high = min(old[0], start), max(old[1], stop)
+        roomy = worker in self.links.direct and high - low <= self.links.gaps_nbytes
+        if roomy or _few_gaps(old, start, stop, needed + (old[1] - old[0])):
             slack = min((old[1] - old[0]) // 4, MAX_SLACK)
             low = low - slack if low < old[0] else low
             high = high + slack if high > old[1] else high

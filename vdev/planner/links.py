@@ -26,7 +26,8 @@ class LinkCosts:
     `direct`: the workers with memory of their own, to which large writes go at once; `large_nbytes`: which
     buffers are large. `groups[worker]`: workers of one group copy from each other; from one group to another
     bytes go by the home (all one group where it is empty). `merging`: the workers that merge what several of
-    them changed.
+    them changed. `gaps_nbytes`: a replica on a direct worker that moves on keeps what it had if it does not
+    become larger than this; a program that goes over a buffer part by part comes back to the first.
     """
 
     per_byte: tuple[tuple[float, ...], ...]
@@ -35,6 +36,7 @@ class LinkCosts:
     large_nbytes: int = LARGE_NBYTES
     groups: tuple[int, ...] = ()
     merging: tuple[int, ...] = ()
+    gaps_nbytes: int = 0
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.per_byte) for row in self.per_byte):
@@ -72,6 +74,7 @@ class LinkCosts:
         per_run: float,
         direct: Sequence[int] = (),
         merging: Sequence[int] = (),
+        gaps_nbytes: int = 0,
     ) -> LinkCosts:
         """For workers of several kinds: (what its equals copy from each other by, the cost of such a byte).
 
@@ -91,7 +94,9 @@ class LinkCosts:
 
         holders = range(len(kinds) + 1)
         per_byte = tuple(tuple(cost(source, target) for target in holders) for source in holders)
-        return LinkCosts(per_byte, per_run, tuple(direct), groups=groups, merging=tuple(merging))
+        return LinkCosts(
+            per_byte, per_run, tuple(direct), groups=groups, merging=tuple(merging), gaps_nbytes=gaps_nbytes
+        )
 
 
 @lru_cache(maxsize=64)
