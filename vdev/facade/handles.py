@@ -11,7 +11,7 @@ import threading
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
-from vdev.facade.errors import fail
+from vdev.facade.errors import as_int, fail
 
 Object = TypeVar("Object")
 
@@ -59,4 +59,5 @@ class Handle:
 
     @classmethod
     def from_int_ptr(cls, int_ptr_value: int, retain: bool = True) -> Any:
-        return object_of(int_ptr_value, cls, cls._retain, cls._invalid)
+        number = as_int("from_int_ptr", int_ptr_value)
+        return object_of(number, cls, cls._retain, cls._invalid)
