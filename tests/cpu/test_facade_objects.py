@@ -191,6 +191,26 @@ class TestEvents:
         assert times == sorted(times)
         assert times[0] > 0
 
+    def test_profiling_times_are_those_of_the_first_and_of_the_slowest_worker(self, ctx: Any) -> None:
+        program = cl._Program(
+            ctx,
+            "kernel void f(global float *a) { int i = get_global_id(0); float x = i;"
+            " for (int k = 0; k < (i < 4096 ? 10 : 4000); k++) x = x * 0.5f + 1; a[i] = x; }",
+        )
+        program._build(b"")
+        kernel = cl.Kernel(program, "f")
+        buffer = cl.Buffer(ctx, mf.READ_WRITE, 4 * 8192)
+        kernel.set_arg(0, buffer)
+        queue = cl.CommandQueue(ctx, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        event = cl.enqueue_nd_range_kernel(queue, kernel, (8192,), (64,))
+        event.wait()
+        spans = event._completion.spans
+        assert len(spans) == 2  # one for each worker
+        info = cl.profiling_info
+        submitted, start, end = (event.get_profiling_info(x) for x in (info.SUBMIT, info.START, info.END))
+        assert start == max(submitted, min(first for first, _ in spans))
+        assert end == max(last for _, last in spans)
+
     def test_dropped_read_has_happened(self, ctx: Any, queue: Any) -> None:
         """The event of a read that nobody keeps waits when it goes, as programs rely on."""
         buffer = buffer_of(ctx, np.full(1 << 20, 3, np.float32))
