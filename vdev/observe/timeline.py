@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: (step, start, end, whether the time is a share of a longer one); times in nanoseconds of
 #: time.perf_counter_ns
 Slice = tuple["StepShape", int, int, bool]
-#: (start, end, whether shared) of one operation on a device
-Operation = tuple[int, int, bool]
+#: (start, end, among how many operations a time was shared to give these; 1 or 0 if it was not) of one
+#: operation on a device
+Operation = tuple[int, int, int]
 Times64 = npt.NDArray[np.int64]
 
 #: commands from which working them out together is worth it
@@ -88,11 +89,11 @@ class _Track:
     __slots__ = ("_at", "_ends", "_numbers", "_shared", "_starts", "ended", "reached", "steps")
 
     def __init__(self) -> None:
-        #: operations on the device: of which command, when, and whether that is a share; done up to `_at`
+        #: operations on the device: of which command, when, and how shared; done up to `_at`
         self._numbers: list[int] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._shared: list[bool] = []
+        self._shared: list[int] = []
         self._at = 0
         self.steps: deque[StepRecord] = deque()
         self.reached = 0  #: all commands with lower numbers are complete there
@@ -121,7 +122,7 @@ class _Track:
             edges = shares(whole, count)
             self._starts += edges[:-1]
             self._ends += edges[1:]
-        self._shared += [not spans] * count
+        self._shared += [0 if spans else count] * count
 
     def skip_to(self, number: int) -> None:
         """Leave behind what is older: it belongs to no command of the session (builds, checks)."""
@@ -162,7 +163,7 @@ class _Track:
         ends = np.maximum(ends, self.ended)
         starts = np.maximum(starts, np.concatenate(([self.ended], ends[:-1])))
         self._at, self.ended = where.stop, int(ends[-1])
-        return starts, ends, np.array(self._shared[where], np.bool_)
+        return starts, ends, np.array(self._shared[where], np.int64) > 1
 
     def forget(self) -> None:
         """Let go what has been taken."""
@@ -293,14 +294,16 @@ def _parts(track: _Track, worker: int, number: int, steps: Sequence[StepShape]) 
         return [(steps[index], start, end, False) for _, index, _, start, end in recorded]
     operations = track.take_operations(number)
     if not recorded:  # one launch
-        return [(steps[0], *operation) for operation in operations[:1]]
+        return [(steps[0], start, end, shared > 1) for start, end, shared in operations[:1]]
     parts: list[Slice] = []
     at = 0
     for _, index, count, _, _ in recorded:
         own = operations[at : at + count]
         at += count
         if own:
-            parts.append((steps[index], own[0][0], own[-1][1], any(part[2] for part in own)))
+            # What was shared among the operations of this step alone is its own.
+            shared = any(part[2] not in (0, 1, len(own)) for part in own)
+            parts.append((steps[index], own[0][0], own[-1][1], shared))
     return parts
 
 
