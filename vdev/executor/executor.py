@@ -37,7 +37,7 @@ from vdev.executor.host import HostBackend
 from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
-from vdev.executor.worker import Waits, Worker
+from vdev.executor.worker import MARKS_IN_FLIGHT, Waits, Worker
 from vdev.finalisers import may_wait
 from vdev.planner.instructions import HOST, Plan
 
@@ -524,18 +524,39 @@ class Executor:
         """The workers that a command concerns, those that it waits for too, by number; None where one has
         something to do.
         """
-        numbers = {number for number, _ in prepared.batches}
+        workers = prepared.workers
+        if workers is None:
+            numbers = sorted(number for number, _ in prepared.batches)
+            workers = prepared.workers = tuple(self.all_workers[number] for number in numbers)
         if waits:
-            numbers.update(other for found in waits.values() for _, other, _ in found)
-        workers = tuple(self.all_workers[number] for number in sorted(numbers))
-        free = may_wait() and not any(w.queue or w.busy or not w.backend.any_thread for w in workers)
-        return workers if free else None
+            numbers = sorted(
+                {worker.number for worker in workers}
+                | {other for found in waits.values() for _, other, _ in found}
+            )
+            workers = tuple(self.all_workers[number] for number in numbers)
+        for worker in workers:
+            if worker.queue or worker.busy or not worker.backend.any_thread:
+                return None
+        return workers if may_wait() else None
 
     def _perform_here(self, job: Job, workers: tuple[Worker, ...], waits: dict[int, Waits] | None) -> None:
         """Hand a command over to its devices on this thread, if nobody else works with any of them.
 
         To wake a thread, and threads that wait for each other's markers, cost more than all of it.
         """
+        if len(workers) == 1 and not waits:  # most launches of small programs
+            (worker,) = workers
+            if not worker.take_turn():
+                worker.wake()
+                return
+            try:
+                if worker.queue and worker.queue[0][0] is job:
+                    worker.perform_entry(worker.queue.popleft())
+            finally:
+                worker.give_turn()
+            if len(worker.marks) > MARKS_IN_FLIGHT:
+                worker.throttle_here()
+            return
         held: list[Worker] = []
         try:
             for worker in workers:
@@ -552,7 +573,8 @@ class Executor:
                 for number, _ in job.prepared.batches:
                     self.all_workers[number].wake()
         for worker in held:
-            worker.throttle_here()
+            if len(worker.marks) > MARKS_IN_FLIGHT:
+                worker.throttle_here()
 
     def _is_next(self, job: Job, waits: dict[int, Waits] | None) -> bool:
         """Whether the command is the next of all its workers, and what it waits for has been handed over."""

@@ -8,6 +8,7 @@ record.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vdev.executor.steps import LaunchRecipe, LaunchStep, Step, make_step
 from vdev.planner.instructions import (
@@ -26,6 +27,9 @@ from vdev.planner.instructions import (
     Upload,
 )
 from vdev.translators.region import Region
+
+if TYPE_CHECKING:
+    from vdev.executor.worker import Worker
 
 #: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: a
 #: hand-over costs more
@@ -84,6 +88,7 @@ class PreparedPlan:
         "reads",
         "stages",
         "uses_host_array",
+        "workers",
         "writes",
     )
 
@@ -103,6 +108,8 @@ class PreparedPlan:
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
         #: step may keep the host waiting
         self.order: tuple[int, ...] | None = None
+        #: the workers of the batches, by number; the executor's to fill in
+        self.workers: tuple[Worker, ...] | None = None
         if self.batches and all(batch.brief for _, batch in self.batches):
             self.order = tuple(item.worker for item in plan.instructions)
 

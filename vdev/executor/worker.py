@@ -181,10 +181,9 @@ class Worker:
 
     def throttle_here(self) -> None:
         """Retire what is done; hold the caller back where the device is far behind."""
-        if len(self.marks) > MARKS_IN_FLIGHT:
-            self.poll()
-            while len(self.marks) > MARKS_AHEAD:
-                self.retire_oldest()
+        self.poll()
+        while len(self.marks) > MARKS_AHEAD:
+            self.retire_oldest()
 
     def perform_entry(self, entry: Entry) -> None:
         """On a thread that has the turn: perform an entry that waits for nothing."""
