@@ -32,7 +32,7 @@ from vdev.commands import (
 from vdev.executor import call_soon
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
-from vdev.facade.event import Event, make_event, parse_wait_list
+from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
 from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
@@ -432,12 +432,24 @@ def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList 
     """End one mapping at that address. Of several nobody can tell which: as long as one of them was for
     writing, what the host wrote counts each time.
     """
-    function, routine = "_enqueue_svm_unmap", "clEnqueueSVMUnmap"
-    check_type(function, queue, CommandQueue)
-    check_type(function, svm, SVMPointer)
+    check_type("_enqueue_svm_unmap", queue, CommandQueue)
+    check_type("_enqueue_svm_unmap", svm, SVMPointer)
     if not may_wait():  # a mapping's finaliser in a collection, which may run anywhere and inside any lock
-        call_soon(partial(_enqueue_svm_unmap, queue, svm, wait_for))
+        call_soon(partial(_end_mapping, queue, svm))
         return None
+    return _unmap(queue, svm, wait_for)
+
+
+def _end_mapping(queue: CommandQueue, svm: SVMPointer) -> None:
+    """For a finaliser, which cannot raise."""
+    try:
+        _unmap(queue, svm, None)
+    except native.Error as error:
+        warn_cleanup("clEnqueueSVMUnmap", error.args[0].code())
+
+
+def _unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList) -> Event:
+    routine = "clEnqueueSVMUnmap"
     after = parse_wait_list(wait_for, queue._context, routine)
     allocation, offset = _shared_place(svm, 0, routine)
     mapping = allocation.unmap(svm._address)
