@@ -123,12 +123,14 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
 def nvrtc_options(options: Sequence[str]) -> tuple[str, ...]:
     """NVRTC's options for those of a program (less -D, -U and -I). Raises Untranslatable for unknown ones."""
     found = list(cuda_dialect.BASE_OPTIONS)
-    for option in parse_options(options).for_engine:
+    # NVIDIA's own options take their number behind `=` or as a word of its own.
+    words = re.sub(r"(-cl-nv-(?:maxrregcount|opt-level)) (?=\d)", r"\1=", " ".join(parse_options(options).for_engine))
+    for option in words.split():
         if option in cuda_dialect.OPTIONS:
             found += cuda_dialect.OPTIONS[option]
         elif match := re.fullmatch(r"-cl-nv-maxrregcount=(\d+)", option):
             found.append(f"--maxrregcount={match.group(1)}")
-        elif not re.fullmatch(r"-cl-std=\S+|-cl-nv-opt-level=?\d*|-O\d|\d", option):
+        elif not re.fullmatch(r"-cl-std=\S+|-cl-ext=\S+|-cl-nv-\S+|-O\d", option):
             raise Untranslatable(f"build option {option} is not known for CUDA")
     names = [option.partition("=")[0] for option in found]
     return tuple(option for index, option in enumerate(found) if names[index] not in names[index + 1 :])
@@ -232,9 +234,11 @@ class _Translation:
         parameters.append(f"const __grid_constant__ {structure} {self.prefix}hidden_")
         arguments.append(f"{self.prefix}hidden_.arguments")
         bounds = f"__launch_bounds__({kernel.max_work_group_size}) " if kernel.max_work_group_size else ""
-        first = ""
+        # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
+        sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
+        first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
         if self.rewriter.uses_work_dim:
-            first = f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
+            first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
         callee = names.get(function.key, self.rewriter.word(function.name))
         return (
             f"struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"

@@ -169,7 +169,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "-cl-no-subgroup-ifp": (),
     "-cl-mad-enable": (),
     "-cl-no-signed-zeros": (),
-    "-cl-unsafe-math-optimizations": (),
+    "-cl-unsafe-math-optimizations": ("--ftz=true",),  # includes -cl-denorms-are-zero
     "-cl-finite-math-only": (),
     "-cl-fast-relaxed-math": ("--use_fast_math",),
     "-cl-kernel-arg-info": (),

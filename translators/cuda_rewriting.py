@@ -115,7 +115,10 @@ class Rewriter:
             for entry in _top_level_parts(inside)
             if entry.strip().strip("_").split("(")[0].rstrip("_ ") in cuda_dialect.ATTRIBUTES
         ]
-        self._replace(offset, place.closing + 1, f"__attribute__(({', '.join(kept)}))" if kept else "")
+        text = f"__attribute__(({', '.join(kept)}))" if kept else ""
+        if match := re.fullmatch(r"\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?\s*", inside):
+            text = f'_Pragma("unroll{" " + match.group(1) if match.group(1) else ""}")'
+        self._replace(offset, place.closing + 1, text)
 
     def _typeof(self, offset: int, length: int) -> None:
         place = parentheses_after(self.text, offset + length)

@@ -23,6 +23,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) alignas(n)
+#define __builtin_assume(truth)
 
 // Fibres ----------------------------------------------------------------------------------------------
 

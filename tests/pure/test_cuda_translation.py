@@ -316,6 +316,26 @@ def test_constant_memory_is_read_through_the_read_only_cache() -> None:
     assert len(re.findall(r"\tld\.global\.f32", ptx)) == 1
 
 
+@needs_nvrtc
+def test_a_required_work_group_size_is_a_constant() -> None:
+    head = "kernel __attribute__((reqd_work_group_size(64, 2, 1))) void k(global int *a) {"
+    ptx = compiled(translate(head + " a[get_global_id(0)] = get_local_size(0) / get_local_size(1); }"))
+    assert "%ntid" not in ptx
+    assert ".maxntid 128" in ptx
+
+
+def test_hints_to_unroll_are_kept() -> None:
+    text = """kernel void k(global int *a, int n) {
+#pragma unroll 4
+  for (int i = 0; i < n; ++i) a[i]++;
+  __attribute__((opencl_unroll_hint(8))) for (int i = 0; i < n; ++i) a[i]--;
+  __attribute__((opencl_unroll_hint)) for (int i = 0; i < n; ++i) a[i]--; }"""
+    found = user_part(translate(text))
+    assert "#pragma unroll 4\n" in found
+    assert '_Pragma("unroll 8") for' in found
+    assert '_Pragma("unroll") for' in found
+
+
 def test_text() -> None:
     source = """kernel void k(global float4 *a, constant float *c, local int *l, int n, float s) {
   local float tile[4];
@@ -372,6 +392,8 @@ def test_options() -> None:
     assert "--prec-div=true" in exact
     assert "--prec-div=false" not in exact
     assert "--ftz=true" in nvrtc_options(["-cl-denorms-are-zero"])
+    assert "--ftz=true" in nvrtc_options(["-cl-unsafe-math-optimizations"])
+    assert "--maxrregcount=32" in nvrtc_options(["-cl-nv-maxrregcount", "32", "-cl-nv-verbose"])
     with pytest.raises(Untranslatable, match="-cl-unheard-of"):
         nvrtc_options(["-cl-unheard-of"])
 
