@@ -30,6 +30,7 @@ ARGUMENTS = {
     "embarrassingly_parallel": "--size 16",
     "fft": "--size 2048",
     "heat_equation": "--size 70 --steps 20",
+    "image_pyramid": "--size 70",
     "lattice_boltzmann": "--size 20 --steps 30",
     "matrix_multiplication": "--size 70",
     "mri_q": "--size 9 --samples 1100",
