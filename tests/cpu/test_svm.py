@@ -165,7 +165,7 @@ def test_refused_where_addresses_mean_nothing(device: Device, monkeypatch: pytes
         "clEnqueueNDRangeKernel",
         native.status_code.INVALID_OPERATION,
     )
-    assert "a pointer that is not followed (line 17)" in record.what()
+    assert "a pointer that is not followed (line 19)" in record.what()
     assert len(device.launch("add", 30, out, out, out).partition) == 3
     buffer = cl.Buffer(device.ctx, native.mem_flags.READ_WRITE, 16 * 90)
     assert device.launch("values", 90, buffer, np.float32(1)).partition
