@@ -50,7 +50,7 @@ def test_the_whole_tree_is_in_the_wheel(tree, tmp_path):
         f"{prefix}/{path.relative_to(folder).as_posix()}"
         for folder, prefix in folders
         for path in folder.rglob("*")
-        if path.suffix in (".py", ".h", ".pth", ".typed")
+        if path.suffix in (".py", ".h", ".cl", ".pth", ".typed")
     }
     assert names == sources | {"vdev.pth"}
 

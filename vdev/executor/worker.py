@@ -15,7 +15,7 @@ import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from threading import get_ident
 from typing import TYPE_CHECKING
 
@@ -194,7 +194,7 @@ class Worker:
             self.abandon(entry)
             raise
 
-    def stepwise(self, entry: Entry) -> Iterator[None]:
+    def stepwise(self, entry: Entry) -> Generator[None, None, None]:
         """On a thread that has the turn of all workers concerned: perform an entry, one step each time."""
         job, batch, first, waits = entry
         ended = False
