@@ -15,7 +15,7 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect
 from .cuda_initialisers import Initialisers
-from .cuda_types import ARRAYS, conversion, holds_pointer, is_half, space_of, spell, vector_type
+from .cuda_types import ARRAYS, conversion, holds_pointer, holds_vector, is_half, space_of, spell, vector_type
 from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
 from .source import ParsedProgram
 from .syntax import swizzle_components
@@ -52,6 +52,7 @@ class Rewriter:
         self._constant_nbytes = 0
         self._passing: set[int] = set()
         self._parentheses: set[int] = set()
+        self._padded: set[int] = set()
         #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
         self.large: dict[str, int] = {}
         self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
@@ -161,6 +162,8 @@ class Rewriter:
             for child in cursor.get_children():
                 if child.kind == CursorKind.COMPOUND_STMT:
                     self.visit(child)
+        elif cursor.kind == CursorKind.STRUCT_DECL:
+            self._pad(cursor)
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
             raise Untranslatable("a linkage specification", clang.line_of(cursor))
 
@@ -194,6 +197,24 @@ class Rewriter:
             # Kernels that call each other each have a place of their own.
             self._next_local = max(self.large.values(), default=0) if self._kernels_call() else 0
             self.large[function.spelling] = self._next_local + nbytes
+
+    def _pad(self, record: Cursor) -> None:
+        """Name the bytes behind a structure's last member. C++ may use those for something else where a member has
+        constructors, as vectors do; NVCC then copies the members before them byte by byte.
+        """
+        for inner in record.get_children():
+            if inner.kind == CursorKind.STRUCT_DECL:
+                self._pad(inner)
+        start, stop = clang.extent_of(record)
+        fields = list(record.type.get_canonical().get_fields()) if record.is_definition() else []
+        opening = self.text.find(b"{", start, stop)
+        if not fields or opening < 0 or opening in self._padded or not holds_vector(record.type):
+            return
+        self._padded.add(opening)
+        last = fields[-1]
+        rest = record.type.get_size() - last.get_field_offsetof() // 8 - last.type.get_canonical().get_size()
+        if rest > 0 and not last.is_bitfield():
+            self.edits.insert(matching(self.text, opening), f"unsigned char {self.prefix}rest[{rest}]; ")
 
     def _kernels_call(self) -> bool:
         names = [function.name for function in self.functions.defined if function.kernel]
@@ -233,6 +254,8 @@ class Rewriter:
         for child in cursor.get_children():
             if child.kind == CursorKind.VAR_DECL:
                 self._variable(child)
+            elif child.kind == CursorKind.STRUCT_DECL:
+                self._pad(child)
             elif child.kind == CursorKind.FUNCTION_DECL:
                 raise Untranslatable("a function declared in a function", clang.line_of(child))
 

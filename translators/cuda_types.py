@@ -6,6 +6,7 @@ Decides from clang's types alone; never looks at a program's text.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from clang.cindex import Cursor, Type, TypeKind
 
@@ -90,12 +91,21 @@ def space_of(type_: Type) -> str:
 
 def holds_pointer(type_: Type) -> bool:
     """Whether a value of the type is a pointer or has one in it."""
+    return _holds(type_, lambda part: bool(part.kind == TypeKind.POINTER))
+
+
+def holds_vector(type_: Type) -> bool:
+    """Whether a value of the type is a vector or has one in it."""
+    return _holds(type_, lambda part: part.kind in _VECTORS)
+
+
+def _holds(type_: Type, wanted: Callable[[Type], bool]) -> bool:
     canonical = type_.get_canonical()
     while canonical.kind in ARRAYS:
         canonical = canonical.element_type.get_canonical()
     if canonical.kind == TypeKind.RECORD:
-        return any(holds_pointer(field.type) for field in canonical.get_fields())
-    return bool(canonical.kind == TypeKind.POINTER)
+        return any(_holds(field.type, wanted) for field in canonical.get_fields())
+    return wanted(canonical)
 
 
 def members_of(type_: Type, count: int) -> list[Type | None]:

@@ -309,6 +309,15 @@ def test_vectors_are_loaded_and_stored_at_once(types: str, statement: str, most:
 
 
 @needs_nvrtc
+def test_records_are_copied_whole() -> None:
+    """Bytes behind the last member belong to the structure, or NVCC would copy byte by byte."""
+    source = "typedef struct { float4 v; int n; } r; kernel void k(global r *a, global r *b) { size_t i = get_global_id(0); b[i] = a[i]; }"
+    ptx = compiled(translate(source))
+    assert len(re.findall(r"\t(?:ld|st)\.global\.v4", ptx)) == 4
+    assert len(re.findall(r"\t(?:ld|st)\.global", ptx)) == 4
+
+
+@needs_nvrtc
 def test_constant_memory_is_read_through_the_read_only_cache() -> None:
     source = "kernel void k(constant float *a, global const float *restrict b, global float *c, global float *d) {"
     ptx = compiled(translate(source + " c[get_global_id(0)] = a[get_global_id(1)] + b[2] + d[0]; }"))
