@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 from vdev.translators import cuda_dialect
 from vdev.translators.cuda import CudaProgram, Untranslatable, nvrtc_options, translate_cuda
+from vdev.translators.images import lower_images
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.source import parse_program
 
@@ -263,7 +264,7 @@ def test_samples_compile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Built):
         runpy.run_path(str(path), run_name="__main__")
     ((source, options),) = built
-    compiled(translate(source, *options))
+    compiled(translate_cuda(lower_images(parse_program(source, options)).program))
 
 
 @needs_nvrtc
