@@ -5,17 +5,23 @@ functions of the whole NDRange), then its text is rewritten into CUDA C++ on top
 device function; a generated `extern "C"` entry function brings CUDA's arguments to it.
 
 Translated: all scalar, vector and pointer types with literals, swizzles, conversions and reinterpretations;
-structures, unions, enumerations, type definitions; static and dynamic local memory; constant arguments and program
-scope constants; the built-in functions that `include/cuda` defines (mathematics, integers, common, geometric,
-relational, vload/vstore, half, select, shuffle, barriers and fences, atomics of 1.x and C11, work-group functions,
-asynchronous copies, printf of scalars); overloaded functions, names that C++ and CUDA reserve; the build options
-in `cuda_dialect.OPTIONS`.
+structures, unions, enumerations and arithmetic on them, type definitions, typeof; initialisers as C has them; static
+and dynamic local memory (what is beyond 48 KB of a kernel's own variables stands in dynamic shared memory: see
+`CudaKernel.local_nbytes`); constant arguments, constants and variables at program scope; the built-in functions that
+`include/cuda` defines (mathematics, integers, common, geometric, relational, vload/vstore, half, select, shuffle,
+barriers and fences, atomics of 1.x and C11, work-group functions, sub-groups as warps of 32, asynchronous copies,
+printf); overloaded functions, names that C++ and CUDA reserve; the build options in `cuda_dialect.OPTIONS`.
 
-Refused, by name (Untranslatable): images and samplers, pipes, queues and events of device-side enqueue, sub-group and
-any other built-in function our headers lack, printf of vectors, blocks, variables at program scope that are not
-constant, function pointers, array literals, initialisers that name elements or leave out braces of vectors and
-structures, typeof, arithmetic on enumerations, unknown build options. A launch with partial work-groups is not
-possible (`pack` says so).
+Refused, by name (Untranslatable): images and samplers (`images.lower_images` makes plain memory of them before), pipes,
+queues and events of device-side enqueue, blocks, function pointers, built-in functions our headers lack, initialisers
+whose names go back, array literals that are kept, `++` of a bool, unknown build options.
+A launch with a partial work-group is not possible (`pack` says so): a block of CUDA's has one size, and a barrier that
+some of its threads leave out would have to be counted in every program.
+
+A program with variables at program scope is right only as long as one worker runs its NDRanges whole.
+
+Registers: without a required work-group size nothing bounds a kernel, as NVIDIA's own OpenCL has it; a launch of more
+work-items than its registers allow needs a second compile with `--maxrregcount=64`, with which 1024 fit.
 """
 
 from __future__ import annotations
@@ -124,7 +130,9 @@ def nvrtc_options(options: Sequence[str]) -> tuple[str, ...]:
     """NVRTC's options for those of a program (less -D, -U and -I). Raises Untranslatable for unknown ones."""
     found = list(cuda_dialect.BASE_OPTIONS)
     # NVIDIA's own options take their number behind `=` or as a word of its own.
-    words = re.sub(r"(-cl-nv-(?:maxrregcount|opt-level)) (?=\d)", r"\1=", " ".join(parse_options(options).for_engine))
+    words = re.sub(
+        r"(-cl-nv-(?:maxrregcount|opt-level)) (?=\d)", r"\1=", " ".join(parse_options(options).for_engine)
+    )
     for option in words.split():
         if option in cuda_dialect.OPTIONS:
             found += cuda_dialect.OPTIONS[option]

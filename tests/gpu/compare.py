@@ -31,6 +31,8 @@ from .corpus import Case, Local, all_cases, batches, differences
 Arrays = tuple[npt.NDArray[Any], ...]
 #: Results of one side: the outputs of a case, or why there are none
 Outcome = Arrays | str
+#: Processes that one side may use up.
+_MOST_STARTS = 25
 
 
 def main() -> int:
@@ -52,9 +54,13 @@ def main() -> int:
     )
     parser.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     parser.add_argument("--device", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--names", metavar="FILE", help=argparse.SUPPRESS)
     args = parser.parse_args()
     cases = chosen(args.only)
     if args.run:
+        if args.names:
+            wanted = set(Path(args.names).read_text().split("\n"))
+            cases = [case for case in cases if case.name in wanted]
         write_outcomes(args.run, run_cases(cases, args.device))
         return 0
     kind = "CPU" if args.workers.startswith(("cpu", "opencl")) else "GPU"
@@ -81,26 +87,43 @@ def chosen(patterns: Sequence[str] | None) -> list[Case]:
 def run_side(
     device: str, workers: str | None, only: Sequence[str] | None, limit: float
 ) -> dict[str, Outcome]:
-    """All cases in a process of its own: a case that brings the process down costs itself alone, the rest is run again."""
+    """All cases in a process of its own, and what a case that ends the process leaves in another one."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environment["PYOPENCL_NO_CACHE"] = "1"
     if workers is not None:
         environment.update(VDEV="1", VDEV_WORKERS=workers)
+    found: dict[str, Outcome] = {}
+    names = [case.name for case in chosen(only)]
+    started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "outcomes"
-        command = [sys.executable, "-m", "tests.gpu.compare", "--run", str(path), "--device", device]
-        for pattern in only or ():
-            command += ["--only", pattern]
-        started = time.perf_counter()
-        done = subprocess.run(command, env=environment, timeout=limit, check=False)
-        print(f"{workers or 'native'}: {time.perf_counter() - started:.1f} s", flush=True)
-        found = read_outcomes(path)
-        for case in chosen(only):
-            found.setdefault(case.name, f"not run: the process ended with status {done.returncode}")
-        return found
+        for start in range(_MOST_STARTS):
+            left = [name for name in names if name not in found]
+            if not left:
+                break
+            wanted, path = Path(folder) / f"names{start}", Path(folder) / f"outcomes{start}"
+            wanted.write_text("\n".join(left))
+            command = [sys.executable, "-m", "tests.gpu.compare", "--run", str(path), "--names", str(wanted)]
+            try:
+                done = subprocess.run(
+                    [*command, "--device", device], env=environment, timeout=limit, check=False
+                )
+                ending = f"the process ended with status {done.returncode}"
+            except subprocess.TimeoutExpired:
+                ending = f"the process did not end within {limit:.0f} s"
+            outcomes, last = read_outcomes(path)
+            found.update(outcomes)
+            if last is not None or not outcomes:
+                found.setdefault(last or left[0], ending)
+    for name in names:
+        found.setdefault(name, f"not run: {_MOST_STARTS} processes have ended before")
+    print(f"{workers or 'native'}: {time.perf_counter() - started:.1f} s", flush=True)
+    return found
 
 
-def run_cases(cases: Sequence[Case], device: str) -> Iterator[tuple[str, Outcome]]:
+def run_cases(cases: Sequence[Case], device: str) -> Iterator[tuple[str, Outcome | None]]:
+    """Outcomes by name, before each its name with None. Ends with the first launch that fails: what comes after it on
+    the same device would say nothing.
+    """
     if device:  # natively: drivers that came with Python packages are found by vdev's help
         register_engines()
     import pyopencl as cl
@@ -115,7 +138,11 @@ def run_cases(cases: Sequence[Case], device: str) -> Iterator[tuple[str, Outcome
                 if not isinstance(program, str) or len(group) == 1
                 else build(cl, context, case.source, options)
             )
-            yield case.name, own if isinstance(own, str) else run_case(cl, queue, own, case)
+            yield case.name, None
+            outcome = own if isinstance(own, str) else run_case(cl, queue, own, case)
+            yield case.name, outcome
+            if isinstance(outcome, str) and outcome.startswith("run:"):
+                return
 
 
 def open_context(cl: Any, device: str) -> Any:
@@ -171,30 +198,29 @@ def run_case(cl: Any, queue: Any, program: Any, case: Case) -> Outcome:
     return tuple(found)
 
 
-def write_outcomes(path: str, outcomes: Iterator[tuple[str, Outcome]]) -> None:
+def write_outcomes(path: str, outcomes: Iterator[tuple[str, Outcome | None]]) -> None:
     """Line by line, so that what has been run is kept whatever comes."""
     with open(path, "w", encoding="utf-8") as file:
         for name, outcome in outcomes:
-            content = (
-                outcome
-                if isinstance(outcome, str)
-                else [[array.dtype.str, array.tobytes().hex()] for array in outcome]
-            )
+            content: object = outcome
+            if isinstance(outcome, tuple):
+                content = [[array.dtype.str, array.tobytes().hex()] for array in outcome]
             file.write(json.dumps([name, content]) + "\n")
             file.flush()
 
 
-def read_outcomes(path: Path) -> dict[str, Outcome]:
+def read_outcomes(path: Path) -> tuple[dict[str, Outcome], str | None]:
+    """The outcomes, and the case that had begun last and has none."""
     found: dict[str, Outcome] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            name, content = json.loads(line)
-            found[name] = (
-                content
-                if isinstance(content, str)
-                else tuple(np.frombuffer(bytes.fromhex(text), dtype) for dtype, text in content)
-            )
-    return found
+    last: str | None = None
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        name, content = json.loads(line)
+        last = name if content is None else None
+        if isinstance(content, str):
+            found[name] = content
+        elif content is not None:
+            found[name] = tuple(np.frombuffer(bytes.fromhex(text), dtype) for dtype, text in content)
+    return found, last
 
 
 # both sides -------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def _special() -> list[Case]:
             found.append(function_case(f"abs_{kind}", "abs(a)", [a], unsigned, width=n))
             found.append(function_case(f"abs_diff_{kind}", "abs_diff(a, b)", [a, b], unsigned, width=n))
             found.append(
-                function_case(f"ctz_{kind}", "ctz(a)", [a], type_, width=n, options=("-cl-std=CL2.0",))
+                function_case(f"ctz_{kind}", "ctz(a)", [a], type_, width=n, options=("-cl-std=CL3.0",))
             )
         if n_wider := {"char": "short", "short": "int", "int": "long"}.get(type_.removeprefix("u")):
             wider = n_wider if not type_.startswith("u") else f"u{n_wider}"
