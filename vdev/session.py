@@ -280,11 +280,11 @@ class Session:
         self.executor.close()
 
     @contextmanager
-    def observing(self) -> Iterator[Ledger]:
-        """What was counted so far; nothing is planned meanwhile."""
+    def observing(self, until: int = 0) -> Iterator[Ledger]:
+        """What was counted so far; nothing is planned meanwhile. Commands up to number `until` have ended."""
         with self._lock:
             if self.recorder is not None:
-                self.recorder.take()
+                self.recorder.take(until)
             yield self._ledger
 
     # commands ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Watched:
         self.slices: list[Slice] = []
         self.held_nbytes: dict[int, int] = {}
         executor = self.machine.executor
-        self.recorder = Recorder(executor.record(exact=exact), lambda recorder: None)
+        self.recorder = Recorder(executor.record(exact=exact), lambda recorder, until: None)
         self.recorder.queues[1] = True
         plans: dict[Any, Plan] = {}
         prepare, submit = executor.prepare, executor.submit
@@ -77,7 +77,7 @@ class Watched:
     def finish(self) -> None:
         """Wait for the work, and work it out."""
         self.machine.executor.close()
-        Timeline([self]).take(self.recorder, final=True)
+        Timeline([self]).take(self.recorder, until=self.machine.executor.last_number)
 
     @property
     def counted(self) -> Moved:

@@ -97,7 +97,9 @@ class Session:
     def __init__(self, workers: int, sinks: Any = ()) -> None:
         self.timeline = Timeline(sinks)
         self.records = WorkRecords(workers, exact=False)
-        self.recorder = Recorder(self.records, self.timeline.take)
+        self.recorder = Recorder(
+            self.records, lambda recorder, until: self.timeline.take(recorder, until=until)
+        )
         self.recorder.queues[1] = True
         self.recorder.queues[2] = False
         self.clock = 10_000
@@ -110,7 +112,7 @@ class Session:
         self.records.marks[worker].append((numbers, ends, (), whole))
 
     def take(self, *, final: bool = True) -> None:
-        self.timeline.take(self.recorder, final=final)
+        self.recorder.take(1 << 40 if final else 0)
 
 
 class Seen:

@@ -216,6 +216,11 @@ class Executor:
         return {w.number: w.refused for w in self.all_workers[:-1] if w.refused is not None}
 
     @property
+    def last_number(self) -> int:
+        """Of the last plan submitted."""
+        return self._number
+
+    @property
     def damaged(self) -> bool:
         """Whether a failure left the directory believing too much: call `repair` before planning anything."""
         return self._failures.damaged

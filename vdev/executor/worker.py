@@ -295,9 +295,9 @@ class Worker:
             if error is not None:  # must be known before anything counts as completed
                 self.executor.work_failed(*mark.concerned(error), error)
             self.marks.popleft()
-            self.completed = max(self.completed, mark.step)
-            if self.records is not None:
+            if self.records is not None:  # before anybody can know that it is complete
                 self.records.retired(self.number, mark, failed=error is not None)
+            self.completed = max(self.completed, mark.step)
         self.executor.settle(mark.jobs, self)
 
     def poll(self) -> None:

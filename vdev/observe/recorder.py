@@ -100,8 +100,8 @@ def route_name(source: int, target: int) -> str:
 class Recorder:
     """What a session tells of its commands, under its lock."""
 
-    def __init__(self, records: WorkRecords, drain: Callable[[Recorder], None]) -> None:
-        """`drain` takes out what has been recorded so far."""
+    def __init__(self, records: WorkRecords, drain: Callable[[Recorder, int], None]) -> None:
+        """`drain` takes out what has been recorded so far, with `until` as in `take`."""
         self.records = records
         #: in the order of planning
         self.commands: deque[CommandRecord] = deque()
@@ -134,7 +134,7 @@ class Recorder:
         """The command in hand has been given its number."""
         self.commands.append((number, self.started, perf_counter_ns(), self.queue, get_ident(), shape))
         if len(self.commands) > _MOST_KEPT:
-            self._drain(self)
+            self._drain(self, 0)
 
     def submitted_aside(self, number: int, shape: Shape) -> None:
         """On the way to the command in hand something else was submitted: an eviction, a check."""
@@ -151,6 +151,6 @@ class Recorder:
             found = self._shapes[name] = Shape(name, Times(), None)
         return found
 
-    def take(self) -> None:
-        """Work out what is complete by now."""
-        self._drain(self)
+    def take(self, until: int = 0) -> None:
+        """Work out what is complete by now; all commands up to number `until` are known to be."""
+        self._drain(self, until)

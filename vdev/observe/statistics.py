@@ -165,13 +165,14 @@ def current() -> Statistics:
 
 def of_session(session: Session) -> Statistics:
     """The figures of a session so far, once all that was submitted has ended."""
+    last = session.executor.last_number
     session.executor.quiesce()
-    return snapshot(session)
+    return snapshot(session, last)
 
 
-def snapshot(session: Session) -> Statistics:
-    """The figures of a session as they are now; waits for nothing."""
-    with session.observing() as ledger:
+def snapshot(session: Session, until: int = 0) -> Statistics:
+    """The figures of a session as they are now; waits for nothing. Commands up to number `until` have ended."""
+    with session.observing(until) as ledger:
         kernels = tuple(_kernel(tally) for tally in ledger.kernels.values() if tally.launches)
         commands = tuple(_command(tally) for tally in ledger.commands.values())
         workers = _workers(session)

@@ -180,8 +180,11 @@ class Timeline:
         self._pending: deque[CommandRecord] = deque()
         self._tracks: dict[int, _Track] = {}  #: by worker
 
-    def take(self, recorder: Recorder, *, final: bool = False) -> None:
-        """Work out all commands, in order, up to the first that is not complete; `final`: all there are."""
+    def take(self, recorder: Recorder, *, until: int = 0) -> None:
+        """Work out all commands, in order, up to the first that is not complete.
+
+        All up to number `until` are known to be, or will never be.
+        """
         records, pending, sinks = recorder.records, self._pending, self.sinks
         self._take_work(records)
         pending.extend(recorder.commands)
@@ -190,8 +193,8 @@ class Timeline:
             planning = recorder.plannings.popleft()
             for sink in sinks:
                 sink.planned(*planning)
-        while pending and (final or self._is_complete(pending[0])):
-            run = self._next_run(recorder.queues, final)
+        while pending and self._is_complete(pending[0], until):
+            run = self._next_run(recorder.queues, until)
             if not self._perform_run(run):
                 for command in run:
                     self._perform(command)
@@ -214,13 +217,14 @@ class Timeline:
             for _ in range(len(steps)):
                 track.steps.append(steps.popleft())
 
-    def _is_complete(self, command: CommandRecord) -> bool:
-        """Whether every worker concerned has come to a later command."""
-        return all(self._tracks[worker].reached > command[0] for worker in command[5].steps)
+    def _is_complete(self, command: CommandRecord, until: int) -> bool:
+        """Whether it is known to be, or every worker concerned has come to a later command."""
+        number = command[0]
+        return number <= until or all(self._tracks[worker].reached > number for worker in command[5].steps)
 
     # many commands at once ------------------------------------------------------------------------
 
-    def _next_run(self, in_order: dict[int, bool], final: bool) -> list[CommandRecord]:
+    def _next_run(self, in_order: dict[int, bool], until: int) -> list[CommandRecord]:
         """The next command and those after it that can be worked out along with it."""
         pending = self._pending
         first = pending.popleft()
@@ -228,7 +232,7 @@ class Timeline:
         workers, queue, thread = first[5].plain, first[3], first[4]
         if not workers or not in_order[queue]:
             return run
-        reached = 1 << 62 if final else min(self._tracks[worker].reached for worker in workers)
+        reached = max(until + 1, min(self._tracks[worker].reached for worker in workers))
         while pending:
             _, _, _, its_queue, its_thread, shape = command = pending[0]
             if shape.plain != workers or its_queue != queue or its_thread != thread or command[0] >= reached:

@@ -40,6 +40,7 @@ class Watch:
         self.writer = writer
         self._pid = os.getpid()
         self._session: Session | None = None
+        self._broken = False
         self._timeline = Timeline([] if writer is None else [writer])
         atexit.register(self.finish)
 
@@ -49,9 +50,19 @@ class Watch:
         if self.writer is not None:
             self.writer.name_workers([info.name for info in session.workers])
         records = session.executor.record(exact=self.report is not None)
-        session.recorder = Recorder(records, self._timeline.take)
+        session.recorder = Recorder(records, self._take)
         if self.writer is not None:
             self.writer.name_queues(session.recorder.queues)
+
+    def _take(self, recorder: Recorder, until: int) -> None:
+        if self._broken:
+            return
+        try:
+            self._timeline.take(recorder, until=until)
+        except Exception:
+            # Whatever is wrong here must not become the program's.
+            logger.exception("the trace and the times of this run end here")
+            self._broken = True
 
     def finish(self) -> None:
         """Write what there is to write; once, and in no child that this process forked."""
@@ -59,11 +70,11 @@ class Watch:
         if session is None or session.recorder is None or os.getpid() != self._pid:
             return
         session.executor.close()
-        self._timeline.take(session.recorder, final=True)
+        self._take(session.recorder, session.executor.last_number)
         from vdev.observe import statistics  # only now is it wanted
 
         figures = statistics.snapshot(session)
-        if self.writer is not None:
+        if self.writer is not None and not self._broken:
             self.writer.close(figures.as_dict())
         if self.report is not None:
             self._write_report(self.report, figures)
