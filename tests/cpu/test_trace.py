@@ -225,3 +225,41 @@ def test_a_file_that_cannot_be(path: str, tmp_path: Path) -> None:
     assert done.returncode != 0
     assert f"VDEV_TRACE={path!r} is not valid" in done.stderr
     assert not any(tmp_path.iterdir())
+
+
+def test_figures_in_the_middle_of_a_run(tmp_path: Path) -> None:
+    """They have the times of everything that has ended by then, and nothing is counted twice."""
+    program = FLOOD.replace("PROFILED", "False").replace("LAUNCHES", "100")
+    program += """
+import json, vdev
+first = vdev.stats()
+assert first.timed and first.launches == 100
+assert first.kernel("axpy").times == vdev.stats().kernel("axpy").times
+kernel(queue, (2048,), (64,), y, x, 2.0)
+queue.finish()
+second = vdev.stats()
+assert second.launches == 101
+assert 0 < first.kernel("axpy").times.kernel_ns < second.kernel("axpy").times.kernel_ns
+json.dump(second.as_dict(), open("second.json", "w"))
+"""
+    trace, figures = run("-c", program, cwd=tmp_path, workers="cpu:2", VDEV_EXPLAIN="0")
+    check_sums(trace, figures)
+    assert json.loads((tmp_path / "second.json").read_text())["kernels"] == figures["kernels"]
+
+
+def test_a_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    program = FLOOD.replace("PROFILED", "False").replace("LAUNCHES", "20_000") + "print('done')"
+    settings = {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_TRACE": str(full)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | settings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert "the trace and the times of this run end here" in done.stderr
