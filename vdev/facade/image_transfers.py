@@ -26,6 +26,7 @@ from vdev.facade.memory import (
     parse_shape,
 )
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_host import submit_with_host
 from vdev.facade.transfers import WaitList, check_blocking, check_command, components, wait_blocking
 
 _type = native.command_type
@@ -132,7 +133,8 @@ def _enqueue_read_image(
     memory, layout, host = _host_box(function, routine, queue, mem, box, hostbuf, writable=True)
     after = parse_wait_list(wait_for, queue._context, routine)
     command = Marker() if layout is None else Read(memory.buffer, layout, host)
-    event = make_nanny_event(queue, _type.READ_IMAGE, queue._submit(command, after), hostbuf)
+    completion = submit_with_host(queue, command, host, after, writes=True)
+    event = make_nanny_event(queue, _type.READ_IMAGE, completion, hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
     return event
@@ -155,7 +157,8 @@ def _enqueue_write_image(
     memory, layout, host = _host_box(function, routine, queue, mem, box, hostbuf, writable=False)
     after = parse_wait_list(wait_for, queue._context, routine)
     command = Marker() if layout is None else Write(memory.buffer, layout, host)
-    event = make_nanny_event(queue, _type.WRITE_IMAGE, queue._submit(command, after), hostbuf)
+    completion = submit_with_host(queue, command, host, after, writes=False)
+    event = make_nanny_event(queue, _type.WRITE_IMAGE, completion, hostbuf)
     if is_blocking:
         wait_blocking(event, after, routine)
     return event

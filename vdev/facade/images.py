@@ -27,6 +27,7 @@ from vdev.facade.memory import (
     live_memory,
     wrap_memory,
 )
+from vdev.facade.svm_host import bring_home, shared_place
 
 if TYPE_CHECKING:
     from vdev.session import VirtualBuffer
@@ -246,6 +247,8 @@ def _create(context: Context, flags: int, format: Any, desc: ImageDescriptor, ho
     if hostbuf is not None:
         host = as_bytes(hostbuf, writable=bool(flags & USE_HOST_PTR and flags & (READ_WRITE | WRITE_ONLY)))
     check_flags("clCreateImage", flags)
+    if flags & native.mem_flags.KERNEL_READ_AND_WRITE:  # only a question about formats
+        _refuse(status.INVALID_VALUE)
     order, data_type = format.channel_order, format.channel_data_type
     if not is_format(order, data_type):
         _refuse(status.INVALID_IMAGE_FORMAT_DESCRIPTOR)
@@ -271,8 +274,7 @@ def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostb
     """An image with memory of its own, or the program's."""
     if layout.nbytes > context._device._values["MAX_MEM_ALLOC_SIZE"]:
         _refuse(status.INVALID_IMAGE_SIZE)
-    if not flags & (READ_ONLY | WRITE_ONLY | READ_WRITE | USE_HOST_PTR | ALLOC_HOST_PTR):
-        flags |= READ_WRITE
+    flags = flags or READ_WRITE
     session = context._session
     if host is None:
         buffer = session.create_buffer(layout.nbytes)
@@ -281,10 +283,11 @@ def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostb
         fail("Image", status.INVALID_VALUE, "buffer too small")
     host = host[: layout.nbytes]  # what lies behind the last row's last pixel need not be there
     if flags & COPY_HOST_PTR:
+        bring_home(session, host)
         buffer = session.create_filled(host.size, host)
         return ImageMemory(context, flags, (buffer, 0, host.size), layout)
-    buffer = session.create_buffer(host.size, host)
-    return ImageMemory(context, flags, (buffer, 0, host.size), layout, hostbuf=hostbuf)
+    place = shared_place(host) or (session.create_buffer(host.size, host), 0)
+    return ImageMemory(context, flags, (*place, host.size), layout, hostbuf=hostbuf)
 
 
 def _from_buffer(context: Context, flags: int, layout: Layout, source: MemoryObject) -> ImageMemory:

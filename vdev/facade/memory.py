@@ -21,7 +21,7 @@ from vdev.commands import BufferArg
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
-from vdev.facade.svm_host import bring_home
+from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
 
 if TYPE_CHECKING:
@@ -297,12 +297,9 @@ def create_memory(
         return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
     host = host[:nbytes]
     if flags & USE_HOST_PTR:
-        shared = find(host.ctypes.data)
-        if shared is not None and host.ctypes.data + nbytes <= shared.start + shared.nbytes:
-            offset = host.ctypes.data - shared.start
-            return Memory(context, flags, shared.buffer, offset, nbytes, hostbuf=hostbuf)
         # the program's memory is the buffer's home: both are seen as one
-        return Memory(context, flags, session.create_buffer(nbytes, host), 0, nbytes, hostbuf=hostbuf)
+        place = shared_place(host) or (session.create_buffer(nbytes, host), 0)
+        return Memory(context, flags, *place, nbytes, hostbuf=hostbuf)
     bring_home(session, host)
     return Memory(context, flags, session.create_filled(nbytes, host), 0, nbytes)
 

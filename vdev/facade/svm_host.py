@@ -16,7 +16,7 @@ from vdev.facade.svm_memory import find, is_in_use
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
-    from vdev.session import Completion, Session
+    from vdev.session import Completion, Session, VirtualBuffer
 
 
 def submit_with_host(
@@ -38,10 +38,16 @@ def bring_home(session: Session, host: Bytes) -> None:
         session.submit(mapping, queue=session.create_queue(in_order=False)).wait()
 
 
-def _mapping(host: Bytes, *, write: bool) -> Map | None:
-    """The mapping of `host`; None where it is no shared virtual memory."""
+def shared_place(host: Bytes) -> tuple[VirtualBuffer, int] | None:
+    """The buffer in whose home the bytes of `host` lie, and where; None where they are no shared virtual memory."""
     address, nbytes = host.ctypes.data, host.size
     found = find(address) if nbytes else None
     if found is None or address + nbytes > found.start + found.nbytes:
         return None
-    return Map(found.buffer, address - found.start, nbytes, read=True, write=write)
+    return found.buffer, address - found.start
+
+
+def _mapping(host: Bytes, *, write: bool) -> Map | None:
+    """The mapping of `host`; None where it is no shared virtual memory."""
+    place = shared_place(host)
+    return None if place is None else Map(*place, host.size, read=True, write=write)
