@@ -13,6 +13,7 @@ kernel void k(read_only image2d_t a, sampler_t s, global float4 *o)
 { o[get_global_id(0)] = read_imagef(a, s, (int2)(get_global_id(0), 0)); }
 kernel void w(write_only image2d_t a) { write_imagef(a, (int2)(0, 0), (float4)(1)); }
 kernel void v(read_only image3d_t a, global float4 *o) { o[0] = read_imagef(a, (int4)(0)); }
+kernel void x(read_write image2d_t a) { write_imagef(a, (int2)(0, 0), read_imagef(a, (int2)(1, 1))); }
 """
 Call = Callable[[Any], Any]
 CALLS: dict[str, Call] = {}
@@ -45,8 +46,8 @@ def make_world() -> SimpleNamespace:
     w.hro, w.hwo = image(w, flags=w.mf.HOST_READ_ONLY), image(w, flags=w.mf.HOST_WRITE_ONLY)
     w.hna = image(w, flags=w.mf.HOST_NO_ACCESS)
     w.other = image(w, ctx=w.ctx2)
-    w.program = cl.Program(w.ctx, SOURCE).build()
-    w.k, w.w, w.v = (cl.Kernel(w.program, name) for name in "kwv")
+    w.program = cl.Program(w.ctx, SOURCE).build(["-cl-std=CL3.0"])
+    w.k, w.w, w.v, w.x = (cl.Kernel(w.program, name) for name in "kwvx")
     w.samp, w.samp2 = (
         cl.Sampler(c, False, cl.addressing_mode.CLAMP, cl.filter_mode.NEAREST) for c in (w.ctx, w.ctx2)
     )
@@ -176,7 +177,7 @@ def released(w: Any) -> None:
 def arg_infos(w: Any) -> list[Any]:
     info = w.cl.kernel_arg_info
     queries = (info.ADDRESS_QUALIFIER, info.ACCESS_QUALIFIER, info.TYPE_NAME, info.TYPE_QUALIFIER, info.NAME)
-    kernels = (w.k, w.w, w.v)
+    kernels = (w.k, w.w, w.v, w.x)
     return [
         kernel.get_arg_info(i, query)
         for kernel in kernels
@@ -223,6 +224,10 @@ calls(
     host_unused=lambda w: made(w, host=w.host),
     no_flags=lambda w: made(w, flags=0),
     alloc=lambda w: made(w, flags=w.mf.ALLOC_HOST_PTR),
+    copied=lambda w: made(w, flags=w.mf.COPY_HOST_PTR, host=w.large),
+    used=lambda w: made(w, flags=w.mf.USE_HOST_PTR, host=w.large),
+    host_access=lambda w: made(w, flags=w.mf.HOST_READ_ONLY),
+    flag_of_formats=lambda w: image(w, flags=w.mf.KERNEL_READ_AND_WRITE),
     pitch_without_host=lambda w: image(w, pitches=(64,)),
     pitch_small=lambda w: image(w, pitches=(60,), flags=w.mf.COPY_HOST_PTR, host=w.large),
     pitch_odd=lambda w: image(w, pitches=(66,), flags=w.mf.COPY_HOST_PTR, host=w.large),
@@ -377,6 +382,9 @@ calls(
     foreign=lambda w: w.k.set_arg(0, w.other),
     only_written=lambda w: w.k.set_arg(0, w.wo),
     only_read=lambda w: w.w.set_arg(0, w.ro),
+    both_of_read=lambda w: w.x.set_arg(0, w.ro),
+    both_of_written=lambda w: w.x.set_arg(0, w.wo),
+    both=lambda w: w.x.set_arg(0, w.im2),
     volume=lambda w: w.k.set_arg(0, w.im3),
     plane=lambda w: w.v.set_arg(0, w.im2),
     integers=lambda w: w.k.set_arg(0, w.imr),

@@ -118,9 +118,8 @@ _IMAGE_TYPES: dict[str, int] = {
 
 def _image_converter(info: ArgInfo, context: Context) -> Converter:
     kind = _IMAGE_TYPES.get(info.type_name)  # None: a name of the program's own, which allows any
-    refused = {"read_only": (WRITE_ONLY,), "write_only": (READ_ONLY,)}.get(
-        info.access_qualifier, (WRITE_ONLY, READ_ONLY)
-    )
+    # drivers let a kernel read and write any image
+    refused = {"read_only": WRITE_ONLY, "write_only": READ_ONLY}.get(info.access_qualifier)
 
     def convert(value: Any) -> Kept:
         memory = value._memory if isinstance(value, MemoryObjectHolder) else None
@@ -129,7 +128,7 @@ def _image_converter(info: ArgInfo, context: Context) -> Converter:
             fail(_ROUTINE, status.INVALID_MEM_OBJECT)
         if kind is not None and memory.type != kind:
             fail(_ROUTINE, status.INVALID_MEM_OBJECT)
-        if memory.flags & (READ_ONLY | WRITE_ONLY) in refused:
+        if refused is not None and memory.flags & refused:
             fail(_ROUTINE, status.INVALID_ARG_VALUE)
         return memory
 
