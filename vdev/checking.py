@@ -13,8 +13,9 @@ Decides whether a launch did what one device would have done. Around each split 
 Bits may differ, within a tolerance and with a note in the log, where atomics add floats (their order is open), where
 the workers are different devices, and where the compiler rounds the translated kernel otherwise than the user's own,
 which shows when the translated kernel, whole on one worker, gives the very bits in question. Padding in structures,
-and bytes that follow from memory nobody has written, are not compared. What cannot be checked (no memory for the
-copies) is noted in the log.
+and bytes that follow from memory nobody has written, are not compared, nor is what is seen to differ from run to run
+on one worker. (Private memory that a kernel copies and never wrote may repeat by luck and then count as a difference.)
+What cannot be checked (no memory for the copies) is noted in the log.
 
 It changes no plan: what is checked is what would have run. It waits for each launch it checks.
 """
@@ -22,7 +23,7 @@ It changes no plan: what is checked is what would have run. It waits for each la
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +33,7 @@ from vdev.buffers import VirtualBuffer
 from vdev.commands import Launch
 from vdev.differences import (
     Mask,
+    Place,
     close_elements,
     data_mask,
     element_type,
@@ -40,6 +42,7 @@ from vdev.differences import (
     mask_of,
     place_of,
     show_element,
+    whole_scalars,
 )
 from vdev.executor import Completion, Executor
 from vdev.launching import EvaluationFault, evaluator, pointer_args
@@ -53,6 +56,9 @@ from vdev.translators.ndrange import Chunk, whole_chunk
 from vdev.translators.region import Region
 
 logger = logging.getLogger("vdev.check")
+
+#: how often a launch that differs is run again before what it gives counts as certain
+_REPEATS = 3
 
 Group = tuple[int, ...]
 
@@ -115,6 +121,12 @@ class Case:
         info, known = self.launch.kernel.info.args[pointer.arg], self.types.get(pointer.arg)
         return element_type(info.type_name, info.nbytes) if known is None else known
 
+    def place(self, slot: int, byte: int) -> tuple[PointerArg, Place, slice]:
+        """The scalar at a byte of a buffer: the argument to name, its place there, and its bytes in the buffer."""
+        pointer = self.argument_at(slot, byte)
+        scalar = place_of(byte - pointer.offset, self.dtype(pointer))
+        return pointer, scalar, slice(pointer.offset + scalar.start, pointer.offset + scalar.stop)
+
     def without_padding(self, slot: int) -> Mask:
         """False at bytes that are padding to every argument that has them."""
         nbytes = len(self.before[slot])
@@ -141,17 +153,6 @@ class Part:
     worker: int
     chunk: Chunk
     footprints: dict[int, Footprint]
-
-
-@dataclass(frozen=True)
-class Suspicion:
-    """`part` left `left` at an element of a buffer, which it should not have; of what kind this is."""
-
-    kind: str
-    part: Part
-    slot: int
-    byte: int
-    left: Bytes
 
 
 class _Values:
@@ -225,14 +226,12 @@ class LaunchChecker:
         try:
             case.after = [self._shadows.content(buffer) for buffer in case.buffers]
             expected = self._whole(case, case.before)
-            race, suspicion = self._run_parts(case)
+            race, suspects = self._run_parts(case)
             if race is not None:
                 raise self._failure(case, "race", *race, expected[race[0]])
             self._compare(case, expected)
-            if suspicion is not None:
-                raise self._failure(
-                    case, suspicion.kind, suspicion.slot, suspicion.byte, suspicion.left, suspicion.part
-                )
+            for part in suspects:
+                self._look_closer(case, part, expected)
         except (ShadowFailure, MemoryError) as error:
             self._note(case.launch, f"not checked: {error}", logging.WARNING)
             return
@@ -264,26 +263,26 @@ class LaunchChecker:
             self._originals[program] = self._shadows.original(program)
         return self._originals[program]
 
-    def _run_parts(self, case: Case) -> tuple[tuple[int, int] | None, Suspicion | None]:
-        """Run each chunk alone. Where two of them change a byte to different values, as (slot, byte), and the first
-        that reads or writes what it does not declare."""
-        suspicion: Suspicion | None = None
+    def _run_parts(self, case: Case) -> tuple[tuple[int, int] | None, list[Part]]:
+        """Run each chunk alone. Where two of them change a byte to different values, as (slot, byte), and the chunks
+        that seem to read or write what they do not declare."""
+        suspects = []
         values = _Values(case)
         for part in case.parts:
             found = self._found(case, part)
             left = self._run_part(case, part, part.chunk, found)
             values.add(found, left, left)
-            if suspicion is None:
-                suspicion = self._suspect(case, part, found, left)
+            if any(mask.any() for _, _, mask in self._oddities(case, part, found, left)):
+                suspects.append(part)
         if values.clash is None:
-            return None, suspicion
+            return None, suspects
         # The values may differ only because something was exchanged under a chunk that reads more than it says.
         values = _Values(case)
         for part in case.parts:
             found = self._found(case, part)
             left = self._run_part(case, part, part.chunk, found)
             values.add(found, left, self._run_part(case, part, part.chunk, case.before))
-        return values.clash, suspicion
+        return values.clash, suspects
 
     @staticmethod
     def _found(case: Case, part: Part) -> list[Bytes]:
@@ -297,27 +296,35 @@ class LaunchChecker:
         recipe = self._shadows.recipe(case.launch)
         return self._shadows.run(case.launch, recipe, case.pointers, part.worker, chunk, contents)
 
-    def _suspect(
-        self, case: Case, part: Part, found: Sequence[Bytes], left: Sequence[Bytes]
-    ) -> Suspicion | None:
+    @staticmethod
+    def _oddities(
+        case: Case, part: Part, found: Sequence[Bytes], left: Sequence[Bytes]
+    ) -> Iterator[tuple[str, int, Mask]]:
+        """(kind of failure, slot, bytes) of a chunk that found and left this when it ran alone."""
         for slot, content in enumerate(left):
-            footprint = part.footprints[slot]
-            data = case.data[slot]
-            outside = data & (content != found[slot]) & ~mask_of(footprint.changes, len(content))
-            if outside.any():
-                return Suspicion("write", part, slot, int(np.argmax(outside)), content)
-            surely = data & mask_of(footprint.exact - footprint.uses, len(content))
-            missed = surely & (content == found[slot]) & (content != case.after[slot])
-            if missed.any():
-                return Suspicion("exact", part, slot, int(np.argmax(missed)), content)
+            footprint, data = part.footprints[slot], case.data[slot]
+            untouched, astray = content == found[slot], data & (content != case.after[slot])
+            yield "write", slot, data & ~untouched & ~mask_of(footprint.changes, len(content))
+            yield "exact", slot, astray & untouched & mask_of(footprint.exact - footprint.uses, len(content))
             others = [other.footprints[slot].changes for other in case.parts if other is not part]
             own = footprint.writes - Region.union(others) - case.atomics(slot)
-            strange = data & (content != case.after[slot]) & mask_of(own, len(content))
-            if strange.any():
-                strange = self._to_blame_on_reads(case, part, slot, strange)
-            if strange.any():
-                return Suspicion("read", part, slot, int(np.argmax(strange)), content)
-        return None
+            yield "read", slot, astray & mask_of(own, len(content))
+
+    def _look_closer(self, case: Case, part: Part, expected: Sequence[Bytes]) -> None:
+        """Raise what a chunk does that it does not declare, if it does so each time and nothing else explains it."""
+        found = self._found(case, part)
+        left = self._run_part(case, part, part.chunk, found)
+        steady = [after == right for after, right in zip(case.after, expected, strict=True)]
+        for _ in range(_REPEATS):
+            again = self._run_part(case, part, part.chunk, found)
+            for slot, mask in enumerate(steady):
+                mask &= ~whole_scalars(again[slot] != left[slot], case.dtype_of(slot))
+        for kind, slot, odd in self._oddities(case, part, found, left):
+            mask = odd & steady[slot]
+            if kind == "read" and mask.any():
+                mask = self._to_blame_on_reads(case, part, slot, mask)
+            if mask.any():
+                raise self._failure(case, kind, slot, int(np.argmax(mask)), left[slot], part)
 
     def _to_blame_on_reads(self, case: Case, part: Part, slot: int, strange: Mask) -> Mask:
         """The bytes of `strange` that are as in the launch when nothing is exchanged, whatever is in bytes that
@@ -342,6 +349,9 @@ class LaunchChecker:
         for slot, mask in enumerate(wrong):
             if mask.any():
                 self._excuse_rounding(case, slot, expected, mask)
+        if any(mask.any() for mask in wrong):
+            self._excuse_chance(case, expected, wrong)
+        for slot, mask in enumerate(wrong):
             if mask.any():
                 raise self._failure(case, "difference", slot, int(np.argmax(mask)), expected[slot])
 
@@ -356,6 +366,39 @@ class LaunchChecker:
             mask &= one == two
         if sum(int(mask.sum()) for mask in wrong) < before:
             self._note(case.launch, "some results follow from memory that nobody has written", logging.INFO)
+
+    def _excuse_chance(self, case: Case, expected: Sequence[Bytes], wrong: Sequence[Mask]) -> None:
+        """Take out of `wrong` what is another thing each time the same kernel finds the same memory: private memory
+        that it never wrote, or an order of work-groups that it does not wait for. A fault gives two values, the right
+        one and the wrong one, and the same ones each time; chance gives more, or others."""
+        before = sum(int(mask.sum()) for mask in wrong)
+        first = self._all_ways(case)
+        for _ in range(_REPEATS):
+            ways = self._all_ways(case)
+            for slot, mask in enumerate(wrong):
+                dtype = case.dtype_of(slot)
+                for (one, _), (two, wrote) in zip(first, ways, strict=True):
+                    third = whole_scalars(two[slot] != case.after[slot], dtype)
+                    third &= whole_scalars(two[slot] != expected[slot], dtype) & wrote[slot]
+                    mask &= ~third & ~whole_scalars(one[slot] != two[slot], dtype)
+            if not any(mask.any() for mask in wrong):
+                break
+        if sum(int(mask.sum()) for mask in wrong) < before:
+            self._note(case.launch, "some results are left to chance, also on one worker", logging.WARNING)
+
+    def _all_ways(self, case: Case) -> list[tuple[list[Bytes], list[Mask]]]:
+        """What the user's kernel gives whole, the translated one whole, and each chunk, and where they may write.
+        Between two calls other kernels and other chunks run, and leave other things in private memory."""
+        everywhere = [np.ones(len(before), bool) for before in case.before]
+        ways = [
+            (self._whole(case, case.before, translated=translated), everywhere) for translated in (False, True)
+        ]
+        for part in case.parts:
+            wrote = [
+                mask_of(part.footprints[slot].changes, len(before)) for slot, before in enumerate(case.before)
+            ]
+            ways.append((self._run_part(case, part, part.chunk, case.before), wrote))
+        return ways
 
     @staticmethod
     def _otherwise(case: Case, contents: Sequence[Bytes]) -> list[Bytes]:
@@ -406,11 +449,8 @@ class LaunchChecker:
         self, case: Case, kind: str, slot: int, byte: int, other: Bytes, culprit: Part | None = None
     ) -> CheckFailure:
         """The error of `kind` at `byte` of a buffer; `other` is the content to hold against the launch's."""
-        pointer = case.argument_at(slot, byte)
-        name, offset = self._name(case, pointer), byte - pointer.offset
-        dtype = case.dtype(pointer)
-        scalar = place_of(offset, dtype)
-        place, dtype = slice(pointer.offset + scalar.start, pointer.offset + scalar.stop), scalar.dtype
+        pointer, scalar, place = case.place(slot, byte)
+        name, offset, dtype = self._name(case, pointer), byte - pointer.offset, scalar.dtype
         where = f"kernel `{case.launch.kernel.name}`, argument `{name}`, byte {offset} ({scalar.name})"
         split, single = (show_element(content[place], dtype) for content in (case.after[slot], other))
         writers = self._writers(case, case.parts if culprit is None else [culprit], slot, place, dtype)
@@ -439,8 +479,7 @@ class LaunchChecker:
             left = self._run_part(case, part, part.chunk, found)[slot][place]
             if (left != found[slot][place]).any():
                 group = self._group(case, part, slot, place, found, left)
-                here = Chunk(group, tuple(index + 1 for index in group))
-                wrote = self._run_part(case, part, here, case.before)[slot][place]
+                wrote = self._run_part(case, part, _alone(group), case.before)[slot][place]
                 writers.append((part.worker, group, show_element(wrote, dtype)))
         return tuple(writers)
 
@@ -465,6 +504,10 @@ class LaunchChecker:
         if key not in self._noted:
             self._noted.add(key)
             logger.log(level, "kernel %s: %s", launch.kernel.name, text)
+
+
+def _alone(group: Group) -> Chunk:
+    return Chunk(group, tuple(index + 1 for index in group))
 
 
 def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:

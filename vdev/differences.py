@@ -75,6 +75,19 @@ def data_mask(nbytes: int, dtype: Dtype) -> Mask:
     return np.resize(one, nbytes)
 
 
+def whole_scalars(mask: Mask, dtype: Dtype) -> Mask:
+    """`mask` widened to all bytes of each scalar, in elements of `dtype`, of which it has a byte."""
+    count = len(mask) // dtype.itemsize
+    whole = count * dtype.itemsize
+    result = mask.copy()
+    elements = result[:whole].reshape(count, dtype.itemsize)
+    scalars = [(kind, start) for kind, start, *_ in dtype.fields.values()] if dtype.fields else [(dtype, 0)]
+    for kind, start in scalars:
+        part = elements[:, start : start + kind.itemsize]
+        part |= part.any(axis=1, keepdims=True)
+    return result
+
+
 def mask_of(region: Region, nbytes: int) -> Mask:
     """True at the bytes of `region`."""
     steps = np.zeros(nbytes + 1, np.int8)

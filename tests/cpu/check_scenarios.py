@@ -52,6 +52,17 @@ __kernel void tile(__global int *out, int pitch, __local int *scratch, __global 
 }
 """
 
+PADDED = """
+typedef struct { char letter; float3 place; } padded_t;
+__kernel void copy_padded(__global padded_t *out, __global const padded_t *in) {
+  size_t i = get_global_id(0);
+  padded_t one;
+  one.letter = in[i].letter + 1;
+  one.place = in[i].place * 2;
+  out[i] = one;
+}
+"""
+
 SCENARIOS: dict[str, Callable[[], dict[str, Any]]] = {}
 
 
@@ -179,6 +190,20 @@ def never_written() -> dict[str, Any]:
     cl.enqueue_copy(device.queue, half, device.floats(COUNT // 2))
     program.neighbours(device.queue, *SIZES, out, half, i32(COUNT))
     device.queue.finish()
+    return {}
+
+
+@scenario
+def padding() -> dict[str, Any]:
+    """What is between the members of a structure is nobody's."""
+    device = Device()
+    program = device.build(PADDED)
+    memory = device.random.integers(0, 64, 32 * COUNT, np.uint8)
+    for _ in range(3):
+        out = device.buffer(device.integers(0, 256, 32 * COUNT, np.uint8))
+        program.copy_padded(device.queue, *SIZES, out, device.buffer(memory))
+    letters = device.read(out, np.uint8, (COUNT, 32))[:, 0]
+    same(letters, memory.reshape(COUNT, 32)[:, 0] + 1)
     return {}
 
 
