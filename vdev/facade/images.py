@@ -161,7 +161,7 @@ class Layout:
             _refuse(status.INVALID_IMAGE_DESCRIPTOR)
         self._check_size(context._device._values)
         self.element_nbytes = pixel_nbytes(order, data_type)
-        self._place(desc, dims)
+        self._place(desc)
 
     def _check_size(self, values: dict[str, Any]) -> None:
         width, height, depth = self.shape
@@ -176,7 +176,7 @@ class Layout:
         if width > limits[0] or height > limits[1] or depth > limits[2]:
             _refuse(status.INVALID_IMAGE_SIZE)
 
-    def _place(self, desc: ImageDescriptor, dims: int) -> None:
+    def _place(self, desc: ImageDescriptor) -> None:
         """Pitches and the size in bytes."""
         width, height, depth = self.shape
         element = self.element_nbytes
@@ -184,15 +184,12 @@ class Layout:
         if row and (row < width * element or row % element):
             _refuse(status.INVALID_IMAGE_DESCRIPTOR)
         self.row_pitch = row or width * element
-        if dims < 2 and self.type != _kinds.IMAGE1D_ARRAY:
-            plane = 0
         least = self.row_pitch * height
-        if plane and AXES[self.type] > dims - (dims == 3) and self.type != _kinds.IMAGE2D:
+        self.slice_pitch = least
+        if plane and (self.type == _kinds.IMAGE3D or self.type in _ARRAYS):
             if plane < least or plane % self.row_pitch:
                 _refuse(status.INVALID_IMAGE_DESCRIPTOR)
             self.slice_pitch = plane
-        else:
-            self.slice_pitch = least
         #: up to the end of the last slice, and of the last pixel
         self.nbytes = self.slice_pitch * depth
         self.least_nbytes = (depth - 1) * self.slice_pitch + (height - 1) * self.row_pitch + width * element
