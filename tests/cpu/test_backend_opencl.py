@@ -18,7 +18,8 @@ from vdev.translators.region import Region
 
 from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, LocalBytes
 from vdev.backends.native import load_native
-from vdev.backends.opencl import OpenCLBackend, opener, pieces_within
+from vdev.backends.opencl import OpenCLBackend, opener
+from vdev.backends.opencl_boxes import halves, pieces_within
 from vdev.engines import register_engines
 from vdev.executor import Completion, Executor, LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
@@ -356,6 +357,27 @@ boxes = st.builds(
     st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5)),
     *[st.tuples(st.integers(0, 9), st.integers(0, 9))] * 3,
 )
+
+
+@given(boxes.filter(lambda box: not box.is_contiguous))
+def test_halves_are_the_box(box):
+    first, second = halves(box)
+    assert sorted(first.rows() + second.rows()) == sorted(box.rows())
+    assert min(first.nbytes, second.nbytes) > 0
+
+
+def test_interleaved_boxes_of_one_memory(backend):
+    """Rows of one box between those of the other: no overlap, whatever a driver makes of their ends."""
+    content = np.arange(20000).astype(np.uint8)
+    memory = put(backend, content)
+    backend.copy(memory, memory, Box((1, 2, 1024), 0, (8192, 4096), 10000, (8192, 4096)))
+    found = np.zeros(20000, np.uint8)
+    backend.read(memory, found, Box.contiguous(0, 0, 20000))
+    backend.record().wait()
+    expected = content.copy()
+    for start in (0, 4096):
+        expected[10000 + start : 11024 + start] = content[start : start + 1024]
+    np.testing.assert_array_equal(found, expected)
 
 
 @given(boxes, st.booleans(), st.booleans())

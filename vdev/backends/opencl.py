@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_char
 from functools import partial
 from typing import Any, ClassVar
@@ -37,9 +37,10 @@ from vdev.backends.base import (
     WorkerInfo,
 )
 from vdev.backends.native import load_native
+from vdev.backends.opencl_boxes import halves, pieces_within, rectangle
 from vdev.backends.opencl_info import kernel_resources, loses_compiled_kernels, worker_info
 
-INVALID_BUFFER_SIZE = -61
+INVALID_BUFFER_SIZE, MEM_COPY_OVERLAP = -61, -8
 EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
 #: events of one marker whose times are asked for, if any are, however short the work was
 _FEW_EVENTS = 8
@@ -367,7 +368,7 @@ class OpenCLBackend(Backend):
         if box.is_contiguous:
             part = source[box.source_start : box.source_start + box.nbytes]
             return cl._enqueue_write_buffer(queue, target.native, part, box.target_start, None, False)
-        region, host_pitches, pitches = _rectangle(box)
+        region, host_pitches, pitches = rectangle(box)
         part, origin = source[box.source_start :], (box.target_start, 0, 0)
         return cl._enqueue_write_buffer_rect(
             queue, target.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, False
@@ -386,7 +387,7 @@ class OpenCLBackend(Backend):
         if box.is_contiguous:
             part = target[box.target_start : box.target_start + box.nbytes]
             return cl._enqueue_read_buffer(queue, source.native, part, box.source_start, None, blocking)
-        region, pitches, host_pitches = _rectangle(box)
+        region, pitches, host_pitches = rectangle(box)
         part, origin = target[box.target_start :], (box.source_start, 0, 0)
         return cl._enqueue_read_buffer_rect(
             queue, source.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, blocking
@@ -420,13 +421,20 @@ class OpenCLBackend(Backend):
                 )
             )
             return
-        region, source_pitches, target_pitches = _rectangle(box)
+        region, source_pitches, target_pitches = rectangle(box)
         origins = (box.source_start, 0, 0), (box.target_start, 0, 0)
-        self._guarded(
-            lambda: cl._enqueue_copy_buffer_rect(
-                queue, source.native, target.native, *origins, region, source_pitches, target_pitches, None
+        try:
+            self._guarded(
+                lambda: cl._enqueue_copy_buffer_rect(
+                    queue, source.native, target.native, *origins, region, source_pitches, target_pitches, None
+                )
             )
-        )
+        except BackendError as refusal:
+            if refusal.status != MEM_COPY_OVERLAP:
+                raise
+            # PoCL takes interleaved boxes of one buffer for overlapping ones; smaller ones lie further apart
+            for half in halves(box):
+                self._copy_piece(source, target, half)
 
     def _copy_through_host(
         self, peer: SharedDevice, source: Allocation, target: Allocation, box: Box
@@ -590,52 +598,6 @@ class OpenCLBackend(Backend):
             low = max(low, before - event.get_profiling_info(info.QUEUED))
             high = min(high, after - event.get_profiling_info(info.END))
         return 0 if low <= 0 <= high else (low + high) // 2
-
-
-def pieces_within(
-    box: Box, source_nbytes: int | None = None, target_nbytes: int | None = None
-) -> Iterator[Box]:
-    """`box` in pieces whose rows, counted with their pitch, end within memories of so many bytes.
-
-    Some drivers ask that of the last row as well (INVALID_VALUE otherwise), where only its bytes are there.
-    """
-    (slices, rows, nbytes), source, target = box.shape, box.source_pitches, box.target_pitches
-    ends = (
-        (source_nbytes, _pitched_end(box.shape, box.source_start, source)),
-        (target_nbytes, _pitched_end(box.shape, box.target_start, target)),
-    )
-    if box.is_contiguous or all(limit is None or end <= limit for limit, end in ends):
-        yield box
-        return
-    # All but the last along the outermost dimension, and then the last, which has a dimension less.
-    axis, count = (0, slices) if slices > 1 else (1, rows)
-    first = (count - 1, rows, nbytes) if axis == 0 else (1, count - 1, nbytes)
-    last = (1, rows, nbytes) if axis == 0 else (1, 1, nbytes)
-    yield Box(first, box.source_start, source, box.target_start, target)
-    rest = Box(last, box.source_start, source, box.target_start, target)
-    yield from pieces_within(
-        rest.moved((count - 1) * source[axis], (count - 1) * target[axis]), source_nbytes, target_nbytes
-    )
-
-
-def _pitched_end(shape: tuple[int, int, int], start: int, pitches: tuple[int, int]) -> int:
-    slices, rows, _ = shape
-    return start + (slices * pitches[0] if slices > 1 else rows * pitches[1])
-
-
-def _rectangle(box: Box) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int]]:
-    """A box as OpenCL's region (bytes, rows, slices) and (row, slice) pitches of source and target.
-
-    A dimension of one has no pitch that could break the specification's rules for pitches.
-    """
-    slices, rows, nbytes = box.shape
-    source, target = box.source_pitches, box.target_pitches
-    if rows == 1:
-        rows, slices = slices, 1
-        source, target = (0, source[0]), (0, target[0])
-    if slices == 1:
-        source, target = (rows * source[1], source[1]), (rows * target[1], target[1])
-    return (nbytes, rows, slices), (source[1], source[0]), (target[1], target[0])
 
 
 def opener(device: Any, share: int = 1) -> Callable[[], Backend]:
