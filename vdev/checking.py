@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -186,7 +187,7 @@ class LaunchChecker:
     def __init__(self, executor: Executor, links: LinkCosts) -> None:
         self._executor = executor
         self._shadows = Shadows(executor, links)
-        self._originals: dict[SessionProgram, BackendProgram | None] = {}
+        self._originals: WeakKeyDictionary[SessionProgram, BackendProgram | None] = WeakKeyDictionary()
         self._noted: set[tuple[int, str]] = set()
         self._element_types: dict[int, Mapping[int, np.dtype[np.generic]]] = {}  #: by a kernel's number
         self._mixed = len({(info.platform, info.name, info.driver) for info in executor.workers}) > 1

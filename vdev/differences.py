@@ -72,14 +72,15 @@ def data_mask(nbytes: int, dtype: Dtype) -> Mask:
     one = np.zeros(dtype.itemsize, bool)
     for kind, start, *_ in dtype.fields.values():
         one[start : start + kind.itemsize] = True
-    return np.resize(one, nbytes)
+    found: Mask = np.resize(one, nbytes)
+    return found
 
 
 def whole_scalars(mask: Mask, dtype: Dtype) -> Mask:
     """`mask` widened to all bytes of each scalar, in elements of `dtype`, of which it has a byte."""
     count = len(mask) // dtype.itemsize
     whole = count * dtype.itemsize
-    result = mask.copy()
+    result: Mask = mask.copy()
     elements = result[:whole].reshape(count, dtype.itemsize)
     scalars = [(kind, start) for kind, start, *_ in dtype.fields.values()] if dtype.fields else [(dtype, 0)]
     for kind, start in scalars:

@@ -17,6 +17,7 @@ from vdev.differences import (
     mask_of,
     place_of,
     show_element,
+    whole_scalars,
 )
 
 SOURCE = """
@@ -99,6 +100,15 @@ def test_only_floats_of_a_structure_may_be_rounded() -> None:
     one, other = (np.array([(7, x)], kind).view(np.uint8) for x in (1.0, 1.000001))
 
     assert close_elements(one, other, kind).tolist() == [False] * 4 + [True] * 4
+
+
+def test_a_byte_stands_for_its_scalar() -> None:
+    pair = np.dtype({"names": ["a", "b"], "formats": ["u1", "u2"], "offsets": [0, 2], "itemsize": 4})
+    mask = np.zeros(8, bool)
+    mask[[0, 7]] = True
+
+    assert np.flatnonzero(whole_scalars(mask, pair)).tolist() == [0, 6, 7]
+    assert np.flatnonzero(whole_scalars(mask, np.dtype("f4"))).tolist() == list(range(8))
 
 
 def test_exchanged_memory_keeps_what_is_kept_and_holds_only_what_was_there() -> None:
