@@ -27,6 +27,7 @@ from vdev.commands import Layout
 from vdev.executor import Completion, Executor
 from vdev.executor.executor import QUEUE_LIMIT
 from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
+from vdev.executor.worker import Worker
 from vdev.planner.instructions import HOST
 
 WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts
@@ -602,3 +603,33 @@ def test_the_submitting_thread_hands_over_where_it_may(
         machine.executor.quiesce()
     assert issued
     assert (issued == {threading.get_ident()}) is any_thread
+
+
+def test_neighbours_wait_for_what_came_before_and_no_more(
+    any_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who exchanges edges waits for the neighbour's last command, not for the one that it has been handed since."""
+    too_far: list[tuple[int, int]] = []
+    waited: list[int] = []
+    find = Worker.marker_at
+
+    def noted(self: Worker, step: int, asking: Worker | None = None) -> object:
+        marker = find(self, step, asking)
+        job = None if asking is None else asking._current
+        if job is not None and step <= job.bases[self.number]:
+            covered = [mark.step for mark in self.marks if mark.marker is marker]
+            waited.extend(covered)
+            too_far.extend((covered[0], job.bases[self.number]) for _ in covered if covered[0] > job.bases[self.number])
+        return marker
+
+    monkeypatch.setattr(Worker, "marker_at", noted)
+    with Machine(3, {number: delays(number) for number in range(3)}) as machine:
+        first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
+        machine.write(first, counting(1))
+        for _ in range(6):
+            machine.launch(STENCIL, [second, first], WORDS)
+            machine.launch(STENCIL, [first, second], WORDS)
+        machine.executor.quiesce()
+    if any_thread:
+        assert waited
+        assert not too_far

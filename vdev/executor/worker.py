@@ -200,6 +200,7 @@ class Worker:
         ended = False
         try:
             self.backend.enter()
+            self.mark()  # as `_carefully`, also where only others wait for this worker
             self._begin(job)
             for _ in self._carefully(job, batch, first, waits or []):
                 yield
@@ -470,6 +471,10 @@ class Worker:
     def _carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> Iterator[None]:
         """With waits for other workers, markers in between, or times to be taken; one step each time."""
         completion, records = job.completion, self.records
+        # Others that wait for what came before shall not wait for this command as well: neighbours that exchange
+        # edges would work one after the other.
+        if batch.careful or waits:
+            self.mark()
         each = records is not None and self.number != HOST and not self.backend.times_operations
         at = 0
         for index, step in enumerate(batch.steps):
