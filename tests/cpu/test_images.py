@@ -277,3 +277,34 @@ def test_memory_that_the_program_keeps(context: Any, queue: Any, program: Any) -
     queue.finish()
     assert np.array_equal(host[:, :16], 1 - before[:, :16])
     assert np.array_equal(host[:, 16:], before[:, 16:])
+
+
+def test_columns_that_are_overwritten_keep_their_neighbours(context: Any, queue: Any, program: Any) -> None:
+    """A mapping that discards what was there discards its own pixels, not what lies between its rows."""
+    pixels = np.random.default_rng(8).random((48, 32, 4), np.float32)
+    made = image(context, PLANE, RGBA_FLOAT, (32, 48), pixels)
+    launch(queue, program, "invert", (32, 48), (8, 8), made)
+    flags, shape, strides = native.map_flags.WRITE_INVALIDATE_REGION, (48, 2, 4), (32 * 16, 16, 4)
+    array, *_ = cl.enqueue_map_image(queue, made, flags, (5, 0), (2, 48), shape, np.float32, strides=strides)
+    array[:] = 7
+    array.base.release(queue)
+    expected = 1 - pixels
+    expected[:, 5:7] = 7
+    assert np.array_equal(content(queue, made, (32, 48, 1), (48, 32, 4), np.float32), expected)
+
+
+def test_boxes_of_an_image_between_workers(context: Any, queue: Any, program: Any) -> None:
+    """Copies and fills of parts of an image whose rows three workers hold."""
+    pixels = np.random.default_rng(9).random((48, 32, 4), np.float32)
+    a = image(context, PLANE, RGBA_FLOAT, (32, 48), pixels)
+    b = image(context, PLANE, RGBA_FLOAT, (32, 48), np.zeros_like(pixels))
+    launch(queue, program, "invert", (32, 48), (8, 8), a)
+    cl._enqueue_copy_image(queue, a, b, (3, 4, 0), (1, 2, 0), (20, 40, 1))
+    color = np.array([1, 2, 3, 4], np.float32)
+    cl.enqueue_fill_image(queue, b, color, (10, 10, 0), (5, 30, 1))
+    cl._enqueue_copy_image(queue, b, b, (0, 0, 0), (25, 20, 0), (7, 28, 1))
+    expected = np.zeros_like(pixels)
+    expected[2:42, 1:21] = (1 - pixels)[4:44, 3:23]
+    expected[10:40, 10:15] = color
+    expected[20:48, 25:32] = expected[0:28, 0:7]
+    assert np.array_equal(content(queue, b, (32, 48, 1), (48, 32, 4), np.float32), expected)

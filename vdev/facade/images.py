@@ -7,7 +7,7 @@ device does not have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
@@ -197,7 +197,7 @@ class Layout:
             _refuse(status.INVALID_IMAGE_SIZE)
 
 
-def _refuse(code: int) -> Any:
+def _refuse(code: int) -> NoReturn:
     fail("clCreateImage", code)
 
 
