@@ -22,6 +22,9 @@ _MOST_SKIPPED = 4096
 _SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
 _TOKEN = re.compile(rb"""[(\[{]|[)\]},]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 
+#: A name of an element or of a member; a number may begin with a point as well.
+_NAMED = re.compile(rb"\[|\.\s*[A-Za-z_]")
+
 
 @dataclass
 class _Item:
@@ -62,7 +65,7 @@ class Initialisers:
     def _item(self, cursor: Cursor) -> _Item:
         start = clang.extent_of(cursor)[0]
         item = _Item(cursor, start, self._stop(start), [], start)
-        if cursor.kind == CursorKind.UNEXPOSED_EXPR and self._text[start : start + 1] in (b"[", b"."):
+        if cursor.kind == CursorKind.UNEXPOSED_EXPR and _NAMED.match(self._text, start):
             self._read_names(item)
         return item
 

@@ -15,7 +15,17 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect
 from .cuda_initialisers import Initialisers
-from .cuda_types import ARRAYS, conversion, holds_pointer, holds_vector, is_half, space_of, spell, vector_type
+from .cuda_types import (
+    ARRAYS,
+    conversion,
+    holds_pointer,
+    holds_vector,
+    is_half,
+    is_volatile_record,
+    space_of,
+    spell,
+    vector_type,
+)
 from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
 from .source import ParsedProgram
 from .syntax import swizzle_components
@@ -53,6 +63,7 @@ class Rewriter:
         self._passing: set[int] = set()
         self._parentheses: set[int] = set()
         self._padded: set[int] = set()
+        self._jumps = False
         #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
         self.large: dict[str, int] = {}
         self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
@@ -159,11 +170,19 @@ class Rewriter:
             self._variable(cursor)
         elif cursor.kind == CursorKind.FUNCTION_DECL:
             self._enter(cursor)
+            start, stop = clang.extent_of(cursor)
+            self._jumps = re.search(rb"\b(?:goto|switch)\b", self.text[start:stop]) is not None
             for child in cursor.get_children():
                 if child.kind == CursorKind.COMPOUND_STMT:
                     self.visit(child)
         elif cursor.kind == CursorKind.STRUCT_DECL:
             self._pad(cursor)
+        elif cursor.kind == CursorKind.TYPEDEF_DECL:
+            start, stop = clang.extent_of(cursor)
+            stop = self.text.find(b";", stop)  # clang leaves attributes out
+            if b"ext_vector_type" in self.text[start:stop]:
+                name = self.word(cursor.spelling)
+                self._blank(start, stop, f"typedef {spell(cursor.underlying_typedef_type)} {name}")
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
             raise Untranslatable("a linkage specification", clang.line_of(cursor))
 
@@ -233,6 +252,25 @@ class Rewriter:
         self.edits.insert(stop, f" }}; {name} &{name}_ = {place};{references}")
         self._next_local += sum(_local_nbytes(variable) for variable in variables)
 
+    def _part(self, statement: Cursor, variable: Cursor) -> None:
+        """Declare a vector first and assign it then, where a goto may pass over it: C++ lets none pass over a constructor."""
+        start = clang.extent_of(statement)[0]
+        opened = self.text[:start].rstrip().endswith(b"(")  # a loop's own variable: nobody jumps past that
+        if (
+            not self._jumps
+            or opened
+            or vector_type(variable.type) is None
+            or variable.type.is_const_qualified()
+        ):
+            return
+        parts = [child for child in variable.get_children() if child.kind not in _SKIPPED]
+        if not parts:
+            return
+        name_stop = int(variable.location.offset) + len(variable.spelling)
+        equals = self.text.find(b"=", name_stop, clang.extent_of(parts[-1])[0])
+        if equals >= 0:
+            self.edits.replace(equals, equals + 1, f"; {self.word(variable.spelling)} =")
+
     def word(self, name: str) -> str:
         """A name of the program's as C++ may have it."""
         return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
@@ -251,6 +289,8 @@ class Rewriter:
                 self._place(cursor, variables)
             else:
                 self._storage(variables, clang.extent_of(cursor)[0], "static ")
+            if len(variables) == 1:
+                self._part(cursor, variables[0])
         for child in cursor.get_children():
             if child.kind == CursorKind.VAR_DECL:
                 self._variable(child)
@@ -491,7 +531,11 @@ class Rewriter:
         if operator in _TRUTHS and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
         elif operator == "=":
-            self.visit(left, stored=True)
+            if is_volatile_record(left.type):
+                start, stop = clang.extent_of(left)
+                self._wrap(start, stop, "::vdev_cl::settled(", ")", lambda: self.visit(left, stored=True))
+            else:
+                self.visit(left, stored=True)
             self.visit(right, is_half(left, right))
         elif operator == ",":
             self.visit(left)

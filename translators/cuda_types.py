@@ -50,6 +50,8 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
         # A load from volatile memory is a copy component by component.
         loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
         return None if vector_type(source) is not None and not loads else f"({spell(target)})"
+    if is_volatile_record(source) and not to.is_volatile_qualified():
+        return "::vdev_cl::settled"
     if to.kind == TypeKind.POINTER:
         if from_.kind != TypeKind.POINTER:
             return None
@@ -87,6 +89,12 @@ def space_of(type_: Type) -> str:
             return "private"
         canonical = canonical.element_type
     return space
+
+
+def is_volatile_record(type_: Type) -> bool:
+    """A structure or union that C++ neither reads nor assigns as a whole."""
+    canonical = type_.get_canonical()
+    return bool(canonical.kind == TypeKind.RECORD and canonical.is_volatile_qualified())
 
 
 def holds_pointer(type_: Type) -> bool:

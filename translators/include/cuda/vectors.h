@@ -241,6 +241,8 @@ template <class E> requires(__is_enum(E)) constexpr E &operator--(E &a) { return
 template <class E> requires(__is_enum(E)) constexpr E operator++(E &a, int) { E old = a; ++a; return old; }
 template <class E> requires(__is_enum(E)) constexpr E operator--(E &a, int) { E old = a; --a; return old; }
 template <class T> using identity = T;
+// C reads and assigns volatile structures as a whole.
+template <class T> inline T &settled(const volatile T &x) { return (T &)x; }
 // A window's pointer as the whole buffer's (PPoPP'11 section 3.5): by pointer arithmetic, so that the compiler still knows that
 // it points to global memory. No buffer stays none, since its shift is 0.
 template <class T> inline T *shifted(T *p, long shift) { return (T *)((const char *)p - shift); }
