@@ -9,6 +9,7 @@ changes under the session's one lock.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -77,6 +78,8 @@ _HOST_COST = 1.0
 #: columns have to save bytes.
 _RUN_COST = 256.0
 
+#: Seconds after which a thread lets go of the interpreter for one that wants it, where workers are fed over links.
+_SWITCH_INTERVAL = 0.0005
 #: A replica with gaps may take this part of a worker's memory.
 _GAPS_SHARE = 16
 
@@ -97,6 +100,10 @@ class Session:
         """
         self.executor = Executor(openers)
         self.workers: tuple[WorkerInfo, ...] = self.executor.workers
+        if any(not info.is_cpu for info in self.workers):
+            # A thread that feeds a link needs the interpreter for microseconds at a time, and would wait for it
+            # 5 ms each time while the program's thread computes.
+            sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
         self.links = LinkCosts.between(
             [(info.backend, info.peer_cost) for info in self.workers],
             host=_HOST_COST,
