@@ -34,7 +34,8 @@ from dataclasses import dataclass, replace
 from clang.cindex import Cursor
 
 from . import clang, cuda_dialect
-from .cuda_rewriting import LOCAL_ALIGNMENT, Rewriter
+from .cuda_declarations import LOCAL_ALIGNMENT
+from .cuda_rewriting import Rewriter
 from .cuda_types import spell
 from .ndrange import Chunk, NDRange
 from .options import parse_options

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang
+from .cuda_declarations import SKIPPED
 from .cuda_types import ARRAYS, conversion, members_of, spell, vector_type
 from .rewrite import Edits, Untranslatable, after_blanks, matching
 
 #: Elements that a name may skip: each is written.
-_MOST_SKIPPED = 4096
-_SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
+_MOSTSKIPPED = 4096
 _TOKEN = re.compile(rb"""[(\[{]|[)\]},]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 
 #: A name of an element or of a member; a number may begin with a point as well.
@@ -55,7 +55,7 @@ class Initialisers:
 
     def rewrite(self, contents: Cursor) -> None:
         """The inside of `contents`, a list in braces for an array or a record."""
-        items = [self._item(child) for child in contents.get_children() if child.kind not in _SKIPPED]
+        items = [self._item(child) for child in contents.get_children() if child.kind not in SKIPPED]
         self._fill(contents.type, items, elided=False)
         if items:
             raise Untranslatable("a list has more initialisers than its type", clang.line_of(items[0].cursor))
@@ -126,7 +126,7 @@ class Initialisers:
                 wanted = slots.place(item.names[0], clang.line_of(item.cursor))
                 if wanted < position:
                     raise Untranslatable("initialisers' names go back", clang.line_of(item.cursor))
-                if wanted - position > _MOST_SKIPPED:
+                if wanted - position > _MOSTSKIPPED:
                     raise Untranslatable("an initialiser skips too many elements", clang.line_of(item.cursor))
                 if not slots.is_union:
                     self._edits.insert(item.start, "{}, " * (wanted - position))

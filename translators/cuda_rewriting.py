@@ -14,152 +14,36 @@ from collections.abc import Callable
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect
+from .cuda_declarations import SKIPPED, Declarations
 from .cuda_initialisers import Initialisers
 from .cuda_types import (
     ARRAYS,
     conversion,
-    holds_pointer,
-    holds_vector,
     is_half,
     is_volatile_record,
     space_of,
     spell,
     vector_type,
 )
-from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
+from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching
 from .source import ParsedProgram
 from .syntax import swizzle_components
 
-_SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
 _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
-#: NVIDIA's constant memory of a module, less what the compiler uses itself.
-_CONSTANT_NBYTES = 60000
-#: CUDA's static shared memory, less what our own functions use.
-_STATIC_NBYTES = 47 << 10
-#: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
-LOCAL_ALIGNMENT = 128
 
 
-class Rewriter:
+class Rewriter(Declarations):
     """Edits of one program (the text of its sub-grid translation)."""
 
     def __init__(
         self, program: ParsedProgram, functions: Functions, edits: Edits, prefix: str, single: bool
     ) -> None:
-        self.program = program
-        self.functions = functions
-        self.text = functions.text
-        self.edits = edits
-        self.prefix = prefix  # of names of our own
+        super().__init__(program, functions, edits, prefix)
         self.single = single  # -cl-single-precision-constant
         self.constants = cuda_dialect.constants()
-        self.known = cuda_dialect.known_functions()
-        #: Ranges whose text is replaced as a whole, and places of single words that are: nothing else may be edited there.
-        self.done: list[tuple[int, int]] = []
-        self._taken: set[int] = set()
         self.uses_work_dim = False
-        self._constant_nbytes = 0
-        self._passing: set[int] = set()
-        self._parentheses: set[int] = set()
-        self._padded: set[int] = set()
-        self._jumps = False
-        #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
-        self.large: dict[str, int] = {}
-        self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
-        #: Whether constants hold addresses: NVVM takes what is loaded from constant memory for an address in global memory.
-        self._addresses = any(
-            space_of(cursor.type) == "constant" and holds_pointer(cursor.type)
-            for cursor in program.tu.cursor.get_children()
-            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor)
-        )
-
-    # text -------------------------------------------------------------------------------------------
-
-    def words(self, c_version: int) -> None:
-        """Everything that words alone tell."""
-        table = dict(cuda_dialect.WORDS)
-        if c_version >= 200:
-            table["generic"] = ""
-        for name in self.functions.identifiers():
-            offsets = self.functions.offsets(name)
-            if name in cuda_dialect.REFUSED_TYPES:
-                raise Untranslatable(f"{name} is not translated to CUDA", self._line_at(offsets[0]))
-            replacement = table.get(name)
-            if replacement is None and name in cuda_dialect.RESERVED:
-                replacement = self.word(name)
-            if replacement is not None:
-                for offset in offsets:
-                    self._replace(offset, offset + len(name), replacement)
-        for name in ("__attribute__", "__attribute"):
-            for offset in self.functions.offsets(name):
-                self._attribute(offset, len(name))
-        for name in ("typeof", "__typeof__", "__typeof"):
-            for offset in self.functions.offsets(name):
-                if not self._is_done(offset):
-                    self._typeof(offset, len(name))
-
-    def overloads(self) -> dict[int, str]:
-        """Own names for functions that share theirs, with each other or with one of ours: address spaces that told
-        them apart are gone. Returns the new names by the functions' keys.
-        """
-        renamed: dict[int, str] = {}
-        keys: dict[str, set[int]] = {}
-        for cursor in self.program.functions():
-            keys.setdefault(cursor.spelling, set()).add(int(cursor.canonical.location.offset))
-        for name, found in keys.items():
-            if len(found) < 2 and name not in self.known:
-                continue
-            numbers = {key: number for number, key in enumerate(sorted(found))}
-            renamed.update((key, f"{self.prefix}{number}_{name}") for key, number in numbers.items())
-            for use in self.functions.uses(name):
-                if use.target is not None:
-                    self._replace(use.offset, use.offset + len(name), renamed[use.target])
-        return renamed
-
-    def _attribute(self, offset: int, length: int) -> None:
-        if self._is_done(offset):
-            return
-        place = parentheses_after(self.text, offset + length)
-        inside = self.text[place.opening + 1 : place.closing].decode().strip()[1:-1]
-        kept = [
-            entry.strip()
-            for entry in _top_level_parts(inside)
-            if entry.strip().strip("_").split("(")[0].rstrip("_ ") in cuda_dialect.ATTRIBUTES
-        ]
-        text = f"__attribute__(({', '.join(kept)}))" if kept else ""
-        if match := re.fullmatch(r"\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?\s*", inside):
-            text = f'_Pragma("unroll{" " + match.group(1) if match.group(1) else ""}")'
-        self._replace(offset, place.closing + 1, text)
-
-    def _typeof(self, offset: int, length: int) -> None:
-        place = parentheses_after(self.text, offset + length)
-        if (
-            place.opening in self._parentheses
-        ):  # of an expression: in parentheses decltype makes it a reference
-            self._replace(offset, offset + length, "::vdev_cl::referred_t<decltype(")
-            self.edits.insert(place.closing + 1, ")>")
-            return
-        inside = self.text[place.opening + 1 : place.closing].decode()
-        if not re.fullmatch(r"[\w\s]+[\s*]*", inside):
-            raise Untranslatable(
-                "typeof of something that is neither a type nor evaluated", self._line_at(offset)
-            )
-        self._replace(offset, offset + length, "::vdev_cl::identity")
-        self.edits.replace(place.opening, place.opening + 1, "<")
-        self.edits.replace(place.closing, place.closing + 1, ">")
-
-    def _replace(self, start: int, stop: int, text: str) -> None:
-        if not self._is_done(start):
-            self._taken.add(start)
-            self.edits.replace(start, stop, text)
-
-    def _is_done(self, offset: int) -> bool:
-        return offset in self._taken or any(start <= offset < stop for start, stop in self.done)
-
-    def _line_at(self, offset: int) -> int:
-        unit = self.program.tu
-        return clang.presumed(unit.get_location(clang.TEXT_FILE, offset)).line
+        self._passing: set[int] = set()  # array literals that nothing keeps
 
     # declarations -----------------------------------------------------------------------------------
 
@@ -186,100 +70,11 @@ class Rewriter:
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
             raise Untranslatable("a linkage specification", clang.line_of(cursor))
 
-    def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
-        """The memory that variables declared together live in."""
-        spaces = {space_of(variable.type) for variable in variables}
-        if len(spaces) > 1 and spaces & {"local", "constant"}:
-            raise Untranslatable(
-                "variables of several address spaces declared together", clang.line_of(variables[0])
-            )
-        if spaces == {"local"}:
-            self.edits.insert(start, "__shared__ ")
-        elif spaces == {"constant"}:
-            self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
-            fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
-            where = "__constant__" if fits else "__device__"
-            word = static if not _written_static(self.text, start) else ""
-            self.edits.insert(start, f"{word}{where} ")
-
-    def _enter(self, function: Cursor) -> None:
-        """Decide where the local variables of a function live: CUDA's static shared memory holds 48 KB."""
-        self._next_local = None
-        start, stop = clang.extent_of(function)
-        if function.spelling not in self.program.kernels or b"local" not in self.text[start:stop]:
-            return
-        found = [
-            c for c in clang.walk(function) if c.kind == CursorKind.VAR_DECL and space_of(c.type) == "local"
-        ]
-        nbytes = sum(_local_nbytes(variable) for variable in found)
-        if nbytes > _STATIC_NBYTES:
-            # Kernels that call each other each have a place of their own.
-            self._next_local = max(self.large.values(), default=0) if self._kernels_call() else 0
-            self.large[function.spelling] = self._next_local + nbytes
-
-    def _pad(self, record: Cursor) -> None:
-        """Name the bytes behind a structure's last member. C++ may use those for something else where a member has
-        constructors, as vectors do; NVCC then copies the members before them byte by byte.
-        """
-        for inner in record.get_children():
-            if inner.kind == CursorKind.STRUCT_DECL:
-                self._pad(inner)
-        start, stop = clang.extent_of(record)
-        fields = list(record.type.get_canonical().get_fields()) if record.is_definition() else []
-        opening = self.text.find(b"{", start, stop)
-        if not fields or opening < 0 or opening in self._padded or not holds_vector(record.type):
-            return
-        self._padded.add(opening)
-        last = fields[-1]
-        rest = record.type.get_size() - last.get_field_offsetof() // 8 - last.type.get_canonical().get_size()
-        if rest > 0 and not last.is_bitfield():
-            self.edits.insert(matching(self.text, opening), f"unsigned char {self.prefix}rest[{rest}]; ")
-
-    def _kernels_call(self) -> bool:
-        names = [function.name for function in self.functions.defined if function.kernel]
-        return any(not use.declares for name in names for use in self.functions.uses(name))
-
-    def _place(self, statement: Cursor, variables: list[Cursor]) -> None:
-        """Local variables in dynamic shared memory: a structure with their very declarations, and references to its members."""
-        assert self._next_local is not None
-        start, stop = clang.extent_of(statement)
-        name = f"{self.prefix}local{start}"
-        self.edits.insert(start, f"struct {name} {{ ")
-        references = "".join(
-            f" auto &{self.word(v.spelling)} = {name}_.{self.word(v.spelling)};" for v in variables
-        )
-        place = f"*({name} *)({self.prefix}shared + {self._next_local})"
-        self.edits.insert(stop, f" }}; {name} &{name}_ = {place};{references}")
-        self._next_local += sum(_local_nbytes(variable) for variable in variables)
-
-    def _part(self, statement: Cursor, variable: Cursor) -> None:
-        """Declare a vector first and assign it then, where a goto may pass over it: C++ lets none pass over a constructor."""
-        start = clang.extent_of(statement)[0]
-        opened = self.text[:start].rstrip().endswith(b"(")  # a loop's own variable: nobody jumps past that
-        if (
-            not self._jumps
-            or opened
-            or vector_type(variable.type) is None
-            or variable.type.is_const_qualified()
-        ):
-            return
-        parts = [child for child in variable.get_children() if child.kind not in _SKIPPED]
-        if not parts:
-            return
-        name_stop = int(variable.location.offset) + len(variable.spelling)
-        equals = self.text.find(b"=", name_stop, clang.extent_of(parts[-1])[0])
-        if equals >= 0:
-            self.edits.replace(equals, equals + 1, f"; {self.word(variable.spelling)} =")
-
-    def word(self, name: str) -> str:
-        """A name of the program's as C++ may have it."""
-        return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
-
     def _variable(self, cursor: Cursor) -> None:
         if self._is_done(clang.extent_of(cursor)[0]):
             return
         for child in cursor.get_children():
-            if child.kind not in _SKIPPED:
+            if child.kind not in SKIPPED:
                 self.visit(child)
 
     def _declare(self, cursor: Cursor) -> None:
@@ -314,7 +109,7 @@ class Rewriter:
             handler(self, cursor, start, stop, exact, stored)
             return
         for child in cursor.get_children():
-            if child.kind not in _SKIPPED:
+            if child.kind not in SKIPPED:
                 self.visit(child)
 
     def _is_constant(self, cursor: Cursor, start: int, stop: int, exact: bool) -> bool:
@@ -345,13 +140,8 @@ class Rewriter:
         )
 
     def _only_child(self, cursor: Cursor) -> Cursor | None:
-        found = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        found = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         return found[0] if len(found) == 1 else None
-
-    def _wrap(self, start: int, stop: int, opening: str, closing: str, inside: Callable[[], None]) -> None:
-        self.edits.insert(start, opening)
-        inside()
-        self.edits.insert(stop, closing)
 
     def _unexposed(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         """An implicit conversion, a swizzle or something rare: libclang does not tell them apart."""
@@ -360,7 +150,7 @@ class Rewriter:
         child = self._only_child(cursor)
         if child is None:
             for part in cursor.get_children():
-                if part.kind not in _SKIPPED:
+                if part.kind not in SKIPPED:
                     self.visit(part, exact)
             return
         child_stop = clang.extent_of(child)[1]
@@ -417,7 +207,7 @@ class Rewriter:
             self.visit(child, exact, stored)
 
     def _call(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        callee, *arguments = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        callee, *arguments = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         function = cursor.referenced
         # clang declares built-in functions where they are first called.
         ours = function is not None and int(function.canonical.location.offset) in self.functions.declared
@@ -461,7 +251,7 @@ class Rewriter:
 
     def _printf(self, cursor: Cursor, start: int, stop: int) -> None:
         """6.12.13.2: a conversion of a vector becomes one for each component, with commas between."""
-        arguments = [c for c in cursor.get_children() if c.kind not in _SKIPPED][1:]
+        arguments = [c for c in cursor.get_children() if c.kind not in SKIPPED][1:]
         at, end = clang.extent_of(arguments[0])
         written = self.text[at:end].decode("utf-8", "surrogateescape")
         said = _VECTOR_FORMAT.sub(_one_by_one, written)
@@ -484,11 +274,6 @@ class Rewriter:
         self._replace(closing, closing + 1, ">")
         self.visit(contents[0])
 
-    def _blank(self, start: int, stop: int, text: str) -> None:
-        """Replace all of a range, the words in it too."""
-        self.done.append((start, stop))
-        self.edits.replace(start, stop, text)
-
     def _parts(self, contents: Cursor, opening: int) -> None:
         """The list of a vector's parts, whatever its brackets, as arguments of make()."""
         closing = matching(self.text, opening)
@@ -501,7 +286,7 @@ class Rewriter:
                 self.edits.replace(last - 1, last, "")
             self.edits.replace(closing, closing + 1, ")")
         for part in contents.get_children():
-            if part.kind not in _SKIPPED:
+            if part.kind not in SKIPPED:
                 self.visit(part, True)
 
     def _list(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
@@ -510,7 +295,7 @@ class Rewriter:
                 self.edits.insert(start, f"::vdev_cl::make<{spell(cursor.type)}>")
             self._parts(cursor, start)
             return
-        children = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        children = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         inside = self.text[start + 1 : stop - 1].strip().rstrip(b",").strip()
         if cursor.type.get_canonical().kind in (*ARRAYS, TypeKind.RECORD) and re.fullmatch(
             rb"0|0\.0?f?", inside
@@ -527,7 +312,7 @@ class Rewriter:
 
     def _binary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.binary_operator(cursor)
-        left, right = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        left, right = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         if operator in _TRUTHS and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
         elif operator == "=":
@@ -570,7 +355,7 @@ class Rewriter:
             self._wrap(start, stop, "((", f") & {nbits - 1})", lambda: self.visit(right))
 
     def _update(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        left, right = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        left, right = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         self.visit(left, stored=True)
         if clang.binary_operator(cursor) in ("<<=", ">>="):
             self._shift_by(right, left.type)
@@ -579,7 +364,7 @@ class Rewriter:
 
     def _unary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.unary_operator(cursor)
-        (operand,) = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        (operand,) = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         if operator in ("++", "--"):
             if operand.type.get_canonical().kind == TypeKind.BOOL:
                 raise Untranslatable(
@@ -592,7 +377,7 @@ class Rewriter:
             self.visit(operand, exact and operator != "!", stored=operator == "&")
 
     def _conditional(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        parts = [c for c in cursor.get_children() if c.kind not in _SKIPPED]
+        parts = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         if len(parts) != 3:
             raise Untranslatable("a conditional without its middle", clang.line_of(cursor))
         condition, yes, no = parts
@@ -622,7 +407,7 @@ class Rewriter:
     def _cast(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         vector = vector_type(cursor.type) is not None
         for child in cursor.get_children():
-            if child.kind not in _SKIPPED:
+            if child.kind not in SKIPPED:
                 self.visit(child, vector or cursor.type.get_canonical().kind == TypeKind.HALF)
 
     def _character(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
@@ -653,7 +438,7 @@ class Rewriter:
         if self.text[start:stop].startswith(b"vec_step"):
             type_ = (
                 children[-1].referenced.type
-                if children and children[-1].kind in _SKIPPED
+                if children and children[-1].kind in SKIPPED
                 else children[-1].type
                 if children
                 else None
@@ -663,17 +448,8 @@ class Rewriter:
             self._blank(start, stop, str(count))
             return
         for child in children:
-            if child.kind not in _SKIPPED:
+            if child.kind not in SKIPPED:
                 self.visit(child, True)
-
-
-def _written_static(text: bytes, start: int) -> bool:
-    return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
-
-
-def _local_nbytes(variable: Cursor) -> int:
-    nbytes = max(variable.type.get_canonical().get_size(), 0)
-    return -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
 
 
 #: A conversion of a vector: flags, width, precision; number of components; length; the conversion
@@ -708,18 +484,3 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.CASE_STMT: Rewriter._case,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,
 }
-
-
-def _top_level_parts(text: str) -> list[str]:
-    """`text` cut at the commas outside all parentheses.
-
-    >>> _top_level_parts("packed, aligned(max(2, 4))")
-    ['packed', ' aligned(max(2, 4))']
-    """
-    parts, depth, start = [], 0, 0
-    for index, character in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and not depth:
-            parts.append(text[start:index])
-            start = index + 1
-    return [*parts, text[start:]]

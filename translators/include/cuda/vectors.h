@@ -142,8 +142,10 @@ template <class V, int... I> struct view {
   R operator--(int) const { R old = *this; --*this; return old; }
 #define VDEV_ASSIGN(op) R operator op##=(R r) const { return *this = R(*this) op r; }
   VDEV_ASSIGN(+) VDEV_ASSIGN(-) VDEV_ASSIGN(*) VDEV_ASSIGN(/) VDEV_ASSIGN(%)
-  VDEV_ASSIGN(&) VDEV_ASSIGN(|) VDEV_ASSIGN(^) VDEV_ASSIGN(<<) VDEV_ASSIGN(>>)
+  VDEV_ASSIGN(&) VDEV_ASSIGN(|) VDEV_ASSIGN(^)
 #undef VDEV_ASSIGN
+  template <class U> R operator<<=(vec<U, sizeof...(I)> r) const { return *this = R(*this) << r; }
+  template <class U> R operator>>=(vec<U, sizeof...(I)> r) const { return *this = R(*this) >> r; }
 };
 
 // Functions of components: f is called for each, scalar arguments count for all.
@@ -177,8 +179,20 @@ template <class R, class V, class F> constexpr R folded(V a, R start, F f) { ret
   }
 VDEV_BINARY(+, x + y) VDEV_BINARY(-, x - y) VDEV_BINARY(*, x *y) VDEV_BINARY(/, x / y) VDEV_BINARY(%, x % y)
 VDEV_BINARY(&, x &y) VDEV_BINARY(|, x | y) VDEV_BINARY(^, x ^ y)
-VDEV_BINARY(<<, shift_left<T>(x, y)) VDEV_BINARY(>>, shift_right<T>(x, y))
 #undef VDEV_BINARY
+// Numbers of bits may have another type than what is shifted.
+#define VDEV_SHIFT(op, function) \
+  template <class T, class U, int N> constexpr vec<T, N> operator op(vec<T, N> a, vec<U, N> b) { \
+    return each<T, N>([](T x, U y) { return function<T>(x, T(y)); }, a, b); \
+  } \
+  template <class T, class U, int N> constexpr vec<T, N> &operator op##=(vec<T, N> &a, vec<U, N> b) { return a = a op b; } \
+  template <class T, class U, int N> vec<T, N> operator op##=(volatile vec<T, N> &a, vec<U, N> b) { \
+    vec<T, N> r = vec<T, N>(a) op b; \
+    a = r; \
+    return r; \
+  }
+VDEV_SHIFT(<<, shift_left) VDEV_SHIFT(>>, shift_right)
+#undef VDEV_SHIFT
 
 // 6.3 d, e, g: 0 and -1 in integers of the operands' width. Both operands are evaluated.
 #define VDEV_COMPARE(op) \
