@@ -7,6 +7,7 @@ asks no device.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from vdev.translators.region import EMPTY, Region
 if TYPE_CHECKING:
     from vdev.executor.executor import Job
     from vdev.executor.steps import Step
+
+logger = logging.getLogger("vdev.executor")
 
 OUT_OF_HOST_MEMORY = -6
 EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
@@ -76,6 +79,10 @@ class Failures:
 
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
         """A step of a command could not be handed over."""
+        if isinstance(error, (BackendError, MemoryError)):
+            logger.info("%s of a command failed: %s", type(step).__name__, error)
+        else:  # not the program's doing: without this only a status would be left of it
+            logger.error("a fault of vdev's own in %s", type(step).__name__, exc_info=error)
         if step.coherent:
             self._did_not_move(job, step, status_of(error), late=False)
         self._fail(job, status_of(error), repr(error))
