@@ -133,5 +133,5 @@ def _written_static(text: bytes, start: int) -> bool:
 
 
 def _local_nbytes(variable: Cursor) -> int:
-    nbytes = max(variable.type.get_canonical().get_size(), 0)
+    nbytes = max(int(variable.type.get_canonical().get_size()), 0)
     return -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT

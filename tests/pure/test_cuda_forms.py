@@ -131,6 +131,70 @@ FORMS = {
         kernel void k(global float*a, global int*n){ a[0]=INFINITY; a[1]=NAN; a[2]=HUGE_VALF; n[0]=INT_MAX+UCHAR_MAX+CHAR_BIT+SHRT_MIN; n[1]=FLT_DIG; a[3]=M_SQRT2_F*M_E_F; n[2]=(int)LONG_MAX; n[3]=UINT_MAX>>1; a[4]=FLT_MIN; a[5]=-INFINITY; a[6]=isinf(INFINITY);}""",
     "vecarr": """
         kernel void k(global float4*a){ float4 m[4]; for(int i=0;i<4;i++) m[i]=a[i]; float4 r=(float4)(dot(m[0],a[4]),dot(m[1],a[4]),dot(m[2],a[4]),dot(m[3],a[4])); float*f=(float*)&m[1]; f[2]=1; a[5]=r+m[1]; float4 t[2][2]={{r,r},{m[0],m[1]}}; a[6]=t[1][0]; }""",
+    "scan": """
+#pragma OPENCL EXTENSION cl_khr_fp64: enable
+#define T double
+kernel void k(global T*a, local T*l){ l[get_local_id(0)]=a[0]; barrier(CLK_LOCAL_MEM_FENCE); a[1]=l[0]; }""",
+    "longdiv": """
+        kernel void k(global long*a, global ulong*b){ a[0]=a[1]/a[2]; b[0]=b[1]%b[2]; a[3]=mul_hi(a[0],a[1]); b[1]=clz(b[0]); b[2]=popcount(b[0]); a[4]=abs(a[1]); }""",
+    "complexs": """
+        typedef union { struct { float x, y; }; struct { float real, imag; }; } cf; cf mul(cf a, cf b){ cf r; r.x=a.x*b.x-a.y*b.y; r.imag=a.real*b.imag+a.imag*b.real; return r; }
+        kernel void k(global cf*a){ a[0]=mul(a[1],a[2]); cf z; z.real=1; z.y=0; a[3]=z; }""",
+    "nestedanon": """
+        typedef struct { int a; union { float f; int i; }; struct { short s, t; } in; } S;
+        kernel void k(global S*s){ s[0].f=1; s[0].in.t=s[1].i; S x={1,{2.0f},{3,4}}; s[2]=x; }""",
+    "rng": """
+        uint4 rng(uint4 s){ s^=s<<13; s^=s>>17; s^=s<<5; return s; } ulong mix(ulong x){ x^=x>>30; x*=0xbf58476d1ce4e5b9ul; return x; }
+        kernel void k(global uint4*a, global ulong*b){ a[0]=rng(a[1]); b[0]=mix(b[1]); a[2]=rotate(a[0],(uint4)(3,5,7,9)); a[3]=mul_hi(a[0],a[1]); a[4].x=mad_hi(a[0].x,a[1].x,2u); }""",
+    "philox": """
+        struct r123array4x32 { uint v[4]; }; typedef struct r123array4x32 ctr_t; ctr_t round_(ctr_t c, uint k){ ctr_t o={{c.v[0]*k, mul_hi(c.v[1],k), c.v[2]^k, c.v[3]}}; return o; }
+        kernel void k(global uint*a){ ctr_t c={{}}; c.v[0]=get_global_id(0); for(int i=0;i<10;i++) c=round_(c,a[i]); a[0]=c.v[3]; }""",
+    "sel": """
+        kernel void k(global float4*a, global int4*m, global uint4*u, global double2*d, global long2*l){ a[0]=select(a[1],a[2],m[0]); a[3]=select(a[1],a[2],u[0]); d[0]=select(d[1],d[2],l[0]); a[4]=select(a[0],a[1],isgreater(a[1],a[2])); m[1]=isnan(a[0])&&isfinite(a[1]); a[5].x=select(a[0].x,a[1].x,1); }""",
+    "asf": """
+        kernel void k(global float*a, global int*b, global uchar4*c, global double*d){ b[0]=as_int(a[0]); a[1]=as_float(b[1]|0x3f800000); c[0]=as_uchar4(b[2]); d[0]=as_double((long)b[0]<<32); b[3]=as_int(c[1]); a[2]=as_float(0x7f800000); short2 s=as_short2(a[3]); b[4]=s.x; int2 t=as_int2(d[1]); b[5]=t.y; }""",
+    "vl": """
+        kernel void k(global uchar*img, global float*o, int w){ int x=get_global_id(0), y=get_global_id(1); uchar16 p=vload16(0,img+y*w+x); float16 f=convert_float16(p); o[y*w+x]=dot(f.s0123,f.s4567)+dot(f.lo.hi,f.hi.lo); vstore3(convert_uchar3_sat_rte(f.s012*0.5f),x,img); uint3 q=convert_uint3(vload3(x,img)); o[0]=q.z; }""",
+    "lds2d": """
+#define TS 16
+kernel void k(const int M, const global float* restrict A, global float*C){ local float As[TS][TS+1]; const int r=get_local_id(0), c=get_local_id(1); float acc[4]; for(int w=0;w<4;w++) acc[w]=0.0f; for(int t=0;t<M/TS;t++){ As[c][r]=A[t*TS+r]; barrier(CLK_LOCAL_MEM_FENCE); for(int kk=0;kk<TS;kk++) for(int w=0;w<4;w++) acc[w]+=As[kk][r]*As[c][kk]; barrier(CLK_LOCAL_MEM_FENCE);} for(int w=0;w<4;w++) C[w*M+r]=acc[w]; }""",
+    "voltile": """
+        kernel void k(volatile local float*s, global float*g){ uint t=get_local_id(0); s[t]=g[t]; barrier(1); if(t<32){ s[t]+=s[t+32]; s[t]+=s[t+16]; } if(t==0) g[0]=s[0]; volatile int n=3; n++; g[1]=n; }""",
+    "barr": """
+        kernel void k(global int*a){ mem_fence(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE); read_mem_fence(CLK_LOCAL_MEM_FENCE); write_mem_fence(CLK_GLOBAL_MEM_FENCE); barrier(0); a[0]=1; }""",
+    "defs": """
+#define IDX(x,y) ((y)*W+(x))
+#define SWAP(a,b) {float t_=a;a=b;b=t_;}
+#define CAT(a,b) a##b
+#define STR(x) #x
+kernel void CAT(my,kern)(global float*a, const uint W){ float x=a[IDX(1,2)], y=a[0]; SWAP(x,y) a[IDX(get_global_id(0),get_global_id(1))]=x-y; printf(STR(hello) "%d\\n", 3); }""",
+    "funcarr": """
+        void add(float v[3], float s){ for(int i=0;i<3;i++) v[i]+=s; }
+        void sw(int*a,int*b){ int t=*a; *a=*b; *b=t; }
+        kernel void k(global float*o){ float v[3]={1,2,3}; add(v,2); int p[2]={1,2}; sw(p,&p[1]); sw(&p[0],p+1); o[0]=v[1]+p[0]; }""",
+    "ll": """
+        kernel void k(global long*a){ long long_=1L; unsigned long x=1UL<<40; unsigned int y=3U; signed char z=-1; unsigned short w=65535; a[0]=long_+x+y+z+w; unsigned u=4; a[1]=u; long int q=2; unsigned char c='a'; a[2]=q+c; }""",
+    "retvec": """
+        float2 cmul(float2 a, float2 b){ return (float2)(a.x*b.x-a.y*b.y, a.x*b.y+a.y*b.x); } float2 twiddle(float x){ float c; float s=sincos(x,&c); return (float2)(c,s); }
+        kernel void k(global float2*a){ a[0]=cmul(a[1],twiddle(a[2].x)); float2 z=a[0]; z=z.yx*(float2)(-1,1); a[3]=z; a[4]=(float2)(native_cos(z.x),native_sin(z.x)); a[5]=z*=2.0f; }""",
+    "dblptr": """
+        kernel void k(global float*a){ float m[3][3]; float (*row)[3]=m; row[1][2]=1; float *r[3]; r[0]=m[0]; r[0][1]=2; for(int i=0;i<3;i++) for(int j=0;j<3;j++) m[i][j]=i==j; a[0]=m[1][2]+r[0][1]+(*row)[0]; }""",
+    "condexpr": """
+        kernel void k(global float*a, int n){ float x = (n & 1) ? a[0] : n > 3 ? 2.0f : -1; int b = (n>1) + (n<3)*2; a[1]= x*b; a[2]= !n; a[3]=n&&x; a[4]=-(n==2); uint u=(n>2)?1u:0; a[5]=u; bool t=n; a[6]=t?1.f:0.f; a[7]=(char)(n>0);}""",
+    "constst": """
+        typedef struct { float k[9]; int w; } filt; constant filt F={{1,2,1,2,4,2,1,2,1},3}; constant filt G[2]={{{1},3},{{0,1},3}}; constant float4 C4[2]={(float4)(1,2,3,4),(float4)(5)};
+        kernel void k(global float*a){ a[0]=F.k[4]+F.w+G[1].k[1]+C4[1].x; constant float*p=F.k; a[1]=p[2]; constant filt*q=&G[0]; a[2]=q->w; }""",
+    "loopv": """
+        kernel void k(global float4*a, int n){ float4 s=(float4)0; for(int i=0;i<n;++i){ float4 v=a[i]; if(any(isnan(v))) continue; s=fma(v,v,s); } a[0]=s; float m=fmax(fmax(s.x,s.y),fmax(s.z,s.w)); a[1]=(float4)(m,m*m,0,1); float16 w; w.s0=1; w.lo=(float8)(s,s); w.hi=w.lo.s76543210; a[2]=w.sfedc; }""",
+    "unnamed": """
+        int f(int, float); int f(int a, float b){ return a; }
+        kernel void k(global int*a){ a[0]=f(1,2); }""",
+    "k_and_r": """
+        inline void g(global int*restrict p){ *p=1; }
+        static void h(__local int*const p){ p[0]=2; }
+        kernel void k(global int*const restrict a, __local int*b){ g(a); h(b); a[1]=*b; }""",
+    "incl": """
+        kernel void k(global float*restrict a, global const float*const restrict b, const int n){ const int i=get_global_id(0); if(i>=n) return; a[i]=b[i]; }""",
 }
 
 
