@@ -12,9 +12,16 @@ def pieces_within(
 ) -> Iterator[Box]:
     """`box` in pieces whose rows, counted with their pitch, end within memories of so many bytes.
 
-    Some drivers ask that of the last row as well (INVALID_VALUE otherwise), where only its bytes are there.
+    Some drivers ask that of the last row as well (INVALID_VALUE otherwise), where only its bytes are there, and
+    that slices be whole rows apart.
     """
     (slices, rows, nbytes), source, target = box.shape, box.source_pitches, box.target_pitches
+    if slices > 1 and rows > 1 and any(by_slice % by_row for by_slice, by_row in (source, target)):
+        plane = Box((1, rows, nbytes), box.source_start, source, box.target_start, target)
+        for number in range(slices):
+            moved = plane.moved(number * source[0], number * target[0])
+            yield from pieces_within(moved, source_nbytes, target_nbytes)
+        return
     ends = (
         (source_nbytes, _pitched_end(box.shape, box.source_start, source)),
         (target_nbytes, _pitched_end(box.shape, box.target_start, target)),
