@@ -16,7 +16,7 @@ from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.region import Block
 from vdev.translators.source import Target, parse_program
 
-from vdev.backends import cuda, cuda_driver, cuda_kernels
+from vdev.backends import cuda_boxes, cuda_driver, cuda_kernels, cuda_launch
 from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, copy_box
 from vdev.backends.cuda_programs import Cubins, translated
 from vdev.backends.cuda_staging import pieces_of, turned
@@ -68,7 +68,7 @@ def test_pieces_are_the_box_packed(box: Box, limit: int) -> None:
 @given(boxes(), st.integers(1, 40))
 @settings(deadline=None)
 def test_parts_are_the_box(box: Box, limit: int) -> None:
-    rows = [row for part in cuda._parts(box, limit) for row in part.rows()]
+    rows = [row for part in cuda_boxes.parts(box, limit) for row in part.rows()]
     assert sorted(rows) == sorted(box.rows())
 
 
@@ -83,7 +83,7 @@ def test_parts_are_the_box(box: Box, limit: int) -> None:
 def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: int) -> None:
     block = Block(start, nbytes, nbytes + gap, count)
     found: dict[int, int] = {}
-    for size, part in cuda._whole_units(block, unit):
+    for size, part in cuda_boxes.whole_units(block, unit):
         assert part.nbytes % size == 0
         assert size == 1 or part.count == 1 or part.stride % size == 0
         for row in range(part.count):
@@ -110,25 +110,25 @@ def test_a_launch_beyond_cudas_limit_of_groups_is_several() -> None:
     ndrange = NDRange((64, 200_000, 1), (64, 1, 1), (0, 0, 0))
     chunk = Chunk((0, 1000, 0), (1, 190_000, 1))
     hidden = info.pack(ndrange, chunk, (64,))[:-8]
-    grids = cuda._grids(info, _shape(ndrange, chunk, hidden))
+    grids = cuda_launch.grids(info, _shape(ndrange, chunk, hidden))
     assert [grid[1] for grid in grids] == [65535, 65535, 57930]
     starts = [1000, 66535, 132070]
     for grid, start in zip(grids, starts, strict=True):
         part = Chunk((0, start, 0), (1, start + grid[1], 1))
         assert grid[6] == info.pack(ndrange, part, (64,))
     small = Chunk((0, 5, 0), (1, 9, 1))
-    (only,) = cuda._grids(info, _shape(ndrange, small, info.pack(ndrange, small, (64,))[:-8]))
+    (only,) = cuda_launch.grids(info, _shape(ndrange, small, info.pack(ndrange, small, (64,))[:-8]))
     assert only == (1, 4, 1, 64, 1, 1, info.pack(ndrange, small, (64,)))
 
 
 def test_a_kernel_taken_as_it_is_has_no_shifts() -> None:
     info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
     ndrange = NDRange((128,), (64,), (0,))
-    (grid,) = cuda._grids(info, _shape(ndrange, whole_chunk(ndrange), None))
+    (grid,) = cuda_launch.grids(info, _shape(ndrange, whole_chunk(ndrange), None))
     assert grid[6] == info.pack(ndrange, whole_chunk(ndrange), (0,))
     ragged = NDRange((100,), (64,), (0,))
     with pytest.raises(BackendError) as caught:
-        cuda._grids(info, _shape(ragged, whole_chunk(ragged), None))
+        cuda_launch.grids(info, _shape(ragged, whole_chunk(ragged), None))
     assert caught.value.status == -54
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.region import Region
 
-from vdev.backends import cuda, cuda_kernels
+from vdev.backends import cuda, cuda_kernels, cuda_launch
 from vdev.backends.base import Box, Counters, copy_box
 from vdev.backends.reference import combine
 from vdev.executor.steps import copy_changes
@@ -120,9 +120,9 @@ def backend() -> cuda.CudaBackend:
     return made
 
 
-def _allocation(seed: int) -> tuple[cuda.CudaAllocation, Any]:
+def _allocation(seed: int) -> tuple[cuda_launch.CudaAllocation, Any]:
     memory = _Memory(seed)
-    return cuda.CudaAllocation(memory, NBYTES), memory.bytes
+    return cuda_launch.CudaAllocation(memory, NBYTES), memory.bytes
 
 
 regions = st.one_of(

@@ -37,184 +37,29 @@ from vdev.backends.base import (
     KernelArgument,
     KernelResources,
     LaunchShape,
-    LocalBytes,
     Marker,
-    Times,
     WorkerInfo,
 )
+from vdev.backends.cuda_boxes import is_packed, packed_pitches, parts, whole_units
 from vdev.backends.cuda_driver import (
-    ERROR_NOT_READY,
     LOCAL_NBYTES,
-    MAX_DYNAMIC_SHARED,
-    MAX_THREADS_PER_BLOCK,
     SHARED_NBYTES,
-    Driver,
     load,
 )
 from vdev.backends.cuda_info import worker_info
+from vdev.backends.cuda_launch import CudaAllocation, Kernel, LoadedProgram, address_of
+from vdev.backends.cuda_marker import Clock, CudaMarker
 from vdev.backends.cuda_programs import Cubins, Translated, nvrtc_compiler, translated
 from vdev.backends.cuda_staging import DIRECT_NBYTES, pieces_of, staging, turned
 from vdev.switches import cache_dir
-from vdev.translators.cuda import CudaKernel
-from vdev.translators.ndrange import Chunk, whole_chunk
 from vdev.translators.region import Block, Region
 
-#: CUDA's limit of work-groups in the second and third dimension of a launch
-_MOST_GROUPS = 65535
 #: Rows of a rectangle that are at least so long are copied by the copy engine.
 _LONG_ROW = 64 << 10
 #: Device memory for the packed form of rectangles on their way from or to the host, at most.
 _PACKED_NBYTES = 256 << 20
 #: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
 _AT_ONCE_NBYTES = 64 << 10
-#: Bytes of dynamic local memory that need no leave.
-_PLAIN_SHARED = 48 << 10
-#: Between two looks at both clocks: CUDA tells the distance of two events in milliseconds as a 32-bit float,
-#: which then errs by less than 0.1 us.
-_REBASE_NS = 1_000_000_000
-
-
-class CudaMarker(Marker):
-    """An event behind the work, and one before it."""
-
-    __slots__ = ("_backend", "_done", "_failure", "event", "first")
-
-    def __init__(self, backend: CudaBackend, first: int, event: int, failure: BackendError | None) -> None:
-        self._backend = backend
-        self.first = first
-        self.event = event
-        self._failure = failure
-        self._done = failure is not None
-
-    def wait(self) -> None:
-        if not self._done:
-            driver = self._backend.driver
-            result = driver.event_query(self.event)
-            if result == ERROR_NOT_READY:
-                result = driver.event_synchronize(self.event)
-            if result:
-                self._failure = driver.error(result, "work failed on the device")
-            self._done = True
-        if self._failure is not None:
-            raise self._failure
-
-    def done(self) -> bool:
-        return self._done or self._backend.driver.event_query(self.event) != ERROR_NOT_READY
-
-    def times(self) -> Times | None:
-        if not self.first or self._failure is not None:
-            return None
-        start, end = self._backend.clock.read(self.first), self._backend.clock.read(self.event)
-        return start, start, start, max(start, end)
-
-    def __del__(self) -> None:
-        free = self._backend.free_events
-        free.extend(event for event in (self.event, self.first) if event)
-
-
-class _Clock:
-    """Events as nanoseconds of the host's time.perf_counter_ns."""
-
-    def __init__(self, cupy: Any, driver: Driver) -> None:
-        self._driver = driver
-        self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._bases = (driver.new_event(), driver.new_event())
-        self._synchronize = cupy.cuda.runtime.eventSynchronize
-        self._base = (self._bases[0], 0)
-        self.due = 0  #: when the next `rebase` is due, by the host's clock
-        self.rebase()
-
-    def rebase(self) -> None:
-        """Look at both clocks. On the worker's thread, about once a second: what CUDA tells of the distance
-        of two events is a float of 32 bits.
-        """
-        driver = self._driver
-        event = self._bases[self._base[0] == self._bases[0]]  # the other one may be in use
-        for _ in range(2):  # the first trip may wake the device
-            before = time.perf_counter_ns()
-            driver.check(driver.event_record(event, self._stream.ptr), "clock")
-            self._synchronize(event)
-            after = time.perf_counter_ns()
-        self._base = (event, (before + after) // 2)
-        self.due = after + _REBASE_NS
-
-    def read(self, event: int) -> int:
-        """When a completed event took place."""
-        base, base_ns = self._base
-        elapsed = ctypes.c_float()
-        self._driver.check(self._driver.event_elapsed(ctypes.byref(elapsed), base, event), "time of an event")
-        return base_ns + int(elapsed.value * 1e6)
-
-
-class _Kernel:
-    """A kernel on one GPU: its parameter buffer, and what its arguments are set to."""
-
-    __slots__ = (
-        "buffer",
-        "extra",
-        "function",
-        "hidden",
-        "info",
-        "last",
-        "offsets",
-        "program",
-        "shapes",
-        "shared",
-        "sizes",
-        "small",
-        "threads",
-    )
-
-    def __init__(self, info: CudaKernel, program: _Loaded, function: int, driver: Driver) -> None:
-        self.info = info
-        self.program = program
-        self.function = function
-        parameters = driver.parameters(function, info.hidden_index + 1)
-        self.offsets = [offset for offset, _ in parameters]
-        self.sizes = [nbytes for _, nbytes in parameters]
-        total = max((offset + nbytes for offset, nbytes in parameters), default=0)
-        self.buffer = bytearray(total)
-        address = (ctypes.c_char * total).from_buffer(self.buffer) if total else None
-        size = ctypes.c_size_t(total)
-        # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
-        pointers = (ctypes.c_void_p * 5)(
-            1, 0 if address is None else ctypes.addressof(address), 2, ctypes.addressof(size), 0
-        )
-        self.extra = (pointers, address, size, ctypes.addressof(pointers))
-        self.last: list[object] = [_UNSET] * info.hidden_index
-        self.hidden: bytes | None = None
-        self.shared = 0
-        self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
-        #: the same kernel with few enough registers for work-groups of 1024, where it has been needed
-        self.small: _Kernel | None = None
-        #: launches of a shape: (grid, block, hidden argument) each
-        self.shapes: dict[int, tuple[LaunchShape, list[_Grid]]] = {}
-
-
-#: (groups in x, y, z; work-items in x, y, z; hidden argument)
-_Grid = tuple[int, int, int, int, int, int, bytes]
-
-_UNSET = object()
-_POINTER = struct.Struct("<Q")
-_UINT = struct.Struct("<I")
-_WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
-
-
-class _Loaded:
-    """A program on one GPU."""
-
-    def __init__(self, cupy: Any, program: Translated, architecture: str, *, full_groups: bool) -> None:
-        self._cupy = cupy
-        self.program = program
-        self.cubin, self.log = program.cubin(architecture, full_groups=full_groups)
-        self.module: int = cupy.cuda.driver.moduleLoadData(self.cubin)
-        self.kernels: dict[str, _Kernel] = {}
-
-    def function(self, entry: str) -> int:
-        return int(self._cupy.cuda.driver.moduleGetFunction(self.module, entry))
-
-    def attribute(self, function: int, number: int) -> int:
-        return int(self._cupy.cuda.driver.funcGetAttribute(number, function))
 
 
 class CudaBackend(Backend):
@@ -241,13 +86,15 @@ class CudaBackend(Backend):
             cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         )
         self._architecture = "sm_" + cupy.cuda.Device(number).compute_capability
-        self._loaded: weakref.WeakKeyDictionary[Translated, dict[bool, _Loaded]] = weakref.WeakKeyDictionary()
+        self._loaded: weakref.WeakKeyDictionary[Translated, dict[bool, LoadedProgram]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._helpers: dict[str, int] = {}
         self._reached: dict[int, bool] = {number: True}
         self.free_events: deque[int] = deque()
         self._first = 0
         self._count = 0
-        self.clock = _Clock(cupy, driver)
+        self.clock = Clock(cupy, driver)
         self.info: WorkerInfo = worker_info(cupy, number, share)
 
     def enter(self) -> None:
@@ -278,7 +125,7 @@ class CudaBackend(Backend):
         if nbytes == 0:
             return
         self._begin()
-        address = _address(target) + box.target_start
+        address = address_of(target) + box.target_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = source.ctypes.data + box.source_start
             if nbytes <= _AT_ONCE_NBYTES:
@@ -287,15 +134,15 @@ class CudaBackend(Backend):
                 self._guarded(
                     lambda: self._cupy.cuda.runtime.memcpyAsync(address, start, nbytes, 1, self.stream)
                 )
-        elif _is_packed(box.shape, box.target_pitches):
+        elif is_packed(box.shape, box.target_pitches):
             self._upload(source, box, address)
         else:
-            for part in _parts(box, _PACKED_NBYTES):
+            for part in parts(box, _PACKED_NBYTES):
                 packed = self._scratch(part.nbytes)
                 self._upload(source, part, packed.ptr)
-                to = _packed_pitches(part.shape)
+                to = packed_pitches(part.shape)
                 whole = Box(part.shape, 0, to, part.target_start, part.target_pitches)
-                self._copy_box(packed.ptr, _address(target), whole)
+                self._copy_box(packed.ptr, address_of(target), whole)
         self.counters.from_host += nbytes
 
     def _upload(self, source: Bytes, box: Box, address: int) -> None:
@@ -310,19 +157,19 @@ class CudaBackend(Backend):
         if nbytes == 0:
             return
         self._begin()
-        address = _address(source) + box.source_start
+        address = address_of(source) + box.source_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = target.ctypes.data + box.target_start
             # CuPy's copy: it waits, since the memory is pageable, and lets other threads run meanwhile
             self._guarded(lambda: self._cupy.cuda.runtime.memcpyAsync(start, address, nbytes, 2, self.stream))
-        elif _is_packed(box.shape, box.source_pitches):
+        elif is_packed(box.shape, box.source_pitches):
             self._download(target, box, address)
         else:
-            for part in _parts(box, _PACKED_NBYTES):
+            for part in parts(box, _PACKED_NBYTES):
                 packed = self._scratch(part.nbytes)
-                pitches = _packed_pitches(part.shape)
+                pitches = packed_pitches(part.shape)
                 whole = Box(part.shape, part.source_start, part.source_pitches, 0, pitches)
-                self._copy_box(_address(source), packed.ptr, whole)
+                self._copy_box(address_of(source), packed.ptr, whole)
                 self._download(
                     target, Box(part.shape, 0, pitches, part.target_start, part.target_pitches), packed.ptr
                 )
@@ -336,7 +183,7 @@ class CudaBackend(Backend):
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
             self._begin()
-            self._copy_box(_address(source), _address(target), box)
+            self._copy_box(address_of(source), address_of(target), box)
             self.counters.local += box.nbytes
 
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
@@ -345,9 +192,9 @@ class CudaBackend(Backend):
         assert isinstance(peer, CudaBackend)
         self._begin()
         if self._reaches(peer):
-            self._copy_box(_address(source), _address(target), box)
+            self._copy_box(address_of(source), address_of(target), box)
         else:
-            self._copy_by_driver(peer.number, _address(source), _address(target), box)
+            self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
         self.counters.from_peer += box.nbytes
 
     def _reaches(self, peer: CudaBackend) -> bool:
@@ -379,7 +226,7 @@ class CudaBackend(Backend):
         slices, rows, nbytes = box.shape
         source, target = source + box.source_start, target + box.target_start
         if box.is_contiguous or (
-            _is_packed(box.shape, box.source_pitches) and _is_packed(box.shape, box.target_pitches)
+            is_packed(box.shape, box.source_pitches) and is_packed(box.shape, box.target_pitches)
         ):
             self._check(self.driver.copy(target, source, box.nbytes, self.stream), "copy")
             return
@@ -405,7 +252,7 @@ class CudaBackend(Backend):
         if nbytes == 0:
             return
         self._begin()
-        address, driver = _address(target) + start, self.driver
+        address, driver = address_of(target) + start, self.driver
         while len(pattern) > 1 and pattern[: len(pattern) // 2] * 2 == pattern:
             pattern = pattern[: len(pattern) // 2]
         size = len(pattern)
@@ -438,9 +285,9 @@ class CudaBackend(Backend):
         self._begin()
         element = np.dtype(dtype)
         addresses = (
-            _address(target) - target_start,
-            _address(stage) - stage_start,
-            0 if twin is None else _address(twin) - twin_start,
+            address_of(target) - target_start,
+            address_of(stage) - stage_start,
+            0 if twin is None else address_of(twin) - twin_start,
         )
         for block in region.blocks():
             if op != "diff":
@@ -448,7 +295,7 @@ class CudaBackend(Backend):
                     f"merge_{op}_{element.kind}{element.itemsize}", addresses, block, element.itemsize
                 )
                 continue
-            for unit, part in _whole_units(block, element.itemsize):
+            for unit, part in whole_units(block, element.itemsize):
                 self._merge_rows(f"merge_diff_u{unit}", addresses, part, unit)
         self.counters.merged += region.nbytes
 
@@ -483,36 +330,36 @@ class CudaBackend(Backend):
             )
         return BuildResult(loaded.log, kernels, loaded.cubin)
 
-    def _load(self, program: Translated, *, full_groups: bool) -> _Loaded:
+    def _load(self, program: Translated, *, full_groups: bool) -> LoadedProgram:
         known = self._loaded.setdefault(program, {})
         found = known.get(full_groups)
         if found is None:
             try:
-                found = known[full_groups] = _Loaded(
+                found = known[full_groups] = LoadedProgram(
                     self._cupy, program, self._architecture, full_groups=full_groups
                 )
             except self._cupy.cuda.driver.CUDADriverError as error:
                 raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error
         return found
 
-    def kernel(self, program: BackendProgram, name: str) -> _Kernel:
+    def kernel(self, program: BackendProgram, name: str) -> Kernel:
         return self._kernel(translated(program, self._cubins), name, full_groups=False)
 
-    def _kernel(self, program: Translated, name: str, *, full_groups: bool) -> _Kernel:
+    def _kernel(self, program: Translated, name: str, *, full_groups: bool) -> Kernel:
         loaded = self._load(program, full_groups=full_groups)
         found = loaded.kernels.get(name)
         if found is None:
             info = program.kernels[name]
-            found = loaded.kernels[name] = _Kernel(info, loaded, loaded.function(info.entry), self.driver)
+            found = loaded.kernels[name] = Kernel(info, loaded, loaded.function(info.entry), self.driver)
             if info.local_nbytes:  # local variables of its own that no static shared memory holds
-                self._set_local_memory(found)
+                found.lay_out_local_memory()
         return found
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
-        assert type(kernel) is _Kernel
+        assert type(kernel) is Kernel
         known = kernel.shapes.get(id(shape))
         if known is None or known[0] is not shape:
-            known = self._new_shape(kernel, shape)
+            known = kernel.remember(shape)
         grids = known[1]
         threads = grids[0][3] * grids[0][4] * grids[0][5]
         if threads > kernel.threads:
@@ -520,7 +367,7 @@ class CudaBackend(Backend):
         last = kernel.last
         for index, arg in enumerate(args):
             if arg is not last[index] and arg != last[index]:
-                self._set_argument(kernel, index, arg)
+                kernel.set_argument(index, arg)
         self._begin()
         launch, function, extra = self.driver.launch, kernel.function, kernel.extra[3]
         for x, y, z, wide, high, deep, hidden in grids:
@@ -533,54 +380,12 @@ class CudaBackend(Backend):
                 raise self.driver.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
 
-    def _new_shape(self, kernel: _Kernel, shape: LaunchShape) -> tuple[LaunchShape, list[_Grid]]:
-        """What a shape means for CUDA; remembered, as plans are launched again and again."""
-        if len(kernel.shapes) >= 1024:
-            kernel.shapes.clear()
-        known = kernel.shapes[id(shape)] = (shape, list(_grids(kernel.info, shape)))
-        return known
-
-    def _with_full_groups(self, kernel: _Kernel) -> _Kernel:
+    def _with_full_groups(self, kernel: Kernel) -> Kernel:
         small = kernel.small
         if small is None:
             small = self._kernel(kernel.program.program, kernel.info.name, full_groups=True)
             kernel.small = small
         return small
-
-    def _set_argument(self, kernel: _Kernel, index: int, arg: KernelArgument) -> None:
-        kernel.last[index] = _UNSET
-        at = kernel.offsets[index]
-        if type(arg) is CudaAllocation:
-            _POINTER.pack_into(kernel.buffer, at, arg.address)
-        elif type(arg) is bytes:
-            nbytes = min(kernel.sizes[index], len(arg))
-            kernel.buffer[at : at + nbytes] = arg[:nbytes]
-        elif type(arg) is tuple:
-            _POINTER.pack_into(kernel.buffer, at, _address(arg[0]) + arg[1])
-        elif type(arg) is LocalBytes:
-            kernel.last[index] = arg
-            self._set_local_memory(kernel)
-        else:
-            _POINTER.pack_into(kernel.buffer, at, 0)
-        kernel.last[index] = arg
-
-    def _set_local_memory(self, kernel: _Kernel) -> None:
-        """Lay out the local arguments anew; those not set yet count nothing."""
-        indices = kernel.info.local_args
-        set_to = [kernel.last[index] for index in indices]
-        offsets, total = kernel.info.local_layout(
-            [arg.nbytes if isinstance(arg, LocalBytes) else 0 for arg in set_to]
-        )
-        for index, offset in zip(indices, offsets, strict=True):
-            _UINT.pack_into(kernel.buffer, kernel.offsets[index], offset)
-        if total > _PLAIN_SHARED and total > kernel.shared:
-            driver = self._cupy.cuda.driver
-            try:
-                driver.funcSetAttribute(kernel.function, MAX_DYNAMIC_SHARED, total)
-            except driver.CUDADriverError as error:
-                text = f"{total} bytes of local memory for kernel {kernel.info.name}: {error}"
-                raise BackendError(OUT_OF_RESOURCES, text) from error
-        kernel.shared = total
 
     def _help(self, name: str, parameters: bytes, work: int) -> None:
         """Start one of our own kernels over `work` items."""
@@ -675,103 +480,6 @@ class CudaBackend(Backend):
             call()
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
             raise BackendError(OUT_OF_RESOURCES, str(error)) from error
-
-
-class CudaAllocation(Allocation):
-    """Memory of one GPU; `native` is CuPy's, which returns to the pool when it is dropped."""
-
-    __slots__ = ("address",)
-
-    def __init__(self, native: Any, nbytes: int) -> None:
-        super().__init__(native, nbytes)
-        self.address: int = native.ptr
-
-
-def _address(allocation: Allocation) -> int:
-    assert type(allocation) is CudaAllocation
-    return allocation.address
-
-
-def _grids(info: CudaKernel, shape: LaunchShape) -> list[_Grid]:
-    """A chunk as launches within CUDA's limits."""
-    ndrange, chunk = shape.ndrange, shape.chunk
-    wide, high, deep = (*shape.local_size, 1, 1)[:3]
-    shifts = dict(shape.bases)
-    in_order = [shifts.get(arg, 0) for arg in info.pointer_args]
-    if shape.hidden is None:  # pointers come as they are to be used
-        chunk, in_order = whole_chunk(ndrange), [0] * len(in_order)
-    found: list[_Grid] = []
-    for part in _within_limits(chunk):
-        groups = tuple(stop - start for start, stop in zip(part.start, part.stop, strict=True))
-        if part is chunk and shape.hidden is not None:
-            hidden = shape.hidden + _WORK_DIMS[ndrange.work_dim]
-        else:
-            try:
-                hidden = info.pack(ndrange, part, in_order)
-            except ValueError as error:
-                raise BackendError(-54, str(error)) from error  # CL_INVALID_WORK_GROUP_SIZE
-        x, y, z = (*groups, 1, 1)[:3]
-        found.append((x, y, z, wide, high, deep, hidden))
-    return found
-
-
-def _within_limits(chunk: Chunk) -> list[Chunk]:
-    parts = [chunk]
-    for axis in range(1, len(chunk.start)):
-        if chunk.stop[axis] - chunk.start[axis] <= _MOST_GROUPS:
-            continue
-        cut = []
-        for part in parts:
-            for start in range(part.start[axis], part.stop[axis], _MOST_GROUPS):
-                low, high = list(part.start), list(part.stop)
-                low[axis], high[axis] = start, min(start + _MOST_GROUPS, part.stop[axis])
-                cut.append(Chunk(tuple(low), tuple(high)))
-        parts = cut
-    return parts
-
-
-def _whole_units(block: Block, unit: int) -> list[tuple[int, Block]]:
-    """`block` as (unit, rows of whole units), with the bytes of cut units by themselves (unit 1)."""
-    if unit == 1 or (block.start % unit == 0 and block.nbytes % unit == 0 and block.stride % unit == 0):
-        return [(unit, block)]
-    if block.stride % unit and block.count > 1:  # every row begins elsewhere within a unit
-        rows = [Block(block.start + row * block.stride, block.nbytes, 0, 1) for row in range(block.count)]
-        return [part for row in rows for part in _whole_units(row, unit)]
-    start, stop = block.start, block.start + block.nbytes
-    first, last = -(-start // unit) * unit, stop // unit * unit
-    if first >= last:
-        return [(1, block)]
-    cuts = ((1, start, first), (unit, first, last), (1, last, stop))
-    return [
-        (size, Block(low, high - low, block.stride, block.count)) for size, low, high in cuts if high > low
-    ]
-
-
-def _packed_pitches(shape: tuple[int, int, int]) -> tuple[int, int]:
-    return shape[1] * shape[2], shape[2]
-
-
-def _is_packed(shape: tuple[int, int, int], pitches: tuple[int, int]) -> bool:
-    """Whether the box's bytes lie one after the other."""
-    slices, rows, nbytes = shape
-    return (rows == 1 or pitches[1] == nbytes) and (slices == 1 or pitches[0] == rows * nbytes)
-
-
-def _parts(box: Box, limit: int) -> list[Box]:
-    """`box` in boxes of about `limit` bytes at most (a row at least)."""
-    if box.nbytes <= limit:
-        return [box]
-    slices, rows, nbytes = box.shape
-    axis, count = (0, slices) if slices > 1 else (1, rows)
-    if count == 1:
-        return [box]
-    half = count // 2
-    first = (half, rows, nbytes) if axis == 0 else (1, half, nbytes)
-    rest = (slices - half, rows, nbytes) if axis == 0 else (1, rows - half, nbytes)
-    one = Box(first, box.source_start, box.source_pitches, box.target_start, box.target_pitches)
-    other = Box(rest, box.source_start, box.source_pitches, box.target_start, box.target_pitches)
-    other = other.moved(half * box.source_pitches[axis], half * box.target_pitches[axis])
-    return _parts(one, limit) + _parts(other, limit)
 
 
 def opener(number: int, share: int = 1) -> Callable[[], Backend]:
