@@ -5,6 +5,7 @@ what is said where there is no GPU.
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,15 @@ from vdev.translators.region import Block
 from vdev.translators.source import Target, parse_program
 
 from vdev.backends import cuda_boxes, cuda_driver, cuda_kernels, cuda_launch
-from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, copy_box
+from vdev.backends.base import (
+    BackendError,
+    BackendProgram,
+    Box,
+    BuildFailure,
+    LaunchShape,
+    LocalBytes,
+    copy_box,
+)
 from vdev.backends.cuda_programs import Cubins, translated
 from vdev.backends.cuda_staging import pieces_of, turned
 from vdev.switches import parse_workers
@@ -240,3 +249,50 @@ def test_a_gpu_that_is_not_there_is_named_with_those_that_are(monkeypatch: pytes
         open_workers(parse_workers("cuda:2"))
     assert len(open_workers(parse_workers("cuda"))) == 2
     assert len(open_workers(parse_workers("cuda:0*3,cuda:1"))) == 4
+
+
+class _Parameters:
+    """Of a driver: where a kernel's parameters lie (pointer, local memory, int, hidden structure)."""
+
+    def parameters(self, function: int, count: int) -> list[tuple[int, int]]:
+        assert count == 4
+        return [(0, 8), (8, 4), (12, 4), (16, 200)]
+
+
+class _Program:
+    """Of a loaded program: what the driver says of its kernels, and takes."""
+
+    def __init__(self) -> None:
+        self.set: list[tuple[int, int, int]] = []
+        self.cuda_driver = self
+
+    def attribute(self, function: int, number: int) -> int:
+        return 1024
+
+    def funcSetAttribute(self, function: int, number: int, value: int) -> None:
+        self.set.append((function, number, value))
+
+
+class _Pointer:
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+
+
+def test_arguments_are_where_the_kernel_looks_for_them() -> None:
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    program = _Program()
+    kernel = cuda_launch.Kernel(info, program, 7, _Parameters())  # type: ignore[arg-type]
+    memory = cuda_launch.CudaAllocation(_Pointer(0x7F0012345600), 64)
+    kernel.set_argument(0, memory)
+    kernel.set_argument(1, LocalBytes(1000))
+    kernel.set_argument(2, b"\x05\0\0\0")
+    assert kernel.buffer[:16] == struct.pack("<QII", 0x7F0012345600, 0, 5)
+    assert (kernel.shared, program.set) == (1024, [])
+    kernel.set_argument(0, (memory, 256))
+    kernel.set_argument(1, LocalBytes(60_000))
+    assert kernel.buffer[:16] == struct.pack("<QII", 0x7F0012345700, 0, 5)
+    assert kernel.shared >= 60_000
+    assert program.set == [(7, 8, kernel.shared)]
+    kernel.set_argument(0, None)
+    assert kernel.buffer[:8] == bytes(8)
+    assert kernel.last == [None, LocalBytes(60_000), b"\x05\0\0\0"]
