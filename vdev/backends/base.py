@@ -310,6 +310,13 @@ class Backend(ABC):
     def enter(self) -> None:  # noqa: B027
         """Make the calling thread ready to call other methods; the worker's own thread need not."""
 
+    def outside(self) -> object:
+        """What `enter` is going to change for the calling thread, as `leave` takes it."""
+        return None
+
+    def leave(self, outside: object) -> None:  # noqa: B027
+        """Give the calling thread back what it had before `enter`: it may be the program's."""
+
     @abstractmethod
     def allocate(self, nbytes: int) -> Allocation:
         """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none."""

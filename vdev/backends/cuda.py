@@ -100,6 +100,12 @@ class CudaBackend(Backend):
     def enter(self) -> None:
         self.driver.set_context(self.context)
 
+    def outside(self) -> object:
+        return self.driver.context()
+
+    def leave(self, outside: object) -> None:
+        self.driver.set_context(outside)
+
     # memory -------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Allocation:

@@ -144,8 +144,9 @@ class Worker:
         self._gate.acquire()
         #: held by whoever works with the back end: the thread, but while it sleeps
         self.turn = threading.Lock()
-        #: the other thread that has the turn, 0 for none
+        #: the other thread that has the turn, 0 for none, and what `Backend.leave` gives it back
         self.holder = 0
+        self._outside: object = None
         #: the thread is performing what was queued
         self.busy = False
         self.opened = threading.Event()
@@ -169,11 +170,13 @@ class Worker:
         if not self.turn.acquire(timeout=TURN_TIMEOUT):
             return False
         self.holder = get_ident()
+        self._outside = self.backend.outside()
         return True
 
     def give_turn(self) -> None:
         """End what `take_turn` began; what is queued and not performed is the thread's."""
         self.holder = 0
+        self.backend.leave(self._outside)
         self.turn.release()
         # A thread that sleeps without end would neither mark nor retire what has been issued here.
         if self.queue or not self.watching:
@@ -248,8 +251,10 @@ class Worker:
         if self.asleep and self.backend.any_thread and may_wait() and self.turn.acquire(blocking=False):
             try:  # the thread sleeps, and what was issued by others has no marker yet
                 if self.issued >= step:
+                    outside = self.backend.outside()
                     self.backend.enter()
                     self.mark()
+                    self.backend.leave(outside)
             finally:
                 self.turn.release()
         with self.lock:
