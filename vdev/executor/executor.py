@@ -13,32 +13,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
-from inspect import GEN_CREATED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from vdev.backends.base import (
     OUT_OF_RESOURCES,
-    Allocation,
     Backend,
     BackendError,
     BackendProgram,
     BuildResult,
     Bytes,
     Counters,
-    Marker,
     WorkerInfo,
 )
-from vdev.executor.completion import RUNNING, SUBMITTED, Completion
+from vdev.executor.completion import Completion
 from vdev.executor.failures import Failures
+from vdev.executor.here import idle_workers, perform_here
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
+from vdev.executor.job import Job
 from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
-from vdev.executor.worker import MARKS_IN_FLIGHT, Waits, Worker
-from vdev.finalisers import may_wait
+from vdev.executor.worker import Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 
 if TYPE_CHECKING:
@@ -49,111 +45,6 @@ T = TypeVar("T")
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache
 QUEUE_LIMIT = 128
-
-
-class Job:
-    """One submitted command: what its steps need, how far it has to be, and the executor's side of its
-    completion.
-    """
-
-    __slots__ = (
-        "after",
-        "args",
-        "bases",
-        "clock",
-        "completion",
-        "executor",
-        "follows",
-        "holdings",
-        "host",
-        "layout",
-        "markers",
-        "number",
-        "order",
-        "prepared",
-        "scratch",
-        "stages",
-    )
-
-    def __init__(
-        self,
-        executor: Executor,
-        number: int,
-        prepared: PreparedPlan,
-        holdings: Sequence[Holdings],
-        completion: Completion,
-    ) -> None:
-        self.executor = executor
-        self.number = number
-        self.prepared = prepared
-        self.holdings = holdings
-        self.completion = completion
-        self.args: Sequence[Any] = ()
-        self.host: Bytes | None = None
-        self.layout: Layout | None = None
-        self.after: Sequence[Completion] = ()
-        #: the command before it in an in-order queue, where times are taken
-        self.order: Completion | None = None
-        #: by worker (HOST last): steps that must be complete before the command is; 0 for none
-        self.clock: list[int] = executor.no_steps.copy()
-        #: by worker: steps submitted before this command's
-        self.bases: list[int] = executor.no_steps
-        #: whether it is among a worker's followers
-        self.follows = False
-        self.stages: dict[int, Bytes] = {}
-        #: the plan's stages on workers, each touched by its worker's thread alone
-        self.scratch: dict[int, Allocation] = {}
-        self.markers: list[Marker] = []
-
-    # for steps ----------------------------------------------------------------------------------
-
-    def stage(self, number: int) -> tuple[Bytes, int]:
-        """The plan's staging area `number` and the buffer byte at its index 0."""
-        region = self.prepared.stages[number].region
-        memory = self.stages.get(number)
-        if memory is None:
-            memory = self.stages.setdefault(number, np.empty(region.stop - region.start, np.uint8))
-        return memory, region.start
-
-    def drop_stage(self, number: int) -> None:
-        del self.stages[number]
-
-    def host_array(self) -> tuple[Bytes, Layout]:
-        if self.host is None or self.layout is None:
-            raise ValueError("the plan moves bytes of a host array, and the command has none")
-        return self.host, self.layout
-
-    # for the completion -------------------------------------------------------------------------
-
-    def wait(self) -> None:
-        for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
-            if worker.completed < step:
-                worker.wait_for(step)
-        self.executor.settle((self,))
-
-    def poll(self) -> int:
-        started = False
-        for worker, step, base in zip(self.executor.all_workers, self.clock, self.bases, strict=True):
-            if step and worker.completed < step:
-                worker.poll()
-            started = started or (step > base and worker.issued > base)
-        self.executor.settle((self,))
-        return RUNNING if started else SUBMITTED
-
-    def hurry(self) -> None:
-        for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
-            if worker.completed < step:
-                worker.hurried = True
-                worker.wake()
-
-    def let_go(self) -> None:
-        """The command has ended: keep nothing of it alive."""
-        self.holdings = self.args = self.after = ()
-        self.host = self.layout = self.order = None
-        self.stages = {}
-        for number, allocation in self.scratch.items():  # of a command that failed between
-            self.executor.worker(self.prepared.stages[number].worker).discard(allocation)
-        self.scratch = {}
 
 
 class Executor:
@@ -290,14 +181,14 @@ class Executor:
                 return number
             bases, workers = job.bases, self.all_workers
             if prepared.order is not None and self._any_thread:
-                here = self._idle_workers(prepared, waits)
+                here = idle_workers(self.all_workers, prepared, waits)
             for at, batch in prepared.batches:
                 worker = workers[at]
                 worker.queue.append((job, batch, bases[at], waits.get(at) if waits else None))
                 if here is None and worker.asleep:
                     worker.wake()
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
-            self._perform_here(job, here, waits)
+            perform_here(self.all_workers, job, here, waits)
         return number
 
     def submit_empty(
@@ -520,101 +411,6 @@ class Executor:
         host.serve()  # who waits for the command may have seen it since it was bound
         self.settle((job,))
         return True
-
-    # on the submitting thread ---------------------------------------------------------------------
-
-    def _idle_workers(
-        self, prepared: PreparedPlan, waits: dict[int, Waits] | None
-    ) -> tuple[Worker, ...] | None:
-        """The workers that a command concerns, those that it waits for too, by number; None where one has
-        something to do.
-        """
-        workers = prepared.workers
-        if workers is None:
-            numbers = sorted(number for number, _ in prepared.batches)
-            workers = prepared.workers = tuple(self.all_workers[number] for number in numbers)
-        if waits:
-            numbers = sorted(
-                {worker.number for worker in workers}
-                | {other for found in waits.values() for _, other, _ in found}
-            )
-            workers = tuple(self.all_workers[number] for number in numbers)
-        for worker in workers:
-            if worker.queue or worker.busy or not worker.backend.any_thread:
-                return None
-        return workers if may_wait() else None
-
-    def _perform_here(self, job: Job, workers: tuple[Worker, ...], waits: dict[int, Waits] | None) -> None:
-        """Hand a command over to its devices on this thread, if nobody else works with any of them.
-
-        To wake a thread, and threads that wait for each other's markers, cost more than all of it.
-        """
-        if len(workers) == 1 and not waits:  # most launches of small programs
-            (worker,) = workers
-            if not worker.take_turn():
-                worker.wake()
-                return
-            try:
-                if worker.queue and worker.queue[0][0] is job:
-                    worker.perform_entry(worker.queue.popleft())
-            finally:
-                worker.give_turn()
-            if len(worker.marks) > MARKS_IN_FLIGHT:
-                worker.throttle_here()
-            return
-        held: list[Worker] = []
-        try:
-            for worker in workers:
-                if not worker.take_turn():
-                    break
-                held.append(worker)
-            else:
-                if self._is_next(job, waits):
-                    self._perform_steps(job, waits)
-        finally:
-            for worker in held:
-                worker.give_turn()
-            if len(held) < len(workers):
-                for number, _ in job.prepared.batches:
-                    self.all_workers[number].wake()
-        for worker in held:
-            if len(worker.marks) > MARKS_IN_FLIGHT:
-                worker.throttle_here()
-
-    def _is_next(self, job: Job, waits: dict[int, Waits] | None) -> bool:
-        """Whether the command is the next of all its workers, and what it waits for has been handed over."""
-        workers = self.all_workers
-        for number, _ in job.prepared.batches:
-            queue = workers[number].queue
-            if not queue or queue[0][0] is not job:
-                return False
-        return not waits or all(
-            workers[other].issued >= step for found in waits.values() for _, other, step in found
-        )
-
-    def _perform_steps(self, job: Job, waits: dict[int, Waits] | None) -> None:
-        workers, prepared = self.all_workers, job.prepared
-        batches = prepared.batches
-        if not waits and not any(batch.careful for _, batch in batches):
-            for number, _ in batches:
-                worker = workers[number]
-                worker.perform_entry(worker.queue.popleft())
-            return
-        order = prepared.order
-        assert order is not None
-        entries = {number: workers[number].queue.popleft() for number, _ in batches}
-        running = {number: workers[number].stepwise(entry) for number, entry in entries.items()}
-        try:
-            for number in order:
-                next(running[number])
-            for steps in running.values():
-                next(steps, None)
-        except BaseException:  # an interrupt of the program's
-            for number, steps in running.items():
-                if getgeneratorstate(steps) == GEN_CREATED:
-                    workers[number].abandon(entries[number])
-                steps.close()
-            raise
 
     # ends ---------------------------------------------------------------------------------------
 

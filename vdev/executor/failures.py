@@ -17,7 +17,7 @@ from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.translators.region import EMPTY, Region
 
 if TYPE_CHECKING:
-    from vdev.executor.executor import Job
+    from vdev.executor.job import Job
     from vdev.executor.steps import Step
 
 logger = logging.getLogger("vdev.executor")

@@ -35,7 +35,7 @@ from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import EMPTY, Region
 
 if TYPE_CHECKING:
-    from vdev.executor.executor import Job
+    from vdev.executor.job import Job
     from vdev.executor.worker import Worker
 
 

@@ -32,7 +32,8 @@ from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
-    from vdev.executor.executor import Executor, Job
+    from vdev.executor.executor import Executor
+    from vdev.executor.job import Job
     from vdev.executor.prepare import Batch
     from vdev.executor.records import WorkRecords
     from vdev.executor.steps import Step

@@ -1,0 +1,115 @@
+"""Commands handed over by the thread that submits them.
+
+Where back ends let any thread work with them, and their workers have nothing to do, waking a thread, and threads
+that wait for each other's markers, cost more than all of a command whose steps never wait. Decides when that is
+so, and in which order the steps of several workers are handed over: the plan's, in which none waits for a later
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import GEN_CREATED, getgeneratorstate
+
+from vdev.executor.job import Job
+from vdev.executor.prepare import PreparedPlan
+from vdev.executor.worker import MARKS_IN_FLIGHT, Waits, Worker
+from vdev.finalisers import may_wait
+
+
+def idle_workers(
+    all_workers: Sequence[Worker], prepared: PreparedPlan, waits: dict[int, Waits] | None
+) -> tuple[Worker, ...] | None:
+    """The workers that a command concerns, those that it waits for too, by number; None where one has
+    something to do.
+    """
+    workers = prepared.workers
+    if workers is None:
+        numbers = sorted(number for number, _ in prepared.batches)
+        workers = prepared.workers = tuple(all_workers[number] for number in numbers)
+    if waits:
+        numbers = sorted(
+            {worker.number for worker in workers}
+            | {other for found in waits.values() for _, other, _ in found}
+        )
+        workers = tuple(all_workers[number] for number in numbers)
+    for worker in workers:
+        if worker.queue or worker.busy or not worker.backend.any_thread:
+            return None
+    return workers if may_wait() else None
+
+
+def perform_here(
+    all_workers: Sequence[Worker], job: Job, workers: tuple[Worker, ...], waits: dict[int, Waits] | None
+) -> None:
+    """Hand a command over to its devices on this thread, if nobody else works with any of them.
+
+    To wake a thread, and threads that wait for each other's markers, cost more than all of it.
+    """
+    if len(workers) == 1 and not waits:  # most launches of small programs
+        (worker,) = workers
+        if not worker.take_turn():
+            worker.wake()
+            return
+        try:
+            if worker.queue and worker.queue[0][0] is job:
+                worker.perform_entry(worker.queue.popleft())
+        finally:
+            worker.give_turn()
+        if len(worker.marks) > MARKS_IN_FLIGHT:
+            worker.throttle_here()
+        return
+    held: list[Worker] = []
+    try:
+        for worker in workers:
+            if not worker.take_turn():
+                break
+            held.append(worker)
+        else:
+            if _is_next(all_workers, job, waits):
+                _perform_steps(all_workers, job, waits)
+    finally:
+        for worker in held:
+            worker.give_turn()
+        if len(held) < len(workers):
+            for number, _ in job.prepared.batches:
+                all_workers[number].wake()
+    for worker in held:
+        if len(worker.marks) > MARKS_IN_FLIGHT:
+            worker.throttle_here()
+
+
+def _is_next(workers: Sequence[Worker], job: Job, waits: dict[int, Waits] | None) -> bool:
+    """Whether the command is the next of all its workers, and what it waits for has been handed over."""
+    for number, _ in job.prepared.batches:
+        queue = workers[number].queue
+        if not queue or queue[0][0] is not job:
+            return False
+    return not waits or all(
+        workers[other].issued >= step for found in waits.values() for _, other, step in found
+    )
+
+
+def _perform_steps(workers: Sequence[Worker], job: Job, waits: dict[int, Waits] | None) -> None:
+    prepared = job.prepared
+    batches = prepared.batches
+    if not waits and not any(batch.careful for _, batch in batches):
+        for number, _ in batches:
+            worker = workers[number]
+            worker.perform_entry(worker.queue.popleft())
+        return
+    order = prepared.order
+    assert order is not None
+    entries = {number: workers[number].queue.popleft() for number, _ in batches}
+    running = {number: workers[number].stepwise(entry) for number, entry in entries.items()}
+    try:
+        for number in order:
+            next(running[number])
+        for steps in running.values():
+            next(steps, None)
+    except BaseException:  # an interrupt of the program's
+        for number, steps in running.items():
+            if getgeneratorstate(steps) == GEN_CREATED:
+                workers[number].abandon(entries[number])
+            steps.close()
+        raise

@@ -1,0 +1,125 @@
+"""A submitted command, from the executor's side: what its steps need, and how far it has to be.
+
+Decides nothing; one object for each command in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdev.backends.base import Allocation, Bytes, Marker
+from vdev.executor.completion import RUNNING, SUBMITTED, Completion
+from vdev.executor.holdings import Holdings
+from vdev.executor.prepare import PreparedPlan
+
+if TYPE_CHECKING:
+    from vdev.commands import Layout
+    from vdev.executor.executor import Executor
+
+
+class Job:
+    """One submitted command: what its steps need, how far it has to be, and the executor's side of its
+    completion.
+    """
+
+    __slots__ = (
+        "after",
+        "args",
+        "bases",
+        "clock",
+        "completion",
+        "executor",
+        "follows",
+        "holdings",
+        "host",
+        "layout",
+        "markers",
+        "number",
+        "order",
+        "prepared",
+        "scratch",
+        "stages",
+    )
+
+    def __init__(
+        self,
+        executor: Executor,
+        number: int,
+        prepared: PreparedPlan,
+        holdings: Sequence[Holdings],
+        completion: Completion,
+    ) -> None:
+        self.executor = executor
+        self.number = number
+        self.prepared = prepared
+        self.holdings = holdings
+        self.completion = completion
+        self.args: Sequence[Any] = ()
+        self.host: Bytes | None = None
+        self.layout: Layout | None = None
+        self.after: Sequence[Completion] = ()
+        #: the command before it in an in-order queue, where times are taken
+        self.order: Completion | None = None
+        #: by worker (HOST last): steps that must be complete before the command is; 0 for none
+        self.clock: list[int] = executor.no_steps.copy()
+        #: by worker: steps submitted before this command's
+        self.bases: list[int] = executor.no_steps
+        #: whether it is among a worker's followers
+        self.follows = False
+        self.stages: dict[int, Bytes] = {}
+        #: the plan's stages on workers, each touched by its worker's thread alone
+        self.scratch: dict[int, Allocation] = {}
+        self.markers: list[Marker] = []
+
+    # for steps ----------------------------------------------------------------------------------
+
+    def stage(self, number: int) -> tuple[Bytes, int]:
+        """The plan's staging area `number` and the buffer byte at its index 0."""
+        region = self.prepared.stages[number].region
+        memory = self.stages.get(number)
+        if memory is None:
+            memory = self.stages.setdefault(number, np.empty(region.stop - region.start, np.uint8))
+        return memory, region.start
+
+    def drop_stage(self, number: int) -> None:
+        del self.stages[number]
+
+    def host_array(self) -> tuple[Bytes, Layout]:
+        if self.host is None or self.layout is None:
+            raise ValueError("the plan moves bytes of a host array, and the command has none")
+        return self.host, self.layout
+
+    # for the completion -------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
+            if worker.completed < step:
+                worker.wait_for(step)
+        self.executor.settle((self,))
+
+    def poll(self) -> int:
+        started = False
+        for worker, step, base in zip(self.executor.all_workers, self.clock, self.bases, strict=True):
+            if step and worker.completed < step:
+                worker.poll()
+            started = started or (step > base and worker.issued > base)
+        self.executor.settle((self,))
+        return RUNNING if started else SUBMITTED
+
+    def hurry(self) -> None:
+        for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
+            if worker.completed < step:
+                worker.hurried = True
+                worker.wake()
+
+    def let_go(self) -> None:
+        """The command has ended: keep nothing of it alive."""
+        self.holdings = self.args = self.after = ()
+        self.host = self.layout = self.order = None
+        self.stages = {}
+        for number, allocation in self.scratch.items():  # of a command that failed between
+            self.executor.worker(self.prepared.stages[number].worker).discard(allocation)
+        self.scratch = {}
