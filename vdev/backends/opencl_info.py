@@ -44,6 +44,8 @@ def worker_info(cl: Any, device: Any, share: int, timer_offset_ns: int) -> Worke
     def number(constant: int) -> int:
         return int(infos[constant])  # type: ignore[call-overload, no-any-return]
 
+    is_cpu = bool(number(info.TYPE) & cl.device_type.CPU)
+
     def text(constant: int) -> str:
         return str(infos.get(constant, "")).strip()
 
@@ -59,13 +61,16 @@ def worker_info(cl: Any, device: Any, share: int, timer_offset_ns: int) -> Worke
         local_memory_nbytes=number(info.LOCAL_MEM_SIZE),
         base_align_nbytes=number(info.MEM_BASE_ADDR_ALIGN) // 8,
         address_bits=number(info.ADDRESS_BITS),
-        is_cpu=bool(number(info.TYPE) & cl.device_type.CPU),
+        is_cpu=is_cpu,
         platform=str(platform.get_info(cl.platform_info.NAME)).strip(),
         vendor=text(info.VENDOR),
         version=text(info.VERSION),
         c_version=text(info.OPENCL_C_VERSION),
         driver=text(info.DRIVER_VERSION),
         extensions=tuple(text(info.EXTENSIONS).split()),
+        # Workers on a CPU share what they do not touch, and its pages cost nothing: what all of them hold together
+        # counts (`SharedDevice.reserve`).
+        room_nbytes=int(infos[info.GLOBAL_MEM_SIZE]) if is_cpu else memory,  # type: ignore[call-overload]
         timer_offset_ns=timer_offset_ns,
         native=infos,
     )
