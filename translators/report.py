@@ -41,7 +41,9 @@ def show(expr: Expr, names: Mapping[int, str] | None = None) -> str:
     if op in LEAVES:
         return leaf_name(expr, names)
     if op == "sum":
-        parts = [f"{show(t, names)}" if c == 1 else f"{c}*{show(t, names)}" for t, c in args[1]]
+        # Terms are kept in the order in which they were first met, by whichever kernel.
+        terms = sorted((c < 0, show(t, names), c) for t, c in args[1])
+        parts = [text if c == 1 else f"{c}*{text}" for _, text, c in terms]
         return "(" + " + ".join(parts + ([str(args[0])] if args[0] else [])) + ")"
     if op == "mul":
         return "*".join(show(factor, names) for factor in args)
