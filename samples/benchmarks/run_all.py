@@ -15,6 +15,7 @@ Decides the order and the environments; `measure.py` decides how a job is timed,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import queue
 import shlex
@@ -90,12 +91,10 @@ class Measured:
         """Have it measure, and return when it is done with devices, has ended, or the time is over."""
         stop = time.monotonic() + timeout
         if self._await(_READY, stop):
-            try:
-                assert self._process.stdin is not None
+            assert self._process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # it ended meanwhile; what it said tells why
                 self._process.stdin.write("go\n")
                 self._process.stdin.flush()
-            except OSError:  # it ended meanwhile; what it said tells why
-                pass
             self._await(_MEASURED, stop)
 
     def _await(self, event: str, stop: float) -> bool:
