@@ -9,7 +9,9 @@ import common
 import numpy as np
 import pyopencl as cl
 
-GROUP, MOST_GROUPS = 256, 1024
+GROUP = 256
+#: as many as several GPUs keep in flight: one that works with a part of a grid has only that part to hide latencies
+MOST_GROUPS = 8192
 SOURCE = """
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void sum(__global const float *values, __global float *sums, const ulong n)

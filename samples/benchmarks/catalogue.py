@@ -55,7 +55,7 @@ ENTRIES = (
     Entry("eigenvalue_bisection", KIM, "--size 262144", "--size 400", 3e-5),
     Entry("electron_repulsion", KIM, "--size 96 --batch 1048576 --points 48", "--size 12"),
     # class D: 2^36 pairs
-    Entry("embarrassingly_parallel", KIM, "--size 34", "--size 20"),
+    Entry("embarrassingly_parallel", KIM, "--size 36", "--size 20"),
     # 8192 x 8192
     Entry("matrix_multiplication", KIM, "--size 16384", "--size 400", 1e-4),
     # 64^3 voxels, 2048 samples
@@ -63,7 +63,7 @@ ENTRIES = (
     # 524,288 bodies, 10 steps
     Entry("nbody", KIM, "--size 1048576 --steps 2", "--size 2048 --steps 3", 1e-4),
     # 97,178 points, 100 sets
-    Entry("tpacf", KIM, "--size 20480 --sets 96", "--size 800 --sets 4", 1e-4),
+    Entry("tpacf", KIM, "--size 61440 --sets 96", "--size 800 --sets 4", 1e-4),
     # 16K x 16K
     Entry("convolution_2d", AMGE, "--size 24576", "--size 500"),
     # 256M

@@ -116,6 +116,8 @@ def backend() -> cuda.CudaBackend:
     made.info = _Info()  # type: ignore[assignment]
     made.free_events = deque(range(1, 4))
     made.stream = made._first = made._count = 0
+    made.number = 0
+    made._reached = {0: True}
     made._helpers = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
     return made
 
@@ -189,6 +191,15 @@ def test_a_box_is_copied_within_a_gpu(
     expected = into.copy()
     copy_box(given_, expected, box)
     backend.copy(source, target, box)
+    assert (into == expected).all()
+    into[:] = 0
+    expected[:] = 0
+    copy_box(given_, expected, box)
+    engine: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:  # a peer's short box is fetched by one launch
+        patch.setattr(backend.driver, "copy", lambda *rest: engine.append(0))
+        backend.copy_from_peer(backend, source, target, box)
+    assert not engine
     assert (into == expected).all()
 
 

@@ -633,3 +633,43 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
     if any_thread:
         assert waited
         assert not too_far
+
+
+def marked_steps(machine: Machine, monkeypatch: pytest.MonkeyPatch, launches: int) -> list[int]:
+    """The steps behind which worker 0 put markers for launches that were queued before it took up the first."""
+    worker = machine.executor.worker(0)
+    first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
+    machine.write(first, counting(1))
+    machine.executor.quiesce()
+    assert worker.marks_by_age
+    steps: list[int] = []
+    record = worker.backend.record
+    monkeypatch.setattr(worker.backend, "record", lambda: (steps.append(worker.issued), record())[1])
+    with worker.turn:  # neither its thread nor the submitting one may go on
+        for _ in range(launches):
+            machine.launch(AXPY, [first, first, second], WORDS)
+        steps.clear()
+    worker.wake()
+    machine.executor.quiesce()
+    return steps
+
+
+def test_others_do_not_wait_for_a_launch_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where markers are cheap there is one behind each launch, for who needs that one's results and no later one's."""
+    monkeypatch.setattr(ReferenceBackend, "cheap_markers", True)
+    monkeypatch.setattr("vdev.executor.worker.MARK_AFTER_NS", 0)
+    with Machine(2) as machine:
+        assert len(set(marked_steps(machine, monkeypatch, 8))) >= 8
+
+
+def test_a_row_of_quick_launches_shares_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceBackend, "cheap_markers", True)
+    monkeypatch.setattr("vdev.executor.worker.MARK_AFTER_NS", 3_600_000_000_000)
+    with Machine(2) as machine:
+        assert len(set(marked_steps(machine, monkeypatch, 8))) <= 4
+
+
+def test_one_worker_alone_needs_no_markers_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceBackend, "cheap_markers", True)
+    with Machine(1) as machine:
+        assert not machine.executor.worker(0).marks_by_age

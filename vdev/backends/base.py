@@ -306,6 +306,8 @@ class Backend(ABC):
     timed_from_ns: int | None = None
     #: whether any thread may call its methods, one at a time and each after `enter`
     any_thread = False
+    #: whether `record` costs about a microsecond, so that markers may be many
+    cheap_markers = False
 
     def enter(self) -> None:  # noqa: B027
         """Make the calling thread ready to call other methods; the worker's own thread need not."""

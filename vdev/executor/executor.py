@@ -80,6 +80,9 @@ class Executor:
         if failed is not None:
             self.close()
             raise failed
+        if len(openers) > 1:
+            for worker in self.all_workers[:-1]:
+                worker.marks_by_age = worker.backend.cheap_markers
 
     # questions ----------------------------------------------------------------------------------
 

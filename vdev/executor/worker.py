@@ -40,9 +40,12 @@ if TYPE_CHECKING:
 
 #: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
 #: alive
-MARK_EVERY, MARKS_IN_FLIGHT = 64, 4
+MARK_EVERY, MARKS_IN_FLIGHT = 64, 16
 #: markers in flight at which a thread that issues by itself waits for the device
 MARKS_AHEAD = 64
+#: nanoseconds after which a command gets a marker before the next: another worker that waits for it shall not
+#: wait for what follows as well. A row of launches that take the host less shares its markers.
+MARK_AFTER_NS = 20_000
 #: seconds to wait for an idle worker's turn
 TURN_TIMEOUT = 0.001
 #: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
@@ -128,6 +131,9 @@ class Worker:
         #: it sleeps for a moment only, and looks after what is issued meanwhile
         self.watching = False
         self._next = Mark()  #: what the next marker will be behind
+        self._mark_from_ns = 0  #: from when on that marker is due, by the host's clock
+        #: others may wait for single commands, and markers are cheap; set before there is work
+        self.marks_by_age = False
         self._current: Job | None = None  #: the command being handed over
         #: the coherent step being handed over, its command, and its first operation since the last mark
         self._moving: tuple[Job, Step, int] | None = None
@@ -438,6 +444,8 @@ class Worker:
     def _finish(self, job: Job) -> None:
         """A command is through: enter it into the next mark, and make that where it is due."""
         following = self._next
+        if self.marks_by_age and not following.jobs:
+            self._mark_from_ns = time.perf_counter_ns() + MARK_AFTER_NS
         following.jobs.append(job)
         following.ends.append(self.backend.pending())
         self._current = self._moving = None
@@ -469,8 +477,10 @@ class Worker:
     def _begin(self, job: Job) -> Completion:
         completion = job.completion
         completion.started()
-        if completion.profiled:
-            self.mark()  # its times begin with its own work
+        if completion.profiled or (
+            self.marks_by_age and self._next.jobs and time.perf_counter_ns() > self._mark_from_ns
+        ):
+            self.mark()  # its times begin with its own work; who waits for what came before waits for that alone
         self._current = job
         return completion
 
