@@ -27,6 +27,7 @@ from vdev.backends.base import (
 )
 from vdev.buffers import VirtualBuffer, buffer_of
 from vdev.checking import CheckFailure, LaunchChecker
+from vdev.choosing import Choosing, can_choose
 from vdev.commands import (
     Command,
     CopyBuffer,
@@ -79,7 +80,7 @@ _HOST_COST = 1.0
 _RUN_COST = 256.0
 
 #: Seconds after which a thread lets go of the interpreter for one that wants it, where workers are fed over links.
-_SWITCH_INTERVAL = 0.0005
+_SWITCH_INTERVAL = 0.0001
 #: A replica with gaps may take this part of a worker's memory.
 _GAPS_SHARE = 16
 
@@ -90,11 +91,17 @@ class Session:
     """All workers of a process as one device. Any thread may call any method."""
 
     def __init__(
-        self, openers: Sequence[Callable[[], Backend]], *, min_items: int | None = 0, check: bool = False
+        self,
+        openers: Sequence[Callable[[], Backend]],
+        *,
+        min_items: int | None = 0,
+        check: bool = False,
+        gather: bool | None = False,
     ) -> None:
         """`openers` make the back ends, each on its worker's thread. `check`: see `vdev.checking`.
 
         `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
+        `gather`: whether buffers are kept on one worker (`vdev.choosing`); None: where that is faster.
 
         Raises what the first that fails raises.
         """
@@ -119,6 +126,12 @@ class Session:
             compute_units=_own_units(self.workers) if min_items is None else 0,
         )
         self.room = RoomMaker(self.executor, self.links)
+        #: where launches that exchange much may be better off on one worker
+        self.choosing: Choosing | None = None
+        if len(self.links.direct) == len(self.workers) > 1 and (
+            gather or (gather is None and can_choose(self.workers))
+        ):
+            self.choosing = Choosing(self.room.occupancy, self.launch_options, forced=bool(gather))
         self._transfers = TransferPlans()
         self._number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
@@ -313,6 +326,8 @@ class Session:
         cached, buffers = cache.find(command, self._plan_launch)
         if cached.plan.growth and self.room.lacks(cached.plan):
             # The states of its buffers may be other ones then, and so its plan.
+            if self.choosing is not None and self.choosing.give_up(buffers):
+                cached, buffers = cache.find(command, self._plan_launch)
             fits = self.room.fit(lambda _: cache.find(command, self._plan_launch)[0].plan, buffers)
             if fits is None:
                 self._fail_for_room(command, completion)
@@ -327,8 +342,11 @@ class Session:
             cached.traffic.count()
         if self.observers:
             self._observe(command, cached.plan)
+        prepared, stake, choosing = cached.prepared, cached.stake, self.choosing
+        if stake is not None and choosing is not None and (stake.exchanges or choosing.open):
+            prepared = choosing.weigh(command, cache.tally, cached, buffers)
         job = self.executor.submit(
-            cached.prepared,
+            prepared,
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,
@@ -358,6 +376,9 @@ class Session:
     def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
         started = time.perf_counter_ns()
         cached = make_plan(command, buffers, self.launch_options, self.executor)
+        if self.choosing is not None:
+            stake = self.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
+            cached = replace(cached, stake=stake)
         kernel = command.kernel
         if kernel.plans is not None:
             tally = kernel.plans.tally
@@ -620,7 +641,10 @@ def get_session() -> Session:
         if _session is None:
             watch = _watch()
             _session = Session(
-                open_workers(switches.workers()), min_items=switches.min_items(), check=switches.check()
+                open_workers(switches.workers()),
+                min_items=switches.min_items(),
+                check=switches.check(),
+                gather=switches.gather(),
             )
             if watch is not None:
                 watch.begin(_session)

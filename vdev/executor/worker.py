@@ -50,8 +50,9 @@ MARK_AFTER_NS = 20_000
 TURN_TIMEOUT = 0.001
 #: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
 MARK_NBYTES = 64 << 20
-#: seconds an idle thread waits for more before it blocks on the device to learn that all is done
-GRACE = 0.002
+#: seconds between two looks of an idle thread at how far the device is: at first, when nothing has come of it for a
+#: while, and where somebody wants to be called
+GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
 #: where work is recorded: mean duration of operations from which each one's times are asked for
 TIMED_FROM_NS = 40_000
 #: a step that is never reached
@@ -128,7 +129,7 @@ class Worker:
         self.stopping = False
         #: the thread sleeps, or is about to: whoever adds work has to wake it
         self.asleep = False
-        #: it sleeps for a moment only, and looks after what is issued meanwhile
+        #: it looks now and then at how far the device is, and after what others issue meanwhile
         self.watching = False
         self._next = Mark()  #: what the next marker will be behind
         self._mark_from_ns = 0  #: from when on that marker is due, by the host's clock
@@ -255,15 +256,9 @@ class Worker:
             return self._find_mark(step)
         if asking is not None:
             asking.mark()
-        if self.asleep and self.backend.any_thread and may_wait() and self.turn.acquire(blocking=False):
-            try:  # the thread sleeps, and what was issued by others has no marker yet
-                if self.issued >= step:
-                    outside = self.backend.outside()
-                    self.backend.enter()
-                    self.mark()
-                    self.backend.leave(outside)
-            finally:
-                self.turn.release()
+        any_thread = self.backend.any_thread and may_wait()
+        if any_thread:
+            self._mark_here(step)
         with self.lock:
             found = self._find_mark(step)
             if found is not None or self.completed >= step:
@@ -273,8 +268,22 @@ class Worker:
             self.wanted = min(self.wanted, step)
         if self.asleep and self.marked < self.issued:
             self.wake()
-        waiter.gate.acquire()
+        # Whoever had the turn a moment ago may not have seen the waiter, and the thread may sleep for a while.
+        while not waiter.gate.acquire(timeout=TURN_TIMEOUT if any_thread else -1):
+            self._mark_here(step)
         return self._find_mark(step)
+
+    def _mark_here(self, step: int) -> None:
+        """Put a marker behind what others have issued, if the thread itself does not work with the back end."""
+        if self.asleep and self.turn.acquire(blocking=False):
+            try:
+                if self.issued >= step:
+                    outside = self.backend.outside()
+                    self.backend.enter()
+                    self.mark()
+                    self.backend.leave(outside)
+            finally:
+                self.turn.release()
 
     def _find_mark(self, step: int) -> Marker | None:
         with self.lock:
@@ -327,9 +336,8 @@ class Worker:
         return self.executor.worker(number).backend
 
     def allocate(self, nbytes: int) -> Allocation:
-        """Device memory; where there is none, wait until everything issued is done and what it kept alive is
-        free.
-        """
+        """Device memory; where there is none, once everything issued is done and what it kept alive is free."""
+        counters = self.backend.counters
         try:
             allocation = self.backend.allocate(nbytes)
         except BackendError as error:
@@ -339,10 +347,11 @@ class Worker:
             try:
                 allocation = self.backend.allocate(nbytes)
             except BackendError:
-                counters = self.backend.counters
                 self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
                 raise
         self._fresh_nbytes += nbytes
+        if self.records is not None:  # a step may give back what it took: its end does not show the most held
+            self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
         return allocation
 
     def _relieve(self) -> None:
@@ -564,22 +573,38 @@ class Worker:
                 self._sleep()
             self.asleep = False
             return self.stopping and not self.queue and self.marked == self.issued
-        issued = self.issued
-        self.watching = True
-        woken = not (self.hurried or self.stopping or self.number == HOST) and self._sleep(GRACE)
-        self.watching = self.asleep = False
-        if woken or self.issued != issued:
-            return False
-        self.hurried = False
-        while self.marks and not self.queue:
-            self.retire_oldest()
+        self._watch()
         return False
 
-    def _sleep(self, timeout: float = -1) -> bool:
-        """Until woken (True) or `timeout` seconds have passed; others may work with the back end meanwhile."""
+    def _watch(self) -> None:
+        """Learn what is complete, until there is something to perform or all is.
+
+        It looks now and then and never blocks on the device: what a program submits beside a long kernel, a transfer
+        for the next one, shall not wait for that kernel; and others may work with the back end meanwhile.
+        """
+        issued = self.issued
+        pause, longest = (HURRIED_PAUSE, GRACE) if self.hurried else (GRACE, LONGEST_PAUSE)
+        self.watching = True
         self.turn.release()
         try:
-            return self._gate.acquire(timeout=timeout)
+            while self.marks and not self.stopping:
+                if self._gate.acquire(timeout=pause) or self.issued != issued:
+                    break
+                self.poll()
+                pause = min(2 * pause, longest)
+        finally:
+            self.turn.acquire()
+            self.watching = self.asleep = False
+        while self.stopping and self.marks and not self.queue:
+            self.retire_oldest()
+        if not self.marks:
+            self.hurried = False
+
+    def _sleep(self) -> None:
+        """Until woken; others may work with the back end meanwhile."""
+        self.turn.release()
+        try:
+            self._gate.acquire()
         finally:
             self.turn.acquire()
 
