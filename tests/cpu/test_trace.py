@@ -1,5 +1,6 @@
 """VDEV_TRACE on a CPU engine: traces can be read, and their sums are the report's, for every kind of command,
-for very many, in several threads and queues, and however the program ends. `test_explain` looks at the samples.
+for very many, in several threads and queues, and however the program ends. Perfetto's own trace processor reads
+them as well; `test_explain` has it read the traces of all samples.
 """
 
 from __future__ import annotations
@@ -8,13 +9,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cpu.test_samples import ARGUMENTS, SAMPLES
 from tests.cpu.test_statistics import EVERYTHING
-from tests.trace_reader import Trace, check_sums, read_with_perfetto
+from tests.trace_processor import missing, open_trace
+from tests.trace_reader import Trace, check_import, check_peaks, check_sums, read_with_perfetto
+
+needs_processor = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 def run(
@@ -49,7 +55,9 @@ def run(
 def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("everything")
     (folder / "everything.py").write_text(EVERYTHING)
-    return run("everything.py", cwd=folder)
+    trace, figures = run("everything.py", cwd=folder)
+    read_with_perfetto(folder / "trace.json", figures)
+    return trace, figures
 
 
 def test_every_command_is_on_its_tracks(everything: tuple[Trace, dict[str, Any]]) -> None:
@@ -79,14 +87,76 @@ def test_flows_lead_from_a_command_to_all_it_caused(everything: tuple[Trace, dic
 
 def test_counters_of_memory_and_links(everything: tuple[Trace, dict[str, Any]]) -> None:
     trace, figures = everything
-    for worker in figures["workers"]:
-        name = f"memory held by worker {worker['number']}"
-        held = [event["args"]["bytes"] for event in trace.counters if event["name"] == name]
-        assert max(held) == worker["peak_nbytes"]
+    check_peaks(trace, figures)
     rates = [event for event in trace.counters if event["name"].startswith("rate ")]
     assert {event["name"] for event in rates} >= {"rate host to worker 0", "rate worker 2 to host"}
     transfers = [event for event in trace.slices if event["cat"] == "transfer" and event["took"]]
     assert len(rates) == 2 * len(transfers)
+
+
+@needs_processor
+@pytest.mark.parametrize("name", ["saxpy", "heat_equation", "nbody"])
+def test_perfetto_reads_a_sample(name: str, tmp_path: Path) -> None:
+    """Every slice, flow and value is there, and sums up to the report; and this says which processor it was."""
+    program = str(SAMPLES / f"{name}.py")
+    picture = ["--output", "-"] if name == "heat_equation" else []
+    trace, figures = run(program, *ARGUMENTS[name].split(), *picture, cwd=tmp_path, workers="cpu:4")
+    check_sums(trace, figures)
+    check_peaks(trace, figures)
+    read_with_perfetto(tmp_path / "trace.json", figures)
+    with open_trace(tmp_path / "trace.json") as processor:
+        assert processor.http.status().human_readable_version.startswith("Perfetto v")
+
+
+@pytest.fixture(scope="module")
+def three_launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("three")
+    run("-c", FLOOD.replace("PROFILED", "False").replace("LAUNCHES", "3"), cwd=folder)
+    return folder / "trace.json"
+
+
+def overlap(events: list[dict[str, Any]]) -> None:
+    """Two slices of one track that do not nest."""
+    first = next(event for event in events if event.get("cat") == "queue" and event["dur"] > 1)
+    del first["bind_id"], first["flow_in"], first["flow_out"]
+    events.append(first | {"ts": first["ts"] + first["dur"] / 2})
+
+
+def arrive_first(events: list[dict[str, Any]]) -> None:
+    """A flow that arrives and never began."""
+    next(event for event in events if event.get("flow_in"))["bind_id"] = "0xfffffff"
+
+
+def take_longer(events: list[dict[str, Any]]) -> None:
+    """A slice that is not as long as written."""
+    next(event for event in events if event.get("cat") == "kernel")["dur"] += 0.001
+
+
+def lose_a_value(events: list[dict[str, Any]]) -> None:
+    events.remove(next(event for event in events if event["ph"] == "C"))
+
+
+@needs_processor
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (overlap, "slice_drop_overlapping_complete_event"),
+        (arrive_first, "without_start"),
+        (take_longer, "slices"),
+        (lose_a_value, "values"),
+    ],
+)
+def test_perfetto_is_asked_what_can_go_wrong(
+    damage: Callable[[list[Any]], None], said: str, three_launches: Path, tmp_path: Path
+) -> None:
+    """None of what it compares is empty, and no complaint goes unread."""
+    trace, content = Trace(three_launches), json.loads(three_launches.read_text())
+    damage(content["traceEvents"])
+    (tmp_path / "damaged.json").write_text(json.dumps(content))
+    with open_trace(three_launches) as processor:
+        check_import(processor, trace)
+    with open_trace(tmp_path / "damaged.json") as processor, pytest.raises(AssertionError, match=said):
+        check_import(processor, trace)
 
 
 FLOOD = """
@@ -157,6 +227,7 @@ for queue in queues:
 def test_threads_queues_and_user_events(tmp_path: Path) -> None:
     trace, figures = run("-c", OUT_OF_ORDER, cwd=tmp_path)
     check_sums(trace, figures)
+    read_with_perfetto(tmp_path / "trace.json", figures)
     threads = {trace.names[event["pid"], event["tid"]] for event in trace.slices if event["cat"] == "command"}
     assert len(threads) == 3
     queues = [name for name in trace.names.values() if name.startswith("queue ")]
