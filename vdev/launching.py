@@ -21,17 +21,23 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
 from vdev.observe.recorder import Shape
 from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
-from vdev.planner.directory import BufferState
+from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.footprints import PointerArg
 from vdev.planner.in_place import plan_in_place
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.regret import Stake
 from vdev.programs import SessionKernel
 from vdev.translators.access import AccessRange, Reason
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
 logger = logging.getLogger("vdev.launching")
+
+KEPT = (
+    "kept on one worker: split, launches on these buffers exchange so much that one worker takes less time"
+    " (VDEV_GATHER)"
+)
 
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
 #: nothing from a cache
@@ -56,8 +62,12 @@ class CachedPlan:
     #: where its launches are counted, and what each of them moves; None where that is nothing
     outcome: Outcome = field(default_factory=Outcome)
     traffic: Traffic | None = None
+    #: it leaves every buffer as it finds it: the same launch has the same plan next time
+    steady: bool = False
     #: for the recorder, where there is one
     shape: Shape | None = None
+    #: for the choice between all workers and one, where there is any
+    stake: Stake | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -161,24 +171,17 @@ def make_plan(
 ) -> CachedPlan:
     """The plan of a launch on buffers as they are, ready to run."""
     kernel = launch.kernel
-    pointers = pointer_args(launch, buffers)
-    sizes = {pointer.arg: pointer.nbytes for pointer in pointers}
+    request = request_of(launch, buffers)
+    pointers, evaluate = request.args, request.evaluate
+    states = [buffer.state for buffer in buffers]
+    kept: int | None = None
     if kernel.subgrid is None:
         # What the translator refused may keep something in its own memory from launch to launch.
         options = replace(options, workers=options.workers[:1])
-    evaluate = evaluator(kernel, launch, sizes)
-    if kernel.plans is not None:
-        values = tuple(launch.args[index] for index in sorted(kernel.scalars))
-        places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
-        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, places), evaluate)
-    request = LaunchRequest(
-        args=pointers,
-        ndrange=launch.ndrange,
-        evaluate=evaluate,
-        one_worker=kernel.one_worker,
-        whole_replicas=kernel.subgrid is None,
-    )
-    states = [buffer.state for buffer in buffers]
+    elif not launch.shared:
+        kept = next((state.kept for state in states if state.kept is not None), None)
+        if kept is not None:
+            options = replace(options, workers=(kept,))
     try:
         if launch.shared:
             plan = _plan_in_place(launch, buffers, pointers, options, executor)
@@ -186,10 +189,12 @@ def make_plan(
             plan = plan_launch(states, request, options)
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
-        evaluate = everything(launch, sizes)
+        evaluate = everything(launch, _sizes(pointers))
         plan = plan_launch(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
+    if kept is not None:
+        plan = _keep(plan, kept, options)
     recipe = LaunchRecipe(
         kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange)
     )
@@ -199,7 +204,38 @@ def make_plan(
     ranges = [evaluate(chunk) for _, chunk in plan.partition]
     available = len(executor.all_workers) - 1
     counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
-    return CachedPlan(plan, prepared, plan.states, *counted)
+    return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
+
+
+def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
+    """What the planner has to know of a launch beside its buffers' states. `buffers`: by slot."""
+    kernel = launch.kernel
+    pointers = pointer_args(launch, buffers)
+    evaluate = evaluator(kernel, launch, _sizes(pointers))
+    if kernel.plans is not None:
+        values = tuple(launch.args[index] for index in sorted(kernel.scalars))
+        places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
+        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, places), evaluate)
+    return LaunchRequest(
+        args=pointers,
+        ndrange=launch.ndrange,
+        evaluate=evaluate,
+        one_worker=kernel.one_worker,
+        whole_replicas=kernel.subgrid is None,
+    )
+
+
+def _sizes(pointers: Sequence[PointerArg]) -> dict[int, int]:
+    return {pointer.arg: pointer.nbytes for pointer in pointers}
+
+
+def _keep(plan: Plan, worker: int, options: LaunchOptions) -> Plan:
+    """The plan of a launch that runs whole on `worker` because a buffer of it is kept there: all are then."""
+    states = [
+        kept_on(state, worker) if state.nbytes >= options.links.large_nbytes else state
+        for state in plan.states
+    ]
+    return replace(plan, states=tuple(states), reasons=plan.reasons or (KEPT,))
 
 
 def _plan_in_place(

@@ -93,6 +93,10 @@ def _parse_least(text: str) -> int | None:
     return None if text == "auto" else _parse_count(text)
 
 
+def _parse_whether(text: str) -> bool | None:
+    return None if text == "auto" else _parse_on(text)
+
+
 def _parse_level(text: str) -> int | None:
     if text == "off":
         return None
@@ -215,6 +219,15 @@ MIN_ITEMS = Switch(
     "auto, a whole number from 0",
     _parse_least,
 )
+GATHER = Switch(
+    "VDEV_GATHER",
+    "auto",
+    "Whether buffers are gathered on one worker, and launches on them run there. `auto`: on GPUs, when splitting "
+    "these launches has taken longer, by the bytes they exchange, than one worker and gathering would; and back when "
+    "that no longer holds. 0: never. 1: after the first large exchange.",
+    "auto, 0, 1",
+    _parse_whether,
+)
 CHECK = Switch(
     "VDEV_CHECK",
     "0",
@@ -253,7 +266,17 @@ CACHE_DIR = Switch(
     _parse_folder,
 )
 
-SWITCHES: tuple[Switch[object], ...] = (VDEV, WORKERS, MIN_ITEMS, CHECK, EXPLAIN, TRACE, LOG, CACHE_DIR)  # type: ignore[assignment]
+SWITCHES: tuple[Switch[object], ...] = (  # type: ignore[assignment]
+    VDEV,
+    WORKERS,
+    MIN_ITEMS,
+    GATHER,
+    CHECK,
+    EXPLAIN,
+    TRACE,
+    LOG,
+    CACHE_DIR,
+)
 
 
 def enabled() -> bool:
@@ -269,6 +292,11 @@ def workers() -> tuple[WorkerSpec, ...]:
 def min_items() -> int | None:
     """Launches of fewer work-items stay on one worker; None where it is left to the planner."""
     return MIN_ITEMS.value()
+
+
+def gather() -> bool | None:
+    """Whether buffers are gathered on one worker; None where measured times decide."""
+    return GATHER.value()
 
 
 def check() -> bool:

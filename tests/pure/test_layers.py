@@ -19,7 +19,7 @@ LAYERS = (
     {"executor", "workers", "observe"},
     {"buffers", "ordering", "programs"},
     {"launching", "differences", "room"},
-    {"shadows"},
+    {"choosing", "repetition", "shadows"},
     {"checking"},
     {"session"},
     {"facade"},

@@ -51,7 +51,7 @@ def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferSt
     if lost:
         holdings.failure = damage.status
     replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
-    return buffer_state(state.nbytes, valid.items(), replicas)
+    return buffer_state(state.nbytes, valid.items(), replicas, state.kept)
 
 
 class Failures:

@@ -7,7 +7,8 @@ knows memory, workers' threads or commands.
 Words. A *holder* is the home in host memory (`HOST`) or a worker. A byte is *initialised* once somebody wrote
 it; then it is *valid* at one holder or more. A byte that nobody wrote has no holder, and costs nothing to
 move. A *replica* is a worker's device memory for one contiguous range of the buffer; the home covers all of
-it.
+it. A buffer is *kept* on a worker where launches on it are not to be cut (`regret`): part of the state, so
+that a plan that is found by its states is one for that way.
 """
 
 from __future__ import annotations
@@ -29,21 +30,23 @@ class BufferState:
     """Who holds what of one buffer. Made by `buffer_state`; equality is identity.
 
     `valid`: (holder, bytes valid there), ascending by holder, never empty regions. `replicas`: (worker,
-    start, stop), ascending.
+    start, stop), ascending. `kept`: the worker on which launches run whole, None where they are cut.
     """
 
-    __slots__ = ("__weakref__", "_initialised", "_valid_at", "nbytes", "replicas", "valid")
+    __slots__ = ("__weakref__", "_initialised", "_valid_at", "kept", "nbytes", "replicas", "valid")
 
     nbytes: int  #: size of the buffer
     valid: Valid  #: invariant: a worker's region lies inside its replica
     replicas: Replicas  #: device memory that exists, by byte range of the buffer
+    kept: int | None
     _valid_at: dict[int, Region]
     _initialised: Region | None
 
-    def __init__(self, nbytes: int, valid: Valid, replicas: Replicas) -> None:
+    def __init__(self, nbytes: int, valid: Valid, replicas: Replicas, kept: int | None = None) -> None:
         self.nbytes = nbytes
         self.valid = valid
         self.replicas = replicas
+        self.kept = kept
         self._valid_at = dict(valid)
         self._initialised = None
 
@@ -70,30 +73,39 @@ class BufferState:
             return "host" if holder == HOST else f"worker {holder}"
 
         held = ", ".join(f"{name(holder)}: {region}" for holder, region in self.valid) or "nothing valid"
-        kept = ", ".join(f"{name(worker)} has [{start}, {stop})" for worker, start, stop in self.replicas)
-        return f"<{self.nbytes} bytes; {held}{'; ' + kept if kept else ''}>"
+        memory = ", ".join(f"{name(worker)} has [{start}, {stop})" for worker, start, stop in self.replicas)
+        way = "" if self.kept is None else f"; kept on {name(self.kept)}"
+        return f"<{self.nbytes} bytes; {held}{'; ' + memory if memory else ''}{way}>"
 
-    def __reduce__(self) -> tuple[object, tuple[int, Valid, Replicas]]:
-        return buffer_state, (self.nbytes, self.valid, self.replicas)
+    def __reduce__(self) -> tuple[object, tuple[int, Valid, Replicas, int | None]]:
+        return buffer_state, (self.nbytes, self.valid, self.replicas, self.kept)
 
 
-_interned: WeakValueDictionary[tuple[int, Valid, Replicas], BufferState] = WeakValueDictionary()
+_interned: WeakValueDictionary[tuple[int, Valid, Replicas, int | None], BufferState] = WeakValueDictionary()
 _interning = threading.Lock()
 
 
 def buffer_state(
-    nbytes: int, valid: Iterable[tuple[int, Region]] = (), replicas: Iterable[tuple[int, int, int]] = ()
+    nbytes: int,
+    valid: Iterable[tuple[int, Region]] = (),
+    replicas: Iterable[tuple[int, int, int]] = (),
+    kept: int | None = None,
 ) -> BufferState:
     """The one state with this content. A new buffer is `buffer_state(nbytes)`.
 
     Nothing initialised, no device memory.
     """
-    content = (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)))
+    content = (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept)
     with _interning:
         state = _interned.get(content)
         if state is None:
             state = _interned[content] = BufferState(*content)
     return state
+
+
+def kept_on(state: BufferState, worker: int | None) -> BufferState:
+    """The state with the same bytes in the same places, kept on `worker`, or on none."""
+    return state if state.kept == worker else buffer_state(state.nbytes, state.valid, state.replicas, worker)
 
 
 class Draft:
@@ -118,7 +130,7 @@ class Draft:
         if not self._changed:
             return self.before
         replicas = ((worker, start, stop) for worker, (start, stop) in self.replicas.items())
-        return buffer_state(self.nbytes, self.valid.items(), replicas)
+        return buffer_state(self.nbytes, self.valid.items(), replicas, self.before.kept)
 
     def valid_at(self, holder: int) -> Region:
         return self.valid.get(holder, EMPTY)
@@ -193,4 +205,4 @@ def check(state: BufferState) -> None:
             replica = state.replica(holder)
             assert replica is not None, f"worker {holder} holds bytes without a replica"
             assert Region.span(*replica).contains(region), f"worker {holder} holds bytes outside its replica"
-    assert buffer_state(state.nbytes, state.valid, state.replicas) is state, "interned"
+    assert buffer_state(state.nbytes, state.valid, state.replicas, state.kept) is state, "interned"

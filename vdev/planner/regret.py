@@ -1,0 +1,158 @@
+"""Regret: whether launches on some buffers go on being cut, or run whole on one worker from now on.
+
+A cut is chosen launch by launch, by the bytes that move now, and so never goes back to one worker: to gather
+the data costs about as much as one more exchange, however many exchanges follow. What decides here is the
+sum. Of every launch two times are given, of the way that is in use and of the other; their differences add up
+to the *regret* of the way in use, which never falls below 0. Once the regret is as much as changing over and
+back again, the other way is taken. That is the work function algorithm for two states (A. Borodin,
+N. Linial and M. Saks, "An Optimal On-Line Algorithm for Metrical Task System", JACM 1992): all launches and
+changes together take at most three times as long as with the best ways in hindsight, plus twice a change.
+
+Decides nothing about bytes: either way gives the same. Knows no clock: the times of transfers are in the unit
+of `LinkCosts` until somebody has measured what a unit takes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vdev.planner.directory import HOST, BufferState
+from vdev.planner.instructions import Launch, Plan
+from vdev.planner.links import LinkCosts
+
+#: An exchange of less than this part of the bytes that its chunk touches never makes several workers slower
+#: than one: memory of a worker's own is about ten times as fast as its links, and a kernel takes at least as
+#: long as it takes to touch its bytes.
+SMALL_SHARE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What is at stake with one launch of a plan: its transfers between workers, in the unit of `LinkCosts`."""
+
+    nitems: int
+    share: float  #: of the work-groups, in the largest chunk
+    kept: int | None  #: the worker on which it runs whole because its buffers are kept there
+    slots: tuple[int, ...]  #: large buffers
+    moved: float  #: what the busiest link brings or takes away
+    receivers: tuple[int, ...]  #: the workers to which anything comes
+    gathered: float  #: to bring what it reads to one worker, were it spread over all
+    exchanges: bool  #: it moves much, compared with what it touches
+
+
+def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems: int) -> Stake | None:
+    """The stake of a launch's plan, made for `states`. None where there is nothing to choose: no large buffer
+    is used, or the launch is whole anyway.
+
+    `nitems`: work-items of the launch.
+    """
+    slots = tuple(slot for slot, state in enumerate(states) if state.nbytes >= links.large_nbytes)
+    kept = next((states[slot].kept for slot in slots if states[slot].kept is not None), None)
+    if not slots or not plan.partition or (len(plan.partition) == 1 and kept is None):
+        return None
+    incoming: dict[int, float] = {}
+    outgoing: dict[int, float] = {}
+    arriving: dict[int, int] = {}
+    for source, target, nbytes in plan.moved:
+        if HOST not in (source, target):
+            cost = nbytes * links.per_byte[source][target]
+            incoming[target] = incoming.get(target, 0.0) + cost
+            outgoing[source] = outgoing.get(source, 0.0) + cost
+            arriving[target] = arriving.get(target, 0) + nbytes
+    touched, read = _touched(plan)
+    groups = sum(chunk.ngroups for _, chunk in plan.partition)
+    return Stake(
+        nitems,
+        max(chunk.ngroups for _, chunk in plan.partition) / max(groups, 1),
+        kept,
+        slots,
+        max([*incoming.values(), *outgoing.values()], default=0.0),
+        tuple(sorted(incoming)),
+        sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * _gathering(links),
+        any(
+            nbytes >= links.large_nbytes and nbytes * SMALL_SHARE >= touched.get(worker, 0)
+            for worker, nbytes in arriving.items()
+        ),
+    )
+
+
+def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
+    """Bytes that each worker's launch touches, and bytes of each slot that launches read."""
+    touched: dict[int, int] = {}
+    read: dict[int, int] = {}
+    for item, touches in zip(plan.instructions, plan.touches, strict=True):
+        if isinstance(item, Launch):
+            for touch in touches:
+                nbytes = touch.region.nbytes
+                touched[item.worker] = touched.get(item.worker, 0) + nbytes
+                if not touch.writes:
+                    read[touch.slot] = read.get(touch.slot, 0) + nbytes
+    return touched, read
+
+
+def _gathering(links: LinkCosts) -> float:
+    """What a byte costs in the mean that goes to one worker from wherever it is, evenly spread."""
+    workers = links.direct
+    return sum(links.per_byte[source][workers[0]] for source in workers) / len(workers)
+
+
+class TwoWays:
+    """The regret of the way in use, in the unit of the times that it is given."""
+
+    __slots__ = ("change", "regret")
+
+    def __init__(self) -> None:
+        self.regret = 0.0
+        self.change = 0.0  #: the most that a change took, since the last
+
+    def weigh(self, here: float, there: float, change: float) -> bool:
+        """One more launch: it takes `here` in the way in use, and would take `there` in the other.
+
+        `change`: what changing over takes, as this launch has it. True where the ways are to be changed from
+        now on.
+        """
+        self.change = max(self.change, change)
+        self.regret = max(self.regret + here - there, 0.0)
+        return self.regret > 0 and self.regret >= 2 * self.change
+
+    def changed(self) -> None:
+        """The other way is in use."""
+        self.regret = self.change = 0.0
+
+    def join(self, other: TwoWays) -> None:
+        """The launches of both are on the same buffers from now on."""
+        self.regret += other.regret
+        self.change += other.change
+
+
+class Mean:
+    """A mean in which the last values count most. None before the first."""
+
+    __slots__ = ("_weight", "value")
+
+    def __init__(self, weight: float) -> None:
+        """`weight` of each new value."""
+        self._weight = weight
+        self.value: float | None = None
+
+    def add(self, value: float) -> None:
+        self.value = value if self.value is None else self.value + self._weight * (value - self.value)
+
+
+class Median:
+    """The median of the last values: some of what is measured has waited for something else."""
+
+    __slots__ = ("_enough", "_values", "value")
+
+    def __init__(self, count: int, enough: int) -> None:
+        """`count`: values that are kept. `enough`: values before it is believed."""
+        self._values: deque[float] = deque(maxlen=count)
+        self._enough = enough
+        self.value: float | None = None
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
+        if len(self._values) >= self._enough:
+            self.value = sorted(self._values)[len(self._values) // 2]
