@@ -6,7 +6,8 @@ analysis made. Process "queues" has a track for each queue: a command lasts from
 the end of its last, and in an in-order queue begins when the one before has ended; where commands of an
 out-of-order queue overlap the queue has more tracks. Process "workers" has a track for each worker and one
 for host memory: kernels, transfers, merges, fills. A flow goes from the host's slice over the queue's to the
-workers'. Counters: device memory held, and the rate of each link while bytes travel.
+workers', and past the queue's to what begins before its command's turn there. Counters: device memory held, and
+the rate of each link while bytes travel.
 
 All times are those of `vdev.observe.timeline`, so durations by category add up to the report's; slices marked
 `shared` have an equal share of the time of many short operations. Events are not in the order of time; what
