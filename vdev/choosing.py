@@ -42,6 +42,8 @@ _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 _ROOM_SHARE = 0.9
 #: what gathering took is forgotten by so much with each launch, so that one worker is tried again some time
 _FORGET = 0.98
+#: launches on other buffers after which those that exchange little are not looked at until one exchanges much
+_IDLE = 64
 _MOST_PLANS = 1024
 
 
@@ -101,6 +103,8 @@ class Choosing:
         self._open: WeakSet[_Account] = WeakSet()
         #: whether launches count that exchange little
         self.open = False
+        self._idle = 0  #: launches since one counted
+        self._changed: _Account | None = None  #: with the launch that was weighed last
         self._timings: dict[int, _Timing] = {}  #: by the identity of a kernel's tally, which stays
         #: the least that a unit of costs was seen to take, in seconds
         self._unit: float | None = None
@@ -113,40 +117,57 @@ class Choosing:
 
     def weigh(
         self, launch: Launch, tally: KernelTally, cached: CachedPlan, buffers: Sequence[VirtualBuffer]
-    ) -> PreparedPlan:
-        """One more launch, whose plan is `cached`; the buffers' states are those after it.
-
-        Returns what is to be submitted: `cached.prepared`, or that with a sample taken.
+    ) -> bool:
+        """One more launch on `buffers`, whose plan is `cached`. True where the other way is taken from this
+        launch on: it has to be planned again.
         """
         stake = cached.stake
         assert stake is not None, "only what is at stake is weighed"
         large = [buffers[slot] for slot in stake.slots]
-        if not stake.exchanges and stake.kept is None and not any(map(self._is_open, large)):
-            return cached.prepared
+        if not stake.exchanges and not any(map(self._is_open, large)):
+            self._idle += 1
+            if self._idle >= _IDLE:
+                self.open = False
+            return False
+        self._idle = 0
         self._read_samples()
         account = self._account(large, stake.kept)
         timing = self._timings.setdefault(id(tally), _Timing())
-        timing.launches += 1
         moved = max(stake.moved - account.budget, 0.0)
-        account.budget -= stake.moved - moved
-        if self._forced:
-            change = stake.exchanges and account.keeper is None
-        elif account.keeper is None:
-            change = self._weigh_split(account, launch, timing, stake, moved)
-        else:
+        if account.keeper is not None:
             change = self._weigh_kept(account, launch, tally, timing, stake, moved, buffers)
+        elif account.barred:
+            change = False
+        else:
+            change = self._forced or self._weigh_split(account, launch, timing, stake, moved)
         if change:
-            self._change(account)
+            change = self._change(account)
+        if change and account.keeper is not None:
+            self._split_plan(account, launch, tally, stake.nitems, buffers)
+        if not change:
+            account.budget -= stake.moved - moved
         if account.open:
             self._open.add(account)
         else:
             self._open.discard(account)
         self.open = bool(self._open)
-        if timing.wants_sample(stake) and not self._forced:
-            prepared, sample = sampled(cached.prepared)
-            self._samples.append((sample, timing, stake))
-            return prepared
-        return cached.prepared
+        self._changed = account if change else None
+        return change
+
+    def sampled(self, tally: KernelTally, cached: CachedPlan) -> PreparedPlan:
+        """What is to be submitted of a launch that was weighed: its plan, or that with a sample taken."""
+        stake, account, self._changed = cached.stake, self._changed, None
+        timing = self._timings.get(id(tally))
+        if stake is None or timing is None:
+            return cached.prepared
+        if account is not None:
+            account.budget = max(account.budget - stake.moved, 0.0)
+        timing.launches += 1
+        if self._forced or not timing.wants_sample(stake):
+            return cached.prepared
+        prepared, sample = sampled(cached.prepared)
+        self._samples.append((sample, timing, stake))
+        return prepared
 
     def give_up(self, buffers: Sequence[VirtualBuffer]) -> bool:
         """There is no room for the plan of a launch on `buffers`. Whether it was for one worker, and there will
@@ -174,7 +195,7 @@ class Choosing:
         if gathered is not None and gathered.value is not None:
             again = gathered.value
             gathered.value *= _FORGET
-        if unit is None or self._unit is None or per_item is None or account.barred:
+        if unit is None or self._unit is None or per_item is None:
             return False
         whole = per_item * stake.nitems
         return account.ways.weigh(
@@ -241,7 +262,7 @@ class Choosing:
                 continue
             timing.per_item.add(sum(measured.kernel.values()) / stake.nitems)
             brought = [measured.before.get(worker, 0.0) for worker in stake.receivers]
-            if stake.exchanges and any(brought):
+            if stake.kept is None and stake.exchanges and any(brought):
                 timing.unit.add(max(brought) / stake.moved)
                 if timing.unit.value is not None:
                     self._unit = min(self._unit or inf, timing.unit.value)
@@ -272,16 +293,14 @@ class Choosing:
             account.keeper = kept
             account.ways.changed()
             account.set_way(account.buffers)
-        elif any(buffer.state.kept != kept for buffer in buffers):
-            account.set_way(buffers)
         return account
 
     def _enter(self, account: _Account, buffer: VirtualBuffer) -> None:
         self._accounts[buffer] = account
         account.buffers.add(buffer)
 
-    def _change(self, account: _Account) -> None:
-        """Take the other way for an account's buffers from the next launch on."""
+    def _change(self, account: _Account) -> bool:
+        """Take the other way for an account's buffers. False where no worker has room for them."""
         ways = account.ways
         if account.keeper is not None:
             logger.info("%d buffers are not kept on worker %d any more", len(account.buffers), account.keeper)
@@ -292,7 +311,7 @@ class Choosing:
             if account.keeper is None:
                 account.barred = True
                 ways.changed()
-                return
+                return False
             for buffer in account.buffers:
                 account.split_states[buffer] = buffer.state
             logger.info(
@@ -304,6 +323,7 @@ class Choosing:
         account.budget = ways.change / self._unit if self._unit else 0.0
         ways.changed()
         account.set_way(account.buffers)
+        return True
 
     def _roomiest(self, account: _Account) -> int | None:
         """The worker to keep an account's buffers on; None where none has room for all of them."""

@@ -324,9 +324,13 @@ class Session:
             completion.settle(DEPENDENCY_FAILED)
             raise self.checker.failure
         cached, buffers = cache.find(command, self._plan_launch)
+        stake, choosing = cached.stake, self.choosing
+        weighed = stake is not None and choosing is not None and (stake.exchanges or choosing.open)
+        if weighed and choosing is not None and choosing.weigh(command, cache.tally, cached, buffers):
+            cached, buffers = cache.find(command, self._plan_launch)
         if cached.plan.growth and self.room.lacks(cached.plan):
             # The states of its buffers may be other ones then, and so its plan.
-            if self.choosing is not None and self.choosing.give_up(buffers):
+            if choosing is not None and choosing.give_up(buffers):
                 cached, buffers = cache.find(command, self._plan_launch)
             fits = self.room.fit(lambda _: cache.find(command, self._plan_launch)[0].plan, buffers)
             if fits is None:
@@ -342,11 +346,8 @@ class Session:
             cached.traffic.count()
         if self.observers:
             self._observe(command, cached.plan)
-        prepared, stake, choosing = cached.prepared, cached.stake, self.choosing
-        if stake is not None and choosing is not None and (stake.exchanges or choosing.open):
-            prepared = choosing.weigh(command, cache.tally, cached, buffers)
         job = self.executor.submit(
-            prepared,
+            choosing.sampled(cache.tally, cached) if weighed and choosing is not None else cached.prepared,
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,

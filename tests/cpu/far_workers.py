@@ -1,5 +1,5 @@
 """Native CPU workers that behave as GPUs do towards planner and executor: `python -m tests.cpu.far_workers MODULE
-[arguments]` runs a module on them.
+[arguments]` runs a module on them; `--changing` before it has buffers kept on one worker and let go at random.
 
 Arrays of any size go straight to them, and they merge what several of them changed, all together however little
 it is. So every path that GPUs take is taken here, with real kernels, but for the CUDA back end itself.
@@ -7,9 +7,11 @@ it is. So every path that GPUs take is taken here, with real kernels, but for th
 
 from __future__ import annotations
 
+import random
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -17,10 +19,12 @@ from unittest import mock
 import numpy as np
 from vdev.translators.region import Region
 
+import vdev.session
 import vdev.workers
 from vdev.backends.base import Allocation, Backend, Box
 from vdev.backends.merging import combine, copy_changes
 from vdev.backends.opencl import OpenCLBackend
+from vdev.choosing import Choosing
 from vdev.planner import links, merges
 
 
@@ -71,10 +75,31 @@ def far(device: Any, share: int = 1) -> Callable[[], Backend]:
     return lambda: FarBackend(device, share)
 
 
+@contextmanager
+def changing() -> Iterator[None]:
+    """The ways in use change at random, whatever launches take: after one launch in three."""
+    drawn = random.Random(0)
+
+    def weigh(*_: object) -> bool:
+        return drawn.random() < 1 / 3
+
+    with (
+        mock.patch.object(vdev.session, "can_choose", lambda workers: True),
+        mock.patch.object(Choosing, "_weigh_split", weigh),
+        mock.patch.object(Choosing, "_weigh_kept", weigh),
+    ):
+        yield
+
+
 def main() -> None:
     sys.argv = sys.argv[1:]
+    ways: AbstractContextManager[None] = nullcontext()
+    if sys.argv[0] == "--changing":
+        sys.argv = sys.argv[1:]
+        ways = changing()
     every = replace(links.LinkCosts.uniform(1), large_nbytes=1)
     with (
+        ways,
         mock.patch.object(vdev.workers, "opener", far),
         mock.patch.object(merges, "SHARED_NBYTES", 0),
         mock.patch.object(links.LinkCosts.__init__, "__defaults__", _defaults(every)),

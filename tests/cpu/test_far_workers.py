@@ -33,3 +33,12 @@ def test_programs() -> None:
 
 def test_random_kernels() -> None:
     assert "60 kernels, 0 programs failed" in far("tests.cpu.equivalence_long", "60", "7000")
+
+
+def test_programs_whose_buffers_are_kept_on_one_worker_and_let_go() -> None:
+    results = json.loads(far("--changing", "tests.cpu.programs").splitlines()[-1])
+    assert {name: found["error"] for name, found in results.items() if found["error"]} == {}
+
+
+def test_random_kernels_whose_buffers_are_kept_on_one_worker_and_let_go() -> None:
+    assert "60 kernels, 0 programs failed" in far("--changing", "tests.cpu.equivalence_long", "60", "7000")

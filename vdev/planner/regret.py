@@ -39,7 +39,8 @@ class Stake:
     moved: float  #: what the busiest link brings or takes away
     receivers: tuple[int, ...]  #: the workers to which anything comes
     gathered: float  #: to bring what it reads to one worker, were it spread over all
-    exchanges: bool  #: it moves much, compared with what it touches
+    #: it moves much, compared with what it touches, or is kept from that: it counts, whatever else happens
+    exchanges: bool
 
 
 def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems: int) -> Stake | None:
@@ -71,7 +72,8 @@ def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems
         max([*incoming.values(), *outgoing.values()], default=0.0),
         tuple(sorted(incoming)),
         sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * _gathering(links),
-        any(
+        kept is not None
+        or any(
             nbytes >= links.large_nbytes and nbytes * SMALL_SHARE >= touched.get(worker, 0)
             for worker, nbytes in arriving.items()
         ),
