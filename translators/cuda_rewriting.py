@@ -30,6 +30,8 @@ from .source import ParsedProgram
 from .syntax import swizzle_components
 
 _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
+_KEYWORDS = {CursorKind.STRUCT_DECL: "struct", CursorKind.UNION_DECL: "union"}
+_IDENTIFIER = re.compile(r"\w+")
 _MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
 
 
@@ -59,9 +61,15 @@ class Rewriter(Declarations):
             for child in cursor.get_children():
                 if child.kind == CursorKind.COMPOUND_STMT:
                     self.visit(child)
-        elif cursor.kind == CursorKind.STRUCT_DECL:
-            self._pad(cursor)
+        elif cursor.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
+            if cursor.kind == CursorKind.STRUCT_DECL:
+                self._pad(cursor)
+            start, stop = clang.extent_of(cursor)
+            heading = self.text[start : self.text.find(b"{", start, stop)].split()
+            if cursor.is_definition() and cursor.spelling.encode() in heading:  # else a typedef's name
+                self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
+            self._assert_size(cursor, self.word(cursor.spelling))
             start, stop = clang.extent_of(cursor)
             stop = self.text.find(b";", stop)  # clang leaves attributes out
             if b"ext_vector_type" in self.text[start:stop]:
@@ -69,6 +77,15 @@ class Rewriter(Declarations):
                 self._blank(start, stop, f"typedef {spell(cursor.underlying_typedef_type)} {name}")
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
             raise Untranslatable("a linkage specification", clang.line_of(cursor))
+
+    def _assert_size(self, cursor: Cursor, name: str) -> None:
+        """Have a structure with a name refused where C++ does not lay it out as OpenCL C does."""
+        of = cursor.underlying_typedef_type if cursor.kind == CursorKind.TYPEDEF_DECL else cursor.type
+        start, stop = clang.extent_of(cursor)
+        end, nbytes = self.text.find(b";", stop), of.get_size()
+        declared = of.get_canonical().get_declaration().kind in _KEYWORDS and b"{" in self.text[start:stop]
+        if declared and nbytes > 0 and end >= 0 and _IDENTIFIER.fullmatch(name.split()[-1]):
+            self.edits.insert(end + 1, f' static_assert(sizeof({name}) == {nbytes}, "size of {name}");')
 
     def _variable(self, cursor: Cursor) -> None:
         if self._is_done(clang.extent_of(cursor)[0]):

@@ -9,8 +9,11 @@ import re
 from collections.abc import Callable
 
 from . import clang, cuda_dialect
-from .rewrite import Edits, Functions, Untranslatable, parentheses_after
+from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
 from .source import ParsedProgram
+
+_ATTRIBUTE = re.compile(rb"__attribute(?:__)?\b")
+_NAME = re.compile(rb"[A-Za-z_]\w*")
 
 
 class Words:
@@ -44,9 +47,10 @@ class Words:
             if replacement is not None:
                 for offset in offsets:
                     self._replace(offset, offset + len(name), replacement)
+        behind = self._behind_members()
         for name in ("__attribute__", "__attribute"):
             for offset in self.functions.offsets(name):
-                self._attribute(offset, len(name))
+                self._attribute(offset, len(name), behind.get(offset))
         for name in ("typeof", "__typeof__", "__typeof"):
             for offset in self.functions.offsets(name):
                 if not self._is_done(offset):
@@ -70,7 +74,33 @@ class Words:
                     self._replace(use.offset, use.offset + len(name), renamed[use.target])
         return renamed
 
-    def _attribute(self, offset: int, length: int) -> None:
+    def _behind_members(self) -> dict[int, int]:
+        """Attributes that follow the members of a structure, by where they begin, and where its keyword ends.
+
+        NVRTC takes them in either place but heeds them only behind the keyword.
+        """
+        found: dict[int, int] = {}
+        for keyword in ("struct", "union", "enum"):
+            for offset in self.functions.offsets(keyword):
+                at = self._past_attributes(offset + len(keyword))[0]
+                if name := _NAME.match(self.text, at):
+                    at = self._past_attributes(name.end())[0]
+                if self.text[at : at + 1] == b"{":
+                    for start in self._past_attributes(matching(self.text, at) + 1)[1]:
+                        found[start] = offset + len(keyword)
+        return found
+
+    def _past_attributes(self, offset: int) -> tuple[int, list[int]]:
+        """What comes after white space and attributes, and where those begin."""
+        found: list[int] = []
+        at = after_blanks(self.text, offset)
+        while attribute := _ATTRIBUTE.match(self.text, at):
+            found.append(at)
+            at = after_blanks(self.text, parentheses_after(self.text, attribute.end()).closing + 1)
+        return at, found
+
+    def _attribute(self, offset: int, length: int, keyword_stop: int | None) -> None:
+        """Keep of an attribute what CUDA knows; `keyword_stop`: as `_behind_members` tells."""
         if self._is_done(offset):
             return
         place = parentheses_after(self.text, offset + length)
@@ -83,6 +113,9 @@ class Words:
         text = f"__attribute__(({', '.join(kept)}))" if kept else ""
         if match := re.fullmatch(r"\s*(?:__)?opencl_unroll_hint(?:__)?\s*(?:\(\s*(\d+)\s*\))?\s*", inside):
             text = f'_Pragma("unroll{" " + match.group(1) if match.group(1) else ""}")'
+        if keyword_stop is not None and kept:
+            self.edits.insert(keyword_stop, f" {text} ")
+            text = ""
         self._replace(offset, place.closing + 1, text)
 
     def _typeof(self, offset: int, length: int) -> None:

@@ -55,6 +55,13 @@ DECLARED = {
         "typedef struct __attribute__((packed)) { char a; int b; short c; } tight; typedef struct { int x; } __attribute__((aligned(16))) wide;\n",
         "tight t = { 1, x, 3 }; wide u[2]; u[1].x = t.b; r[0] = sizeof(tight); r[1] = sizeof(wide); r[2] = (int)((char *)&u[1] - (char *)&u[0]); r[3] = u[1].x;",
     ),
+    "records_with_attributes_behind": (
+        "struct behind { char a; int b; } __attribute__((packed)); typedef struct { char a; short b; } __attribute__((packed, aligned(4))) even;\n"
+        "struct outer { char a; struct inner { char a; int b; } __attribute__((packed)) i; };\n"
+        "typedef union { char a; short b[3]; } __attribute__((aligned(16))) either;\n",
+        "struct behind t[2] = { { 1, x }, { 2, 3 } }; struct outer o = { 1, { 2, x } }; r[0] = sizeof(even) * 10000 + sizeof(t) * 100 + sizeof(either); "
+        "r[1] = (int)((char *)&t[1].b - (char *)t) + t[0].b; r[2] = (int)sizeof(struct outer) * 100 + o.i.b; r[3] = (int)((char *)&o.i.b - (char *)&o);",
+    ),
     "unions": (
         "typedef union { float4 f; int4 i; uchar b[16]; struct { short lo, hi; } h; } bits;\n",
         "bits u; u.i = (int4)(x, 2, 3, 4); u.b[4] = 9; r[0] = u.h.lo; r[1] = u.i.y; u.f.z = 1.0f; r[2] = u.i.z; r[3] = u.b[11];",
