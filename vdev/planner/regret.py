@@ -26,6 +26,8 @@ from vdev.planner.links import LinkCosts
 #: than one: memory of a worker's own is about ten times as fast as its links, and a kernel takes at least as
 #: long as it takes to touch its bytes.
 SMALL_SHARE = 16
+#: Nor is one that small: what it takes is the host's time, of which splitting any launch takes some.
+SMALL_NBYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems
         sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * _gathering(links),
         kept is not None
         or any(
-            nbytes >= links.large_nbytes and nbytes * SMALL_SHARE >= touched.get(worker, 0)
+            nbytes >= min(SMALL_NBYTES, links.large_nbytes) and nbytes * SMALL_SHARE >= touched.get(worker, 0)
             for worker, nbytes in arriving.items()
         ),
     )

@@ -1,0 +1,155 @@
+"""GPUs that compute nothing and tell times: a session plans, submits and measures on them as on real ones.
+
+Memory has a size and no content. A worker's clock goes on by what its operations take: the bytes of a copy
+over a link, the work-items of a kernel times what one takes. Figures are those measured on H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from vdev.backends.base import (
+    Allocation,
+    Backend,
+    BackendProgram,
+    Box,
+    BuildResult,
+    Bytes,
+    Counters,
+    KernelArgument,
+    KernelResources,
+    LaunchShape,
+    Marker,
+    Times,
+    WorkerInfo,
+)
+
+PEER_BYTES_PER_SECOND = 360e9
+MEMORY_BYTES_PER_SECOND = 4000e9
+COPY_SECONDS = 8e-6
+
+
+@dataclass
+class Machine:
+    """What the GPUs of a machine have in common."""
+
+    #: seconds of one worker's time for a work-item, by kernel
+    per_item: Mapping[str, float]
+    peer_rate: float = PEER_BYTES_PER_SECOND
+    backends: list[VirtualGpu] = field(default_factory=list)
+
+    def opener(self, number: int, memory_nbytes: int = 140 << 30) -> Callable[[], Backend]:
+        return lambda: VirtualGpu(self, number, memory_nbytes)
+
+    @property
+    def seconds(self) -> float:
+        """When the last worker is through."""
+        return max(backend.now for backend in self.backends)
+
+
+class _Marker(Marker):
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: float | None, end: float) -> None:
+        self.start, self.end = start, end
+
+    def wait(self) -> None:
+        pass
+
+    def done(self) -> bool:
+        return True
+
+    def times(self) -> Times | None:
+        if self.start is None:
+            return None
+        start, end = round(self.start * 1e9), round(self.end * 1e9)
+        return start, start, start, end
+
+
+class VirtualGpu(Backend):
+    any_thread = True
+
+    def __init__(self, machine: Machine, number: int, memory_nbytes: int) -> None:
+        self.machine = machine
+        self.counters = Counters()
+        self.info = WorkerInfo(
+            backend="virtual",
+            name=f"virtual {number}",
+            device_key=("virtual", number),
+            compute_units=132,
+            memory_nbytes=memory_nbytes,
+            max_alloc_nbytes=memory_nbytes,
+            max_work_group_size=1024,
+            max_work_item_sizes=(1024, 1024, 64),
+            local_memory_nbytes=48 << 10,
+            base_align_nbytes=512,
+            is_cpu=False,
+            version="OpenCL 3.0 virtual",
+            c_version="OpenCL C 1.2",
+            peer_cost=0.05,
+            merges=True,
+        )
+        self.now = 0.0
+        self._first: float | None = None
+        self._count = 0
+        machine.backends.append(self)
+
+    def _take(self, seconds: float) -> None:
+        if self._first is None:
+            self._first = self.now
+        self._count += 1
+        self.now += seconds
+
+    def allocate(self, nbytes: int) -> Allocation:
+        self.counters.allocated_nbytes += nbytes
+        return Allocation(None, nbytes)
+
+    def free(self, allocation: Allocation) -> None:
+        self.counters.allocated_nbytes -= allocation.nbytes
+
+    def write(self, target: Allocation, source: Bytes, box: Box) -> None:
+        self._take(box.nbytes / 10e9)
+
+    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+        self._take(box.nbytes / 10e9)
+
+    def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
+        self._take(2 * box.nbytes / MEMORY_BYTES_PER_SECOND)
+
+    def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
+        self.counters.from_peer += box.nbytes
+        self._take(COPY_SECONDS + box.nbytes / self.machine.peer_rate)
+
+    def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
+        self._take(nbytes / MEMORY_BYTES_PER_SECOND)
+
+    def build(self, program: BackendProgram) -> BuildResult:
+        resources = KernelResources(1024, (0, 0, 0), 0, 0, 32)
+        return BuildResult("", dict.fromkeys(self.machine.per_item, resources), b"virtual")
+
+    def kernel(self, program: BackendProgram, name: str) -> object:
+        return name
+
+    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        assert isinstance(kernel, str)
+        nitems = 1
+        for size in shape.global_size:
+            nitems *= size
+        self._take(nitems * self.machine.per_item[kernel])
+        self.counters.launches += 1
+
+    def order_after(self, marker: Marker) -> None:
+        assert isinstance(marker, _Marker)
+        self.now = max(self.now, marker.end)
+
+    def pending(self) -> int:
+        return self._count
+
+    def record(self) -> Marker:
+        first, self._first = self._first, None
+        self._count = 0
+        return _Marker(first, self.now)
+
+    def close(self) -> None:
+        pass
