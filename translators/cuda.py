@@ -47,7 +47,7 @@ from .subgrid import SubgridKernel, translate_subgrid
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 2
+VERSION = 3
 
 _SHIFT = re.compile(
     rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\1 \? \(size_t\)\1 - \(size_t\)(\w+\.shift\[\d+\]) : \(size_t\)0\);"
