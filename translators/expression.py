@@ -145,11 +145,20 @@ LEAVES = frozenset(
     ]
 )
 
-_nodes: WeakValueDictionary[tuple[str, tuple[Any, ...]], Expr] = WeakValueDictionary()
+_nodes: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+
+
+def _key(op: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What equal nodes share. It has the operands' numbers: the operands themselves would keep an `exit` leaf
+    alive among them, that its definition, and this the node whose key it is, for ever.
+    """
+    if op == "sum":
+        return (op, args[0], *[(term.serial, coefficient) for term, coefficient in args[1]])
+    return (op, *[arg.serial if type(arg) is Expr else arg for arg in args])
 
 
 def _node(op: str, args: tuple[Any, ...], lo: int = -INFINITE, hi: int = INFINITE) -> Expr:
-    key = (op, args)
+    key = _key(op, args)
     found = _nodes.get(key)
     if found is None:
         found = Expr(op, args, lo, hi)
@@ -207,14 +216,14 @@ def unknown(lo: int, hi: int, origin: str = "") -> Expr:
     """A value of which only bounds are known; every call makes a new one."""
     leaf = Expr("unknown", (next(_serial),), lo, hi)
     leaf.origin = origin
-    _nodes[(leaf.op, leaf.args)] = leaf
+    _nodes[_key(leaf.op, leaf.args)] = leaf
     return leaf
 
 
 def counter(op: str) -> Expr:
     """A new `loop` counter, `exit` count (both from 0 on) or loop `head` value (any)."""
     leaf = Expr(op, (next(_serial),), -INFINITE if op == "head" else 0, INFINITE)
-    _nodes[(leaf.op, leaf.args)] = leaf
+    _nodes[_key(leaf.op, leaf.args)] = leaf
     return leaf
 
 

@@ -1,0 +1,52 @@
+"""Symbolic expressions live as long as somebody needs them."""
+
+from __future__ import annotations
+
+import gc
+
+from vdev.translators import expression
+from vdev.translators.access import analyse_kernel
+from vdev.translators.source import parse_program
+
+LOOP = """
+__kernel void scale(__global int *a, int n)
+{ for (int i = get_global_id(0); i < n; i += get_global_size(0)) a[i] = 2 * a[i]; }
+"""
+
+
+def live() -> int:
+    gc.collect()
+    return len(expression._nodes)
+
+
+def test_equal_expressions_are_one_object() -> None:
+    i, j = expression.workitem("gid", 0), expression.workitem("gid", 1)
+    assert expression.add(expression.scale(i, 2), j) is expression.add(j, expression.add(i, i))
+    assert expression.div(i, j) is expression.div(i, j)
+    assert expression.div(i, j) is not expression.div(j, i)
+    leaf = expression.counter("loop")
+    assert expression.mul(i, leaf) is not expression.mul(i, expression.counter("loop"))
+
+
+def test_a_count_of_iterations_goes_with_what_defines_it() -> None:
+    before = live()
+
+    def define(leaf: expression.Expr) -> expression.Trips:
+        rest = expression.sub(expression.argument(0, 0, expression.INT), leaf)
+        return expression.Trips(expression.ge0(leaf), expression.ge0(rest), expression.equal(rest, leaf), True)
+
+    leaf = expression.trips(define)
+    assert live() > before
+    del leaf
+    assert live() == before
+
+
+def test_expressions_of_a_kernel_go_with_the_program() -> None:
+    def analyse() -> None:
+        program = parse_program(LOOP, ())
+        assert analyse_kernel(program, "scale").accesses
+
+    analyse()
+    before = live()
+    analyse()
+    assert live() == before
