@@ -254,3 +254,26 @@ def test_merges_shared_out_among_workers_are_those_of_one(seed: int, workers: in
             program.step()
             for buffer in program.buffers:
                 buffer.verify()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), workers=st.integers(2, 6), steps=st.integers(2, 10))
+def test_chunks_may_run_on_workers_in_any_order(seed: int, workers: int, steps: int) -> None:
+    """Coherence does not rest on which worker runs which chunk."""
+    program = Program(seed, workers)
+
+    def any_order(
+        shares: object, usual: tuple[int, ...], able: tuple[int, ...], links: LinkCosts
+    ) -> tuple[int, ...]:
+        return tuple(program.rng.permutation(able).tolist())[: len(usual)]
+
+    with (
+        mock.patch("vdev.planner.launches.REORDER_NBYTES", 0),
+        mock.patch("vdev.planner.launches.assign_chunks", any_order),
+        mock.patch("vdev.planner.launches._Search._waits", return_value=(0, 0)),
+    ):
+        for _ in range(steps):
+            program.launch()
+            program.step()
+            for buffer in program.buffers:
+                buffer.verify()

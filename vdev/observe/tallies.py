@@ -208,7 +208,10 @@ def _outcome(
     tally: KernelTally, source: str | bytes, ndrange: NDRange, plan: Plan, available: int
 ) -> Outcome:
     grid = tuple(len({chunk.start[i] for _, chunk in plan.partition}) for i in range(ndrange.work_dim))
-    key: object = (grid, tuple(_NBYTES.sub("", reason) for reason in plan.reasons), len(plan.partition))
+    reasons_alike = tuple(_NBYTES.sub("", reason) for reason in plan.reasons)
+    # A whole launch is one whoever runs it; chunks are told apart by their workers.
+    order = tuple(worker for worker, _ in plan.partition) if len(plan.partition) > 1 else ()
+    key: object = (grid, reasons_alike, len(plan.partition), order)
     if key not in tally.outcomes and len(tally.outcomes) >= _MOST_OUTCOMES:
         key = "others"
     found = tally.outcomes.get(key)

@@ -10,6 +10,7 @@ single worker is no reason against a cut: they move once, and stay. Only an esti
 `compute_cost`, makes fewer workers candidates.
 3. Of the partitions with that many chunks the cheapest; at equal cost the one with fewer runs of bytes to
 move; then the one that cuts the slowest-varying dimension.
+4. Its chunks run on the workers in order, unless `assignment` finds that another order moves clearly less.
 
 A launch is small where several workers have nothing to gain, whatever its kernel does: where there are fewer
 than `min_items` work-items (a hand-over to another worker costs more than they do), or, if the workers have
@@ -23,9 +24,11 @@ Never looks at a kernel's source: access ranges come from a callable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import product
 from math import inf, prod
 
+from vdev.planner.assignment import Share, assign_chunks, order_of_data
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import (
@@ -56,6 +59,10 @@ MERGE_WEIGHT = 1.0
 
 #: work-items below which no launch is worth two workers: a hand-over costs some 20 us
 USUAL_MIN_ITEMS = 1024
+
+#: what workers have to get from each other in all before another order of theirs is looked for: a copy of less
+#: takes no longer than to ask for it
+REORDER_NBYTES = 64 << 10
 
 #: work-items that a compute unit of a GPU runs as fast as one of them: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
@@ -90,6 +97,10 @@ class _Candidate:
     resolutions: dict[int, Resolution]  #: by slot
     cost: float = inf
     nruns: int = 0
+    #: by chunk: what the bytes cost that are brought to its worker, and how many runs they are
+    incoming: list[float] = field(default_factory=list)
+    incoming_runs: list[int] = field(default_factory=list)
+    from_workers: int = 0  #: how many bytes come to workers from other workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,7 @@ class _Search:
         if options.compute_cost is not None:
             alone = self._on_one_worker()
             best = alone if alone.cost < best.cost else best
+        best = self._in_best_order(best)
         if len(best.workers) < available:
             timed = options.compute_cost is not None
             why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
@@ -199,12 +211,19 @@ class _Search:
         return []
 
     def _cheapest(self, table: Sequence[Partition]) -> tuple[_Candidate | None, list[str]]:
-        """The best of the table, or None and why each partition cannot be."""
+        """The best of the table, or None and why each partition cannot be.
+
+        Where data lies in blocks in another order than that of the workers, that order is tried first: a cut
+        along the blocks must not seem dear because of it.
+        """
         best: _Candidate | None = None
         refusals: list[str] = []
-        for partition in table:
+        orders = dict.fromkeys(
+            (order_of_data(self.states, self.options.workers, self.options.links), self.options.workers)
+        )
+        for partition, workers in product(table, orders):
             try:
-                found = self._candidate(partition, self.options.workers[: len(partition.chunks)])
+                found = self._candidate(partition, workers[: len(partition.chunks)])
             except Unmergeable as refusal:
                 if str(refusal) not in refusals:
                     refusals.append(str(refusal))
@@ -215,6 +234,40 @@ class _Search:
             if best.cost == 0:  # nothing can be cheaper, and those still to come are less preferred
                 break
         return best, refusals
+
+    def _in_best_order(self, found: _Candidate) -> _Candidate:
+        """The candidate with its chunks on the workers that `assignment` gives them."""
+        usual = self.options.workers[: len(found.workers)]
+        if found.workers != usual and len(usual) > 1:
+            found = replace(found, workers=usual)
+            self._rate(found, inf)
+        if found.from_workers < REORDER_NBYTES or len(usual) == 1:
+            return found  # and what comes from the host comes so to any worker
+        shares = [Share(incoming, self._parts(found, chunk)) for chunk, incoming in enumerate(found.incoming)]
+        workers = assign_chunks(shares, usual, self.options.workers, self.options.links)
+        if workers == usual:
+            return found
+        other = replace(found, workers=workers)
+        self._rate(other, inf)
+        # Rated by all that counts: runs, and what comes from where.
+        return other if self._waits(other) <= self._waits(found) else found
+
+    def _waits(self, candidate: _Candidate) -> tuple[int, int]:
+        """What the slowest worker waits for, and what all of them do; whole, as sums of parts that are equal."""
+        pairs = zip(candidate.incoming, candidate.incoming_runs, strict=True)
+        costs = [cost + nruns * self.options.links.per_run for cost, nruns in pairs]
+        return round(max(costs)), round(sum(costs))
+
+    def _parts(self, candidate: _Candidate, chunk: int) -> tuple[tuple[BufferState, Region, Region], ...]:
+        """By slot, what the worker of a chunk needs and what it alone holds afterwards."""
+        parts = []
+        for slot, resolution in candidate.resolutions.items():
+            needs, owns = resolution.needs[chunk], resolution.owns[chunk]
+            for item in combinations(resolution, candidate.workers, self.options.links):
+                merged = Region.union(block for index, block in item.sites if index == chunk)
+                needs, owns = needs | merged, owns | merged
+            parts.append((self.states[slot], needs, owns))
+        return tuple(parts)
 
     def _on_one_worker(self) -> _Candidate:
         """All work-groups on the worker to which the least has to be moved, the first of several."""
@@ -248,12 +301,17 @@ class _Search:
     def _rate(self, candidate: _Candidate, limit: float) -> None:
         """Fill in what the candidate would move; not to the end where that is more than `limit`."""
         candidate.cost, candidate.nruns = 0.0, 0
+        candidate.incoming, candidate.incoming_runs = (
+            [0.0] * len(candidate.workers),
+            [0] * len(candidate.workers),
+        )
+        candidate.from_workers = 0
         if self.options.compute_cost is not None:
             candidate.cost = self.options.compute_cost(candidate.partition.largest, len(candidate.workers))
         for slot, resolution in candidate.resolutions.items():
             state = self.states[slot]
-            for worker, needs in zip(candidate.workers, resolution.needs, strict=True):
-                self._add_missing(candidate, state, worker, needs)
+            for chunk, needs in enumerate(resolution.needs):
+                self._add_incoming(candidate, state, chunk, needs)
             if self.options.links.merge_on(candidate.workers):
                 self._add_merges_on_workers(candidate, state, resolution)
                 continue
@@ -275,7 +333,7 @@ class _Search:
             count = len(item.sites)
             for index, block in item.sites:
                 target = candidate.workers[index]
-                self._add_missing(candidate, state, target, block)
+                self._add_incoming(candidate, state, index, block)
                 for other, part in zip(candidate.workers, item.parts, strict=True):
                     # Not the exact share, which would cost an intersection for each pair.
                     if other != target:
@@ -283,24 +341,37 @@ class _Search:
                         candidate.cost += cost * part.nbytes / count
                         candidate.cost += len(part) / count * self.options.links.per_run
 
-    def _add_missing(self, candidate: _Candidate, state: BufferState, target: int, region: Region) -> None:
-        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link."""
+    def _add_incoming(self, candidate: _Candidate, state: BufferState, chunk: int, region: Region) -> None:
+        target = candidate.workers[chunk]
+        nruns = candidate.nruns
+        candidate.incoming[chunk] += self._add_missing(candidate, state, target, region)
+        candidate.incoming_runs[chunk] += candidate.nruns - nruns
+
+    def _add_missing(self, candidate: _Candidate, state: BufferState, target: int, region: Region) -> float:
+        """The bytes of `region` that have to come to `target` from elsewhere, each over the cheapest link.
+
+        Returns their cost, without that of their runs.
+        """
         missing = region - state.valid_at(target)
+        added = 0.0
         if not missing:
-            return
+            return added
         costs = self.options.links.per_byte
         for source, held in sorted(state.valid, key=lambda item: costs[item[0]][target]):
             if source == target:
                 continue
             piece = missing & held
             if piece:
-                candidate.cost += (
-                    piece.nbytes * costs[source][target] + len(piece) * self.options.links.per_run
-                )
+                added += piece.nbytes * costs[source][target]
+                candidate.cost += len(piece) * self.options.links.per_run
                 candidate.nruns += len(piece)
+                if HOST not in (source, target):
+                    candidate.from_workers += piece.nbytes
                 missing = missing - piece
                 if not missing:
-                    return
+                    break
+        candidate.cost += added
+        return added
 
     def _add_merge(self, candidate: _Candidate, parts: Sequence[Region], *, refetched: bool) -> None:
         costs = self.options.links.per_byte

@@ -1,0 +1,288 @@
+"""Assignment: which worker runs which chunk of a cut.
+
+Chunk k goes to the k-th worker unless that costs clearly more than need be. A launch takes as long as its
+slowest worker, so what counts is first the most that one worker has to be sent, then the sum; differences
+below `CLEARLY` are none, and a chunk that gains nothing elsewhere stays: the usual order is where data goes
+that nobody holds yet, and where the next launch looks for it. For the same reason what a chunk writes counts
+for a part, `DISPLACED`, where it would then live elsewhere than before: it may have to travel back, or be
+followed.
+
+Only workers change places that are alike to the planner: they copy from each other, and reach all others at
+the same costs. Chunks are about equal, so a permutation among such workers leaves the work where it was.
+
+Never decides how a launch is cut, nor where a byte is fetched from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+from vdev.planner.directory import HOST, BufferState
+from vdev.planner.links import LinkCosts
+from vdev.translators.region import Region
+
+#: what a written byte costs that comes to live elsewhere, in terms of a fetched one: nobody may look for it there
+DISPLACED = 0.25
+
+#: a cost below another by this part of it is clearly lower
+CLEARLY = 0.125
+
+#: with more workers than this every chunk goes where it usually does: the search grows with the cube
+MOST_WORKERS = 16
+
+#: costs are compared in whole steps, so many to the unit: equal ones are equal in whatever order they were added
+_STEPS = 64
+
+#: what a chunk cannot be run at
+NEVER = -1
+
+Costs = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One chunk of a cut, by what it works on.
+
+    `incoming`: what it costs to bring what is missing to its usual worker. `parts`: for each buffer its
+    state, the bytes that must be valid before, and those that are valid there alone afterwards.
+    """
+
+    incoming: float
+    parts: tuple[tuple[BufferState, Region, Region], ...]
+
+
+def assign_chunks(
+    shares: Sequence[Share], usual: Sequence[int], workers: Sequence[int], links: LinkCosts
+) -> tuple[int, ...]:
+    """The worker of each chunk. `usual`: by chunk, the worker that runs it unless another saves something; one
+    of `workers`, those that may run chunks.
+    """
+    kinds = interchangeable(links)
+    if len(workers) > MOST_WORKERS:
+        return tuple(usual)
+    rows = [
+        (share, home, [worker for worker in workers if kinds[worker] == kinds[home]])
+        for share, home in zip(shares, usual, strict=True)
+    ]
+    if not any(_gains_elsewhere(*row) for row in rows):
+        return tuple(usual)
+    costs = []
+    for share, home, choice in rows:
+        peer = links.per_byte[choice[0]][choice[-1]]
+        written = sum(owns.nbytes for _, _, owns in share.parts)
+        ready_there, _ = _held(share, home)
+        row = dict.fromkeys(workers, NEVER)
+        for worker in choice:
+            ready, stays = _held(share, worker)
+            if worker == home:
+                stays += _nowhere(share)
+            extra = ready_there - ready + DISPLACED * (written - stays)
+            row[worker] = max(round((share.incoming + peer * extra) * _STEPS), 0)
+        costs.append([row[worker] for worker in workers])
+    columns = choose_columns(costs, [list(workers).index(home) for home in usual])
+    return tuple(workers[column] for column in columns)
+
+
+def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
+    """Whether another worker has more of what the chunk works on than its usual one, `home`."""
+    there = _worth(share, home)
+    hulls = [(state, _hull(needs), _hull(owns)) for state, needs, owns in share.parts]
+    for worker in choice:
+        if worker == home:
+            continue
+        # First and last bytes alone rule out most: a chunk's neighbours have its halo, and nothing else.
+        most = 0.0
+        for state, needs, owns in hulls:
+            held = _hull(state.valid_at(worker))
+            most += _overlap(needs, held) + DISPLACED * _overlap(owns, held)
+        if most > there and _worth(share, worker) > there:
+            return True
+    return False
+
+
+def _hull(region: Region) -> tuple[int, int]:
+    return region.start, region.stop
+
+
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
+    return max(min(first[1], second[1]) - max(first[0], second[0]), 0)
+
+
+def _worth(share: Share, worker: int) -> float:
+    """What a worker holds of what the chunk needs and, for a part, of what it writes."""
+    ready, stays = _held(share, worker)
+    return ready + DISPLACED * stays
+
+
+def _held(share: Share, worker: int) -> tuple[int, int]:
+    """How many bytes a worker holds of those that the chunk needs, and of those that it writes."""
+    ready = stays = 0
+    for state, needs, owns in share.parts:
+        held = state.valid_at(worker)
+        if held:
+            both = (needs & held).nbytes
+            ready += both
+            stays += both if owns is needs else (owns & held).nbytes
+    return ready, stays
+
+
+def _nowhere(share: Share) -> int:
+    """How many bytes that the chunk writes no worker holds; fewer where several hold the same."""
+    found = 0
+    for state, _, owns in share.parts:
+        held = sum((owns & region).nbytes for holder, region in state.valid if holder != HOST)
+        found += max(owns.nbytes - held, 0)
+    return found
+
+
+def order_of_data(states: Sequence[BufferState], workers: Sequence[int], links: LinkCosts) -> tuple[int, ...]:
+    """`workers` in the order in which they hold a buffer, if they hold one in blocks that lie in another order
+    than they do. With several such buffers the largest counts.
+    """
+    kinds = interchangeable(links)
+    largest, order = 0, tuple(workers)
+    if len({kinds[worker] for worker in workers}) > 1:
+        return order
+    for state in states:
+        starts = {worker: held.start for worker in workers if (held := state.valid_at(worker))}
+        if state.nbytes <= largest or len(set(starts.values())) < len(workers):
+            continue
+        found = tuple(sorted(workers, key=lambda worker: starts[worker]))
+        if found != tuple(workers):
+            largest, order = state.nbytes, found
+    return order
+
+
+@lru_cache(maxsize=64)
+def interchangeable(links: LinkCosts) -> tuple[int, ...]:
+    """For each worker the first one that is like it.
+
+    >>> interchangeable(LinkCosts.between([("gpu", 0.1), ("cpu", 0.5), ("gpu", 0.1)], host=1.0, per_run=0.0))
+    (0, 1, 0)
+    """
+    found: list[int] = []
+    for worker in range(len(links.per_byte) - 1):
+        same = (first for first in range(worker) if found[first] == first and _alike(links, first, worker))
+        found.append(next(same, worker))
+    return tuple(found)
+
+
+def _alike(links: LinkCosts, first: int, second: int) -> bool:
+    costs = links.per_byte
+    others = [holder for holder in range(len(costs)) if holder not in (first, second)]
+    return (
+        links.linked(first, second)
+        and (first in links.direct) == (second in links.direct)
+        and (first in links.merging) == (second in links.merging)
+        and costs[first][second] == costs[second][first]
+        and all(costs[first][other] == costs[second][other] for other in others)
+        and all(costs[other][first] == costs[other][second] for other in others)
+    )
+
+
+def choose_columns(costs: Costs, usual: Sequence[int]) -> tuple[int, ...]:
+    """A column of its own for each row of `costs`, which has at least as many columns; NEVER forbids one.
+
+    The usual ones, unless another choice has a largest cost clearly below theirs or, that being no larger, a
+    sum clearly below theirs. Then the least largest cost; of those choices the least sum; of those one with
+    the most rows at their usual columns.
+
+    >>> choose_columns([[1, 4, 4], [2, 3, 1], [2, 0, 3]], (0, 1, 2))
+    (0, 2, 1)
+    >>> choose_columns([[0, 4], [4, 0]], (0, 1))
+    (0, 1)
+    """
+    own = [row[column] for row, column in zip(costs, usual, strict=True)]
+    least = _least_largest(costs)
+    usual_is_good = least >= max(own) * (1 - CLEARLY)
+    limit = max(own) if usual_is_good else least
+    nrows = len(costs)
+    # Less than one step for all rows together: it decides between equal sums alone.
+    weights = [
+        [
+            inf if not 0 <= cost <= limit else cost * (nrows + 1) + (column != home)
+            for column, cost in enumerate(row)
+        ]
+        for row, home in zip(costs, usual, strict=True)
+    ]
+    found = _least_sum(weights)
+    total = sum(row[column] for row, column in zip(costs, found, strict=True))
+    if usual_is_good and total >= sum(own) * (1 - CLEARLY):
+        return tuple(usual)
+    return found
+
+
+def _least_largest(costs: Costs) -> int:
+    """The least limit under which every row still finds a column of its own (the bottleneck assignment)."""
+    limits = sorted({cost for row in costs for cost in row if cost != NEVER})
+    low, high = 0, len(limits) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _all_match(costs, limits[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return limits[low]
+
+
+def _all_match(costs: Costs, limit: int) -> bool:
+    """Whether every row finds a column of its own of a cost up to `limit`, by augmenting paths."""
+    row_of: dict[int, int] = {}
+
+    def place(row: int, seen: set[int]) -> bool:
+        for column, cost in enumerate(costs[row]):
+            if 0 <= cost <= limit and column not in seen:
+                seen.add(column)
+                if column not in row_of or place(row_of[column], seen):
+                    row_of[column] = row
+                    return True
+        return False
+
+    return all(place(row, set()) for row in range(len(costs)))
+
+
+def _least_sum(weights: Sequence[Sequence[float]]) -> tuple[int, ...]:
+    """A column of its own for each row with the least sum: shortest augmenting paths over reduced weights.
+
+    H. W. Kuhn's method in the form of R. Jonker and A. Volgenant (Computing 38, 1987); exact where the finite
+    weights are integers. There is a choice without infinite ones.
+    """
+    ncolumns = len(weights[0])
+    of_row: list[float] = [0] * len(weights)  # potentials: weight - of_row - of_column is nowhere negative
+    of_column: list[float] = [0] * ncolumns
+    row_at: list[int | None] = [None] * ncolumns
+    for start in range(len(weights)):
+        distance: list[float] = [inf] * ncolumns
+        before: list[int | None] = [None] * ncolumns  # the column from which the path comes
+        done: list[int] = []
+        row, last = start, None
+        reached: float = 0
+        while True:
+            open_columns = [column for column in range(ncolumns) if column not in done]
+            for column in open_columns:
+                length = reached + weights[row][column] - of_row[row] - of_column[column]
+                if length < distance[column]:
+                    distance[column], before[column] = length, last
+            last = min(open_columns, key=lambda column: distance[column])
+            reached = distance[last]
+            done.append(last)
+            found = row_at[last]
+            if found is None:
+                break
+            row = found
+        of_row[start] += reached
+        for column in done[:-1]:
+            other = row_at[column]
+            assert other is not None
+            of_row[other] += reached - distance[column]
+            of_column[column] -= reached - distance[column]
+        end: int | None = last
+        while end is not None:
+            previous = before[end]
+            row_at[end] = start if previous is None else row_at[previous]
+            end = previous
+    columns = {row: column for column, row in enumerate(row_at) if row is not None}
+    return tuple(columns[row] for row in range(len(weights)))
