@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from vdev.session import Session
 from vdev.switches import WorkerSpec
 from vdev.workers import open_workers
 
+from . import stress
 from .test_facade_objects import cl, mf
 
 ROOT = Path(__file__).parents[2]
+
+needs_mallinfo = pytest.mark.skipif(not stress.used_nbytes(), reason="the C library tells no bytes in use")
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +42,12 @@ def ctx(session: Session) -> Any:
     return cl.Context(Platform(session).get_devices())
 
 
-def run(*arguments: str) -> str:
+def run(*arguments: str, fails: bool = False) -> str:
     command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.stress", *arguments]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr[-8000:]
+    assert done.returncode == fails, done.stdout + done.stderr[-8000:]
     return done.stdout
 
 
@@ -53,6 +57,61 @@ def test_many_threads_contexts_and_queues() -> None:
 
 def test_ten_thousand_enqueues() -> None:
     assert "nothing differed" in run("--enqueues", "10000")
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[int], object]], list[str]]:
+    """What the command says of one measure where each run, of 40,000 actions, does what is given."""
+    monkeypatch.setattr(stress, "settled", lambda take, wanted, seconds: take())
+
+    def judged(name: str, do: Callable[[int], object]) -> list[str]:
+        def run(number: int) -> int:
+            do(number)
+            return 40_000
+
+        return stress.judge([each for each in stress.measures(False) if each.name == name], run, lambda: None)
+
+    return judged
+
+
+@needs_mallinfo
+def test_a_leak_of_some_bytes_per_action_is_found(judge: Any) -> None:
+    held: list[bytearray] = []
+    (left,) = judge("bytes in use", lambda number: held.append(bytearray(256 * 40_000)))
+    assert left.startswith("bytes in use: 10")
+    assert len(held) == stress.RUNS
+
+
+def test_a_leak_of_small_objects_is_found(judge: Any) -> None:
+    held: list[object] = []
+    (left,) = judge("blocks of Python's", lambda number: held.append([object() for _ in range(40_000)]))
+    assert left.startswith("blocks of Python's: 4")
+
+
+@needs_mallinfo
+def test_what_is_taken_once_is_no_leak(judge: Any) -> None:
+    held: list[bytearray] = []
+    assert judge("bytes in use", lambda number: held.append(bytearray(0 if number else 31 << 20))) == []
+    assert len(held) == 2
+
+
+def test_a_thread_more_is_left_behind_at_once(judge: Any) -> None:
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait, daemon=True)
+    try:
+        assert judge("threads", lambda number: thread.start()) == [
+            "threads: 1 more than before, 0 are allowed"
+        ]
+    finally:
+        stop.set()
+        thread.join()
+
+
+@needs_mallinfo
+def test_the_command_finds_a_leak_that_is_planted() -> None:
+    """Natively, where many actions take little time."""
+    found = run("--native", "--seconds", "0.5", "--keep", "20000", fails=True)
+    assert re.search("^bytes in use: [0-9]+ more than before", found, re.MULTILINE)
 
 
 def test_work_done_inline_lets_go_who_waits_for_it(
