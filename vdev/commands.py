@@ -18,6 +18,7 @@ from vdev.translators.ndrange import NDRange
 from vdev.translators.region import Region
 
 if TYPE_CHECKING:
+    from vdev.repetition import Repetition
     from vdev.session import SessionKernel, VirtualBuffer
 
 Bytes = npt.NDArray[np.uint8]
@@ -130,6 +131,8 @@ class Launch:
     args: tuple[Argument, ...]
     ndrange: NDRange
     shared: tuple[VirtualBuffer, ...] = ()
+    #: what repeats it, once it has been submitted
+    repetition: Repetition | None = None
 
 
 @dataclass(slots=True, eq=False)

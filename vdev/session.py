@@ -51,6 +51,7 @@ from vdev.planner.instructions import Plan
 from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.programs import BuildError, SessionKernel, SessionProgram
+from vdev.repetition import open_repetition
 from vdev.room import NoRoom, RoomMaker
 from vdev.translators.region import Region
 from vdev.workers import open_workers
@@ -134,6 +135,7 @@ class Session:
             self.choosing = Choosing(self.room.occupancy, self.launch_options, forced=bool(gather))
         self._transfers = TransferPlans()
         self._number = 0  #: of the last command that used buffers
+        self._latest: CachedPlan | None = None  #: of the last launch
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self._ledger = Ledger()
@@ -356,8 +358,14 @@ class Session:
         )
         if self.recorder is not None and cached.shape is not None:
             self.recorder.submitted(job, cached.shape)
-        if self.checker is not None and case is not None:
-            self.checker.end(case, completion)
+        if self.checker is not None:
+            if case is not None:
+                self.checker.end(case, completion)
+        elif cached is self._latest and not weighed:
+            command.repetition = open_repetition(
+                self._lock, cached, completion, self.executor, self.recorder, self.observers
+            )
+        self._latest = cached
 
     def _meet(self, kernel: SessionKernel) -> LaunchCache:
         """The first launch of a kernel: analyse it."""

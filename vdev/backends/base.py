@@ -12,7 +12,7 @@ instance per worker. Every method is called from that worker's thread only, exce
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -388,6 +388,16 @@ class Backend(ABC):
     @abstractmethod
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         """Start a chunk. `args` are the user's arguments in order; the back end adds `shape.hidden`."""
+
+    def again(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> Callable[[], object] | None:
+        """What makes the last `launch` once more with less ado; None where nothing can.
+
+        Valid while no other method is called but `pending`, and on any thread without `enter`. It raises
+        BackendError where nothing was started.
+        """
+        return None
 
     @abstractmethod
     def order_after(self, marker: Marker) -> None:

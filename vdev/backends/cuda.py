@@ -108,7 +108,10 @@ class CudaBackend(Backend):
         return self.driver.context()
 
     def leave(self, outside: object) -> None:
-        self.driver.set_context(outside)
+        # A thread without a context would get the first GPU's at its first call of CUDA's runtime anyway; left there, it
+        # need not be set for each launch.
+        if outside or self.number:
+            self.driver.set_context(outside)
 
     # memory -------------------------------------------------------------------------------------
 
@@ -392,6 +395,35 @@ class CudaBackend(Backend):
             if result:
                 raise self.driver.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
+
+    def again(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> Callable[[], object] | None:
+        assert type(kernel) is Kernel
+        grids = kernel.shapes[id(shape)][1]
+        if len(grids) != 1:  # the second may be refused after the first has started
+            return None
+        grid = grids[0]
+        if grid[3] * grid[4] * grid[5] > kernel.threads:
+            kernel = self._with_full_groups(kernel)
+        start, name = kernel.assembled(grid, self.stream, self.driver), kernel.info.name
+        counters, own = self.counters, self.context
+        context, set_context = self.driver.asked_context(), self.driver.set_context
+
+        def launch() -> None:
+            outside = context()
+            if outside == own:
+                result = start()
+            else:
+                set_context(own)
+                result = start()
+                self.leave(outside)
+            if result:
+                raise self.driver.error(result, f"launch of kernel {name}")
+            self._count += 1  # the first since the marker has been counted, with its event
+            counters.launches += 1
+
+        return launch
 
     def _with_full_groups(self, kernel: Kernel) -> Kernel:
         small = kernel.small

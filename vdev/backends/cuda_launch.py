@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vdev.backends.base import (
@@ -119,6 +121,13 @@ class Kernel:
         else:
             _POINTER.pack_into(self.buffer, at, 0)
         self.last[index] = arg
+
+    def assembled(self, grid: Grid, stream: int, driver: Driver) -> Callable[[], int]:
+        """The driver's call that starts a grid with the parameters as they are when it is called."""
+        number, handle = ctypes.c_uint, ctypes.c_void_p
+        sizes = [number(size) for size in (*grid[:6], self.shared)]
+        nothing, extra = handle(0), handle(self.extra[3])
+        return partial(driver.launch_assembled, handle(self.function), *sizes, handle(stream), nothing, extra)
 
     def lay_out_local_memory(self) -> None:
         """Lay out the local arguments anew; those not set yet count nothing."""

@@ -35,6 +35,7 @@ class Job:
         "follows",
         "holdings",
         "host",
+        "launches",
         "layout",
         "markers",
         "number",
@@ -57,6 +58,8 @@ class Job:
         self.prepared = prepared
         self.holdings = holdings
         self.completion = completion
+        #: commands that it stands for, numbered from its own number on: several in a run (`vdev.executor.run`)
+        self.launches = 1
         self.args: Sequence[Any] = ()
         self.host: Bytes | None = None
         self.layout: Layout | None = None

@@ -48,4 +48,18 @@ class WorkRecords:
             if not spans and mark.ends and mark.ends[-1]:
                 times = mark.marker.times()
                 whole = None if times is None else times[2:]
-        self.marks[number].append(([job.number for job in mark.jobs], mark.ends, spans, whole))
+        numbers: Sequence[int] = [job.number for job in mark.jobs]
+        ends: Sequence[int] = mark.ends
+        if any(job.launches > 1 for job in mark.jobs):
+            numbers, ends = _one_by_one(mark)
+        self.marks[number].append((numbers, ends, spans, whole))
+
+
+def _one_by_one(mark: Mark) -> tuple[list[int], list[int]]:
+    """Numbers and ends of the commands, those of runs one by one: each of them handed over one operation."""
+    numbers, ends = [], []
+    for job, end in zip(mark.jobs, mark.ends, strict=True):
+        for later in range(job.launches):
+            numbers.append(job.number + later)
+            ends.append(end - (job.launches - 1 - later))
+    return numbers, ends

@@ -406,6 +406,13 @@ class LaunchStep(Step):
         kernel = self.kernel
         if kernel is None:
             kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
+        backend.launch(kernel, self._arguments(worker, job), self.shape)
+
+    def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
+        """After `run`: what does it once more, as long as nothing changes; None where nothing does."""
+        return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
+
+    def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
         holdings, number = job.holdings, worker.number
         for arg, slot, offset in self.bases:
@@ -415,7 +422,7 @@ class LaunchStep(Step):
             args[arg] = (replica.allocation, offset) if offset else replica.allocation
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
-        backend.launch(kernel, args, self.shape)
+        return args
 
 
 class CallStep(Step):

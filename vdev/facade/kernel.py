@@ -20,6 +20,7 @@ from vdev.facade.images import ImageMemory
 from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import _Program
+from vdev.facade.repeat import Repeat
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
 
@@ -85,6 +86,8 @@ class Kernel(Handle):
         self._allows_partial_groups = _allows_partial_groups(program, self._context)
         #: index spaces of earlier launches that were found valid, by the sizes as the program gave them
         self._ndranges: dict[Any, NDRange | None] = {}
+        #: the last launch, where it can be repeated: not any longer once an argument is set
+        self._repeat: Repeat | None = None
         program._kernels.add(self)
         count = len(infos)
         self._enqueue, self._set_all = generate_enqueue_and_set_args(  # type: ignore[no-untyped-call]
@@ -116,13 +119,23 @@ class Kernel(Handle):
     # {{{ calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._enqueue(self, *args, **kwargs)
+        repeat = self._repeat
+        if repeat is not None and not kwargs:
+            event = repeat.called(args)
+            if event is not None:
+                return event
+        event = self._enqueue(self, *args, **kwargs)
+        repeat = self._repeat
+        if repeat is not None and not kwargs:
+            repeat.learn(args)
+        return event
 
     def set_args(self, *args: Any, **kwargs: Any) -> None:
         self._set_all(self, *args, **kwargs)
 
     def _set_enqueue_and_set_args(self, enqueue: Callable[..., Any], set_args: Callable[..., Any], /) -> None:
         self._enqueue, self._set_all = enqueue, set_args
+        self._repeat = None
 
     def _capture(self, routine: str) -> tuple[Argument, ...]:
         """The arguments as they are now; INVALID_KERNEL_ARGS where one was never set, or released since."""
@@ -151,12 +164,13 @@ class Kernel(Handle):
         index = as_int("set_arg", arg_index, 0, 2**32 - 1)
         if index >= len(self._args):
             fail(_set_routine(arg), status.INVALID_ARG_INDEX)
+        self._repeat = None
         self._args[index] = self._converters[index](arg)
 
     def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, value, index, value, …)"""
         args, converters = self._args, self._converters
-        index, value = 9998, None
+        self._repeat, index, value = None, 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
@@ -167,7 +181,7 @@ class Kernel(Handle):
     def _set_arg_buf_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, bytes of the value, …)"""
         args, sizes = self._args, self._nbytes
-        index, value = 9998, None
+        self._repeat, index, value = None, 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
@@ -181,7 +195,7 @@ class Kernel(Handle):
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         args, sizes = self._args, self._nbytes
-        index, value = 9998, None
+        self._repeat, index, value = None, 9998, None
         try:
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):

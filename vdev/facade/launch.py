@@ -8,18 +8,23 @@ with the kernel; numbers of another type that equal the remembered ones then pas
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vdev.commands import Launch, LocalArg, Marker
 from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.kernel import Kernel
+from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue
+from vdev.facade.repeat import Repeat, Space
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
 from vdev.session import get_session
 from vdev.translators.ndrange import NDRange
+
+if TYPE_CHECKING:
+    from vdev.repetition import Repetition
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
@@ -45,6 +50,11 @@ def enqueue_nd_range_kernel(
     (OpenCL 2.1 and later).
     """
     try:
+        repeat = kernel._repeat
+        if repeat is not None and not wait_for:
+            event = repeat.again(queue, global_work_size, local_work_size, global_work_offset, g_times_l)
+            if event is not None:
+                return event
         ndrange = kernel._ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
         context = queue._context
     except (KeyError, TypeError, AttributeError):
@@ -65,7 +75,27 @@ def enqueue_nd_range_kernel(
     command = Launch(kernel._kernel, captured, ndrange)
     if is_in_use():
         command.shared = reached_by_address(context, kernel._kernel, captured, _ROUTINE)
-    return make_event(queue, _COMMAND, queue._submit(command, after))
+    event = make_event(queue, _COMMAND, queue._submit(command, after))
+    kernel._repeat = None
+    if command.repetition is not None:
+        space = (global_work_size, local_work_size, global_work_offset, g_times_l)
+        kernel._repeat = _repeat(queue, kernel, space, command.repetition)
+    return event
+
+
+def _repeat(queue: CommandQueue, kernel: Kernel, space: Space, repetition: Repetition) -> Repeat | None:
+    """What makes the launch again; None where more than its arguments' values may change under their names."""
+    if kernel._images or kernel._kernel.addresses is not None:
+        return None
+    if not all(type(sizes) is tuple or sizes is None for sizes in space[:3]):
+        return None
+    if not all(
+        type(arg) is Memory or type(arg) is bytes or type(arg) is LocalArg or arg is None
+        for arg in kernel._args
+    ):
+        return None
+    memories = tuple(arg for arg in kernel._args if type(arg) is Memory)
+    return Repeat(queue, memories, space, repetition)
 
 
 def _remembered(
