@@ -1,0 +1,393 @@
+"""A kernel called again with the same or with other arguments: what is repeated, and what must not be.
+
+Run by `test_repeated_launches`, in a process whose PyOpenCL is the virtual device. The workers are native ones on the
+CPU that let the submitting thread work with them, as CUDA's do.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from vdev.backends.opencl import OpenCLBackend
+from vdev.executor.run import Run
+
+mf = cl.mem_flags
+ITEMS = 64
+SOURCE = """
+__kernel void add(__global uint *counts, uint step) { counts[get_global_id(0)] += step; }
+__kernel void bits(__global uint *out, float value) { out[get_global_id(0)] = as_uint(value); }
+typedef struct { uint first, second; } pair;
+__kernel void both(__global uint *out, pair value) { out[get_global_id(0)] += value.first + value.second; }
+__kernel void shared(__global uint *out, __local uint *kept)
+{
+    kept[get_local_id(0)] = get_local_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_global_id(0)] += kept[get_local_size(0) - 1 - get_local_id(0)];
+}
+"""
+
+
+sys.setswitchinterval(0.0001)  # as sessions with GPUs do: workers' threads are soon through with what they get
+OpenCLBackend.any_thread = True
+OpenCLBackend.again = lambda self, *launched: partial(self.launch, *launched)  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each attempt to repeat a launch did."""
+    found: list[bool] = []
+    again = Run.again
+
+    def noted(self: Run) -> bool:
+        found.append(again(self))
+        return found[-1]
+
+    monkeypatch.setattr(Run, "again", noted)
+    return found
+
+
+class Host:
+    """A program's context, queue and kernels."""
+
+    def __init__(self) -> None:
+        self.context = cl.create_some_context(interactive=False)
+        self.queue = cl.CommandQueue(self.context)
+        program = cl.Program(self.context, SOURCE).build()
+        self.add, self.bits, self.both, self.shared = (
+            cl.Kernel(program, name) for name in ("add", "bits", "both", "shared")
+        )
+
+    def buffer(self) -> Any:
+        host = np.zeros(ITEMS, np.uint32)
+        return cl.Buffer(self.context, mf.READ_WRITE | mf.COPY_HOST_PTR, hostbuf=host)
+
+    def read(self, buffer: Any) -> np.ndarray:
+        content = np.zeros(ITEMS, np.uint32)
+        cl.enqueue_copy(self.queue, content, buffer)
+        return content
+
+    def call(self, kernel: Any, *args: Any, **rest: Any) -> Any:
+        return kernel(self.queue, (ITEMS,), (ITEMS,), *args, **rest)
+
+    def warm(self, repeated: list[bool], kernel: Any, *args: Any) -> int:
+        """Call until a call has been repeated; how many that took."""
+        repeated.clear()
+        for count in range(1, 100):
+            if count % 4 == 1:
+                self.queue.finish()
+            self.call(kernel, *args)
+            if repeated and repeated[-1]:
+                return count
+        raise AssertionError("no call was repeated")
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def test_many_calls(host: Host, repeated: list[bool]) -> None:
+    buffer, step, count = host.buffer(), np.uint32(3), 1000
+    events = [host.call(host.add, buffer, step) for _ in range(count)]
+    assert (host.read(buffer) == 3 * count).all()
+    assert len({id(event) for event in events}) == len(set(events)) == count
+    for event in events:
+        event.wait()
+        assert event.command_execution_status == cl.command_execution_status.COMPLETE
+        assert event.command_type == cl.command_type.NDRANGE_KERNEL
+        assert event.command_queue is host.queue
+        assert event.context is host.context
+    plans = host.add._kernel.plans
+    assert plans.tally.launches == count
+    assert sum(repeated) > count // 2
+
+
+def test_arguments_set_before(host: Host, repeated: list[bool]) -> None:
+    buffer, other = host.buffer(), host.buffer()
+    host.add.set_args(buffer, np.uint32(3))
+    for number in range(100):
+        if number % 10 == 1:
+            host.queue.finish()
+        cl.enqueue_nd_range_kernel(host.queue, host.add, (ITEMS,), (ITEMS,))
+    assert any(repeated)
+    host.add.set_arg(1, np.uint32(5))
+    cl.enqueue_nd_range_kernel(host.queue, host.add, (ITEMS,), (ITEMS,))
+    host.add.set_arg(0, other)
+    cl.enqueue_nd_range_kernel(host.queue, host.add, (ITEMS,), (ITEMS,))
+    assert (host.read(buffer) == 305).all()
+    assert (host.read(other) == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.float32(0.0), np.float32(-0.0)),
+        (np.float32(-0.0), np.float32(0.0)),
+        (np.float32(1.5), np.float32(2.5)),
+        (np.float32(1.5), np.float32(1.5)),
+        (np.float32("nan"), np.array(0xFFC00001, np.uint32).view(np.float32)[()]),
+        (np.float32(1.0), struct.pack("=I", 1)),
+        (struct.pack("=I", 7), struct.pack("=I", 8)),
+    ],
+)
+def test_numbers(host: Host, repeated: list[bool], first: Any, second: Any) -> None:
+    buffer = host.buffer()
+    host.warm(repeated, host.bits, buffer, first)
+    host.call(host.bits, buffer, second)
+    expected = second if isinstance(second, bytes) else second.tobytes()
+    assert host.read(buffer).tobytes()[:4] == expected
+    host.call(host.bits, buffer, first)
+    expected = first if isinstance(first, bytes) else first.tobytes()
+    assert host.read(buffer).tobytes()[:4] == expected
+
+
+def test_typed_numbers_made_anew(host: Host, repeated: list[bool]) -> None:
+    host.add.set_scalar_arg_dtypes([None, np.uint32])
+    buffer = host.buffer()
+    total = 0
+    for at, number in enumerate([1000] * 20 + [1001] * 20 + [0] * 20):
+        if at % 5 == 1:
+            host.queue.finish()
+        host.call(host.add, buffer, int(str(number)))
+        total += number
+    assert (host.read(buffer) == total).all()
+    assert any(repeated)
+
+
+def test_what_changes_under_its_name(host: Host, repeated: list[bool]) -> None:
+    """Arrays and structures are looked at each time; so are sizes in a list."""
+    buffer, pair = host.buffer(), np.zeros((), [("first", np.uint32), ("second", np.uint32)])
+    total = 0
+    for number in range(20):
+        pair["first"], pair["second"] = number, 1
+        host.call(host.both, buffer, pair)
+        total += number + 1
+    assert (host.read(buffer) == total).all()
+    assert not any(repeated)
+    sizes = [ITEMS]
+    other = host.buffer()
+    for _ in range(4):
+        host.add(host.queue, sizes, [8], other, np.uint32(1))
+    sizes[0] = 8
+    host.add(host.queue, sizes, [8], other, np.uint32(1))
+    assert host.read(other).tolist() == [5] * 8 + [4] * (ITEMS - 8)
+
+
+def test_other_sizes(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    count = host.warm(repeated, host.add, buffer, step)
+    host.add(host.queue, (8,), (8,), buffer, step)
+    host.add(host.queue, (ITEMS,), (8,), buffer, step)
+    host.add(host.queue, (ITEMS - 8,), (8,), buffer, step, global_offset=(8,))
+    host.add(host.queue, (ITEMS // 8,), (8,), buffer, step, g_times_l=True)
+    assert host.read(buffer).tolist() == [count + 3] * ITEMS
+    for wrong in ((ITEMS, ITEMS, ITEMS, ITEMS), (np.zeros(2),), ("x",), (-1,)):
+        with pytest.raises((cl.Error, TypeError, RuntimeError, ValueError)):
+            host.add(host.queue, wrong, None, buffer, step)
+    assert host.read(buffer).tolist() == [count + 3] * ITEMS
+
+
+def test_too_few_and_too_many_arguments(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    host.warm(repeated, host.add, buffer, step)
+    for args in ((), (host.queue,), (host.queue, (ITEMS,), (ITEMS,), buffer)):
+        with pytest.raises(TypeError):
+            host.add(*args)
+    with pytest.raises(TypeError):
+        host.add(None, (ITEMS,), (ITEMS,), buffer, step)
+
+
+def test_a_buffer_that_has_gone(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    host.warm(repeated, host.add, buffer, step)
+    buffer.release()
+    with pytest.raises(cl.LogicError, match="INVALID_MEM_OBJECT"):
+        host.call(host.add, buffer, step)
+    kept = host.buffer()
+    host.warm(repeated, host.add, kept, step)
+    kept.release()
+    with pytest.raises(cl.LogicError, match="INVALID_KERNEL_ARGS"):
+        cl.enqueue_nd_range_kernel(host.queue, host.add, (ITEMS,), (ITEMS,))
+
+
+def test_no_buffer_is_kept_alive(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    host.warm(repeated, host.add, buffer, step)
+    memory = buffer._memory
+    host.queue.finish()
+    del buffer
+    assert memory.references == 0
+    other = host.buffer()
+    host.call(host.add, other, step)
+    assert (host.read(other) == 1).all()
+
+
+def test_buffers_take_turns(host: Host, repeated: list[bool]) -> None:
+    buffers, step = [host.buffer() for _ in range(3)], np.uint32(1)
+    for number in range(300):
+        host.call(host.add, buffers[number % 7 % 3], step)
+    counts = [sum(number % 7 % 3 == at for number in range(300)) for at in range(3)]
+    assert [int(host.read(buffer)[0]) for buffer in buffers] == counts
+    assert any(repeated)
+
+
+def test_sub_buffers_of_one(host: Host, repeated: list[bool]) -> None:
+    align = host.context.devices[0].mem_base_addr_align // 8
+    whole = cl.Buffer(
+        host.context, mf.READ_WRITE | mf.COPY_HOST_PTR, hostbuf=np.zeros(2 * align // 4, np.uint32)
+    )
+    parts = [whole.get_sub_region(start, align) for start in (0, align)]
+    for at, number in enumerate([0] * 9 + [1] * 9 + [0]):
+        if at % 4 == 1:
+            host.queue.finish()
+        host.add(host.queue, (8,), (8,), parts[number], np.uint32(1))
+    content = np.zeros(2 * align // 4, np.uint32)
+    cl.enqueue_copy(host.queue, content, whole)
+    assert (content[0], content[align // 4]) == (10, 9)
+    assert any(repeated)
+
+
+def test_local_memory(host: Host, repeated: list[bool]) -> None:
+    buffer, kept = host.buffer(), cl.LocalMemory(4 * ITEMS)
+    count = host.warm(repeated, host.shared, buffer, kept)
+    assert host.read(buffer).tolist() == [count * (ITEMS - 1 - item) for item in range(ITEMS)]
+
+
+def test_what_comes_between(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    expected = 0
+    for action in (
+        "fill",
+        "copy",
+        "marker",
+        "barrier",
+        "event",
+        "other kernel",
+        "map",
+        "queue",
+        "user event",
+    ) * 3:
+        for _ in range(4):
+            event = host.call(host.add, buffer, step)
+            expected += 1
+        if action == "fill":
+            cl.enqueue_fill_buffer(host.queue, buffer, np.uint32(9), 0, 4 * ITEMS)
+            expected = 9
+        elif action == "copy":
+            assert (host.read(buffer) == expected).all()
+        elif action == "marker":
+            cl.enqueue_marker(host.queue).wait()
+        elif action == "barrier":
+            cl.enqueue_barrier(host.queue)
+        elif action == "event":
+            event.wait()
+        elif action == "other kernel":
+            host.call(host.bits, buffer, struct.pack("=I", 40))
+            expected = 40
+        elif action == "map":
+            array, _ = cl.enqueue_map_buffer(
+                host.queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (ITEMS,), np.uint32
+            )
+            array += 1
+            array.base.release(host.queue)
+            expected += 1
+        elif action == "queue":
+            other = cl.CommandQueue(host.context)
+            host.add(other, (ITEMS,), (ITEMS,), buffer, step, wait_for=[event]).wait()
+            expected += 1
+        else:
+            user = cl.UserEvent(host.context)
+            late = cl.enqueue_copy(host.queue, buffer, np.full(ITEMS, 70, np.uint32), is_blocking=False, wait_for=[user])
+            events = [host.call(host.add, buffer, step) for _ in range(3)]
+            assert events[-1].command_execution_status == cl.command_execution_status.QUEUED
+            user.set_status(cl.command_execution_status.COMPLETE)
+            late.wait()
+            expected = 73
+    assert (host.read(buffer) == expected).all()
+    assert any(repeated)
+
+
+def test_wait_lists(host: Host, repeated: list[bool]) -> None:
+    """A wait list is obeyed: also that of an event which fails."""
+    buffer, step = host.buffer(), np.uint32(1)
+    count = host.warm(repeated, host.add, buffer, step)
+    user = cl.UserEvent(host.context)
+    other = cl.CommandQueue(host.context)
+    held = host.add(other, (ITEMS,), (ITEMS,), buffer, step, wait_for=[user])
+    again = host.add(other, (ITEMS,), (ITEMS,), buffer, step)
+    user.set_status(-5)
+    with pytest.raises(cl.RuntimeError):
+        held.wait()
+    again.wait()
+    assert (host.read(buffer) == count + 1).all()
+
+
+def test_profiled_queues(host: Host, repeated: list[bool]) -> None:
+    queue = cl.CommandQueue(host.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    buffer, step = host.buffer(), np.uint32(1)
+    events = [host.add(queue, (ITEMS,), (ITEMS,), buffer, step) for _ in range(10)]
+    queue.finish()
+    ends = [event.profile.end for event in events]
+    assert ends == sorted(ends)
+    assert len(set(ends)) == len(ends)
+    assert not any(repeated)
+
+
+def test_out_of_order_queues(host: Host, repeated: list[bool]) -> None:
+    mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    queue = cl.CommandQueue(host.context, properties=mode)
+    buffer, step = host.buffer(), np.uint32(1)
+    for _ in range(3):
+        for number in range(10):
+            host.add(queue, (ITEMS,), (ITEMS,), buffer, step)
+            if number == 1:
+                queue.finish()
+        cl.enqueue_barrier(queue)
+    queue.finish()
+    assert (host.read(buffer) == 30).all()
+    assert any(repeated)
+
+
+def test_callbacks(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    host.warm(repeated, host.add, buffer, step)
+    called, through = [], threading.Semaphore(0)
+
+    def note(status: int) -> None:
+        called.append(status)
+        through.release()
+
+    for _ in range(5):
+        host.call(host.add, buffer, step).set_callback(cl.command_execution_status.COMPLETE, note)
+    for _ in range(5):
+        assert through.acquire(timeout=10)
+    assert called == [0] * 5
+
+
+def test_kernels_that_are_clones(host: Host, repeated: list[bool]) -> None:
+    buffer, other, step = host.buffer(), host.buffer(), np.uint32(1)
+    count = host.warm(repeated, host.add, buffer, step)
+    clone = host.add.clone()
+    clone.set_arg(0, other)
+    cl.enqueue_nd_range_kernel(host.queue, clone, (ITEMS,), (ITEMS,))
+    host.call(host.add, buffer, step)
+    assert (host.read(buffer) == count + 1).all()
+    assert (host.read(other) == 1).all()
+
+
+def test_a_queue_that_was_left(host: Host, repeated: list[bool]) -> None:
+    buffer, step = host.buffer(), np.uint32(1)
+    with cl.CommandQueue(host.context) as queue:
+        for _ in range(20):
+            host.add(queue, (ITEMS,), (ITEMS,), buffer, step)
+    with pytest.warns(cl.CommandQueueUsedAfterExit):
+        host.add(queue, (ITEMS,), (ITEMS,), buffer, step)
+    assert (host.read(buffer) == 21).all()

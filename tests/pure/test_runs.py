@@ -1,0 +1,362 @@
+"""Launches repeated with nothing in between: the same results, events, figures and failures as if each had been
+submitted.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.translators.ndrange import NDRange
+
+from vdev.backends.base import KernelArgument, LaunchShape
+from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.commands import BufferArg, Fill, Launch, Marker
+from vdev.executor import Completion
+from vdev.executor.run import Run
+from vdev.executor.worker import MARK_EVERY
+from vdev.ordering import QueueOrder
+from vdev.session import VirtualBuffer
+
+from .test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
+
+
+@pytest.fixture(autouse=True)
+def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reference workers let any thread work with them, and repeat launches."""
+
+    def again(
+        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> Callable[[], None]:
+        return partial(self.launch, kernel, args, shape)
+
+    monkeypatch.setattr(ReferenceBackend, "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "again", again)
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each attempt to repeat a launch did."""
+    found: list[bool] = []
+    again = Run.again
+
+    def noted(self: Run) -> bool:
+        found.append(False)
+        found[-1] = again(self)
+        return found[-1]
+
+    monkeypatch.setattr(Run, "again", noted)
+    return found
+
+
+class Caller:
+    """Launches as the façade makes them: repeated where that is possible."""
+
+    def __init__(self, program: Program, nitems: int = WORDS) -> None:
+        self.program = program
+        self.space = NDRange((nitems,), (LOCAL,), (0,))
+        self.last: Launch | None = None
+
+    def __call__(
+        self, out: VirtualBuffer, source: VirtualBuffer, queue: QueueOrder | None = None
+    ) -> Completion:
+        queue = queue or self.program.queue
+        last = self.last
+        if last is not None and last.repetition is not None:
+            same = [arg.buffer for arg in last.args if isinstance(arg, BufferArg)] == [out, source]
+            if same and last.repetition.again(queue):
+                return last.repetition.completion
+        args = (BufferArg(out, 0, NBYTES), BufferArg(source, 0, NBYTES))
+        self.last = Launch(self.program.kernel, args, self.space)
+        return self.program.submit(self.last, (), queue)
+
+    @property
+    def counted(self) -> int:
+        plans = self.program.kernel.plans
+        assert plans is not None
+        return plans.tally.launches
+
+
+def joined_after(launch: Caller, buffer: VirtualBuffer, joined: list[bool]) -> int:
+    """Launch until a launch has joined a run; how many that took."""
+    for count in range(1, 200):
+        if count % 4 == 1:  # its thread is through with what it was given before
+            launch.program.session.executor.quiesce()
+        launch(buffer, buffer)
+        if joined and joined[-1]:
+            return count
+    raise AssertionError("no launch was repeated")
+
+
+def test_a_row_of_launches(joined: list[bool]) -> None:
+    count = 5 * MARK_EVERY
+    with Program(1) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        events = [launch(buffer, buffer) for _ in range(count)]
+        expected = numbers(3)
+        for _ in range(count):
+            expected = triple(expected)
+        assert program.content(buffer).tolist() == expected.tolist()
+        assert {ended(event) for event in events} == {0}
+        assert launch.counted == count
+        assert program.backends[0].counters.launches == count
+    assert sum(joined) > count // 2
+
+
+def test_they_are_one_job_until_a_marker(joined: list[bool]) -> None:
+    """What is in flight is bounded, and no event waits for what was launched after somebody asked for it."""
+    with Program(1, {0: Faults(delay=lambda _: 0.002)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        event = launch(buffer, buffer)
+        worker = program.session.executor.worker(0)
+        assert ended(event) == 0
+        issued = worker.issued
+        following = launch(buffer, buffer)
+        assert following is not event
+        assert worker.completed >= issued
+        assert ended(following) == 0
+
+
+def after_other_commands(program: Program, launch: Caller, buffers: list[VirtualBuffer], seed: int) -> None:
+    """Random commands with rows of launches between them, and what NumPy makes of it."""
+    drawn = random.Random(seed)
+    arrays = [numbers(7 * number) for number in range(len(buffers))]
+    queues = [program.queue, program.session.create_queue(in_order=True)]
+    events: list[Completion] = []
+    for _ in range(40):
+        out, source = drawn.randrange(len(buffers)), drawn.randrange(len(buffers))
+        queue = queues[0]
+        for _ in range(drawn.choice((1, 2, 3, 9))):
+            events.append(launch(buffers[out], buffers[source], queue))
+            arrays[out] = triple(arrays[source])
+            if drawn.random() < 0.1:
+                assert ended(events[-1]) == 0
+        other = drawn.randrange(len(buffers))
+        action = drawn.choice(("write", "read", "fill", "marker", "wait", "nothing", "queue"))
+        if action == "write":
+            program.write(buffers[other], other)
+            arrays[other] = numbers(other)
+        elif action == "read":
+            assert program.content(buffers[other]).tolist() == arrays[other].tolist()
+        elif action == "fill":
+            program.submit(Fill(buffers[other], 0, NBYTES, b"\1\0\0\0"))
+            arrays[other] = np.ones(WORDS, np.uint32)
+        elif action == "marker":
+            events.append(program.submit(Marker()))
+        elif action == "wait":
+            assert ended(events[-1]) == 0
+        elif action == "queue":
+            events.append(launch(buffers[out], buffers[source], queues[1]))
+            arrays[out] = triple(arrays[source])
+            program.submit(Marker(), [events[-1]])
+    for buffer, array in zip(buffers, arrays, strict=True):
+        assert program.content(buffer).tolist() == array.tolist()
+    assert {ended(event) for event in events} == {0}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("workers", [1, 3])
+def test_between_other_commands(workers: int, seed: int, joined: list[bool]) -> None:
+    source = random.Random(seed)
+    faults = {0: Faults(delay=lambda _: source.choice((0, 0, 0, 0.0005)))}
+    with Program(workers, faults) as program:
+        if workers > 1:  # launches are small: they stay on one worker, the transfers need not
+            options = program.session.launch_options
+            program.session.launch_options = type(options)(options.workers, options.links, 1 << 20)
+        buffers = [program.buffer(7 * number) for number in range(3)]
+        after_other_commands(program, Caller(program), buffers, seed)
+    assert any(joined)
+    assert not all(joined)
+
+
+def test_threads_launch_at_the_same_time(joined: list[bool]) -> None:
+    threads, count = 4, 300
+    with Program(1) as program:
+        results: list[tuple[np.ndarray, np.ndarray]] = []
+
+        def work(seed: int) -> None:
+            queue = program.session.create_queue(in_order=True)
+            buffer, launch = program.buffer(seed, queue), Caller(program)
+            expected = numbers(seed)
+            for number in range(count):
+                event = launch(buffer, buffer, queue)
+                expected = triple(expected)
+                if number % 50 == 49:
+                    assert ended(event) == 0
+            completion, content = program.read(buffer, queue=queue)
+            assert ended(completion) == 0
+            results.append((content, expected))
+
+        running = [threading.Thread(target=work, args=(seed,)) for seed in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join(60)
+        assert len(results) == threads
+        for content, expected in results:
+            assert content.tolist() == expected.tolist()
+        assert Caller(program).counted == threads * count
+        assert program.backends[0].counters.launches == threads * count
+
+
+def test_one_thread_waits_while_another_goes_on() -> None:
+    with Program(1, {0: Faults(delay=lambda _: 0.0005)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(4):
+            launch(buffer, buffer)
+        statuses: list[int] = []
+        for _ in range(5):
+            event = launch(buffer, buffer)
+            waiting = threading.Thread(target=lambda event=event: statuses.append(event.wait()))
+            waiting.start()
+            while waiting.is_alive():
+                launch(buffer, buffer)
+        assert statuses == [0] * 5
+
+
+def test_a_launch_that_is_refused_gets_its_error(joined: list[bool]) -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(refuse=faults)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        before = launch.counted
+        faults |= {program.backends[0]._handed_over + later: -5 for later in range(2)}
+        failed = launch(buffer, buffer)
+        assert ended(failed) == -5
+        assert not joined[-1]
+        assert launch.counted == before + 1
+        assert ended(launch(buffer, buffer)) < 0  # it reads what could not be written
+        program.write(buffer, 5)
+        assert ended(launch(buffer, buffer)) == 0
+        assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
+
+
+def test_a_failure_on_the_device_is_all_of_theirs(joined: list[bool]) -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffer, other, launch = program.buffer(3), program.buffer(4), Caller(program)
+        joined_after(launch, buffer, joined)
+        faults[program.backends[0]._handed_over] = -5
+        events = [launch(buffer, buffer) for _ in range(3)]
+        assert ended(events[-1]) == -5
+        assert ended(program.read(buffer)[0]) < 0
+        assert program.content(other).tolist() == numbers(4).tolist()
+        program.write(buffer, 5)
+        assert ended(launch(buffer, buffer)) == 0
+        assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_an_interrupt_leaves_nothing_waiting(
+    launched: bool, joined: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Program(1) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        last = launch.last
+        assert last is not None
+        assert last.repetition is not None
+        run: Any = last.repetition._run
+        start = run._launch
+
+        def interrupted() -> None:
+            if launched:
+                start()
+            raise KeyboardInterrupt
+
+        run._launch = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            launch(buffer, buffer)
+        assert not joined[-1]
+        run._launch = start
+        worker = program.session.executor.worker(0)
+        assert worker.submitted == worker.issued
+        for _ in range(3):
+            assert ended(launch(buffer, buffer)) == 0
+        count = program.backends[0].counters.launches
+        expected = numbers(3)
+        for _ in range(count):
+            expected = triple(expected)
+        assert program.content(buffer).tolist() == expected.tolist()
+
+
+def test_another_submission_in_the_middle_comes_after(joined: list[bool]) -> None:
+    """A signal's handler may submit while a launch is being handed over."""
+    with Program(1) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        assert launch.last is not None
+        assert launch.last.repetition is not None
+        run: Any = launch.last.repetition._run
+        start = run._launch
+        inner: list[Completion] = []
+
+        def handler() -> None:
+            start()
+            inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
+
+        run._launch = handler
+        outer = launch(buffer, buffer)
+        assert len(inner) == 1
+        assert ended(inner[0]) == 0
+        assert ended(outer) == 0
+        assert program.content(buffer).tolist() == [2] * WORDS
+
+
+def test_records_name_every_launch(joined: list[bool]) -> None:
+    count = 3 * MARK_EVERY
+    with Program(1) as program:
+        executor = program.session.executor
+        records = executor.record(exact=False)
+        buffer, launch = program.buffer(3), Caller(program)
+        first = executor.last_number + 1
+        for _ in range(count):
+            launch(buffer, buffer)
+        executor.quiesce()
+        assert executor.last_number == first + count - 1
+        marks = [(tuple(numbers_of), tuple(ends)) for numbers_of, ends, *_ in records.marks[0]]
+        known = {number for numbers_of, _ in marks for number in numbers_of}
+        assert set(range(first, first + count)) <= known
+        for numbers_of, ends in marks:
+            later = [end for number, end in zip(numbers_of, ends, strict=True) if number > first]
+            assert later == sorted(set(later))  # each has handed over something of its own
+    assert any(joined)
+
+
+def test_exact_times_need_every_launch_by_itself(joined: list[bool]) -> None:
+    with Program(1) as program:
+        program.session.executor.record(exact=True)
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(6):
+            launch(buffer, buffer)
+    assert not joined
+
+
+def test_a_back_end_that_repeats_nothing(joined: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceBackend, "again", lambda *_: None)
+    with Program(1) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(6):
+            launch(buffer, buffer)
+        expected = numbers(3)
+        for _ in range(6):
+            expected = triple(expected)
+        assert program.content(buffer).tolist() == expected.tolist()
+    assert not joined
+
+
+def test_observers_see_every_launch(joined: list[bool]) -> None:
+    with Program(1) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        seen: list[object] = []
+        program.session.observers.append(lambda command, plan: seen.append(command))
+        for _ in range(5):
+            launch(buffer, buffer)
+        assert len(seen) == 5
