@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.cpu.test_trace import run
+from tests.trace_reader import check_sums
+
 CASES = Path(__file__).with_name("repeated_launches.py")
+LAUNCHES = 5000
+TRACED = f"""
+import runpy
+host = runpy.run_path({str(CASES)!r})["Host"]()
+buffer, step = host.buffer(), __import__("numpy").uint32(3)
+for _ in range({LAUNCHES}):
+    host.call(host.add, buffer, step)
+assert (host.read(buffer) == 3 * {LAUNCHES}).all()
+"""
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -19,3 +31,12 @@ def test_repeated_launches(workers: int) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("report", ["0", "report.json"])
+def test_a_trace_has_every_launch(report: str, tmp_path: Path) -> None:
+    """Also with a report, which needs the times of each and has none of them repeated."""
+    trace, figures = run("-c", TRACED, cwd=tmp_path, workers="cpu:1", VDEV_EXPLAIN=report)
+    check_sums(trace, figures)
+    assert sum(event["cat"] == "kernel" for event in trace.slices) == LAUNCHES
+    assert sum(event["cat"] == "command" and event["name"] == "add" for event in trace.slices) == LAUNCHES

@@ -4,9 +4,13 @@ what is said where there is no GPU.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +27,12 @@ from vdev.backends.base import (
     BackendProgram,
     Box,
     BuildFailure,
+    Counters,
     LaunchShape,
     LocalBytes,
     copy_box,
 )
+from vdev.backends.cuda import CudaBackend
 from vdev.backends.cuda_programs import Cubins, translated
 from vdev.backends.cuda_staging import pieces_of, turned
 from vdev.switches import parse_workers
@@ -296,3 +302,127 @@ def test_arguments_are_where_the_kernel_looks_for_them() -> None:
     kernel.set_argument(0, None)
     assert kernel.buffer[:8] == bytes(8)
     assert kernel.last == [None, LocalBytes(60_000), b"\x05\0\0\0"]
+
+
+class _Driver:
+    """Notes launches and contexts, as integers."""
+
+    def __init__(self) -> None:
+        self.current, self.result = 0, 0
+        self.launched: list[list[int]] = []
+        self.contexts: list[int] = []
+
+    def parameters(self, function: int, count: int) -> list[tuple[int, int]]:
+        return [(8 * index, 8) for index in range(count - 1)] + [(8 * (count - 1), 256)]
+
+    def launch(self, *args: int | None) -> int:
+        self.launched.append([arg or 0 for arg in args])
+        return self.result
+
+    def launch_assembled(self, *args: Any) -> int:
+        return self.launch(*(arg.value for arg in args))
+
+    def event_record(self, event: int, stream: int) -> int:
+        return 0
+
+    def new_event(self) -> int:
+        return 5
+
+    def context(self) -> int:
+        return self.current
+
+    def asked_context(self) -> Any:
+        return self.context
+
+    def set_context(self, context: int) -> int:
+        self.current = context
+        self.contexts.append(context)
+        return 0
+
+    def error(self, result: int, text: str) -> BackendError:
+        return BackendError(-5, f"{text}: {result}")
+
+
+class _Loaded:
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def attribute(self, function: int, number: int) -> int:
+        return self.threads
+
+
+def _cuda(number: int = 0) -> tuple[Any, _Driver]:
+    """A CUDA back end without CUDA."""
+    backend = object.__new__(CudaBackend)
+    backend.driver = driver = _Driver()  # type: ignore[assignment]
+    backend.number, backend.context, backend.stream = number, 0x7F00_1234_5678, 0x7F00_0000_0077
+    backend.counters, backend.free_events = Counters(), deque()
+    backend._first = backend._count = 0
+    return backend, driver
+
+
+def _launched(backend: Any, groups: int = 3) -> tuple[Any, Any]:
+    """A kernel that has just been launched there, and what makes it again."""
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    kernel = cuda_launch.Kernel(info, _Loaded(1024), 0x7F00_0000_0042, backend.driver)  # type: ignore[arg-type]
+    ndrange = NDRange((64 * groups,), (64,), (0,))
+    chunk = whole_chunk(ndrange)
+    shape = _shape(ndrange, chunk, info.pack(ndrange, chunk, (64,))[:-8])
+    memory = cuda_launch.CudaAllocation(SimpleNamespace(ptr=0x7F00_0000_1000), 4096)
+    args: list[Any] = [memory, LocalBytes(256), struct.pack("<i", 7)]
+    backend.launch(kernel, args, shape)
+    return kernel, backend.again(kernel, args, shape)
+
+
+def test_a_launch_made_again_is_the_same_call() -> None:
+    backend, driver = _cuda()
+    driver.current = backend.context
+    _, again = _launched(backend)
+    again()
+    assert driver.launched[0] == driver.launched[1]
+    assert driver.launched[0][:9] == [0x7F00_0000_0042, 3, 1, 1, 64, 1, 1, 256, backend.stream]
+    assert backend.counters.launches == backend.pending() == 2
+    driver.result = 700
+    with pytest.raises(BackendError, match="kernel f: 700"):
+        again()
+    assert backend.counters.launches == backend.pending() == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "outside", "set_to"),
+    [(0, 0x42, ["own", 0x42]), (1, 0, ["own", 0]), (0, 0, ["own"]), (1, "own", [])],
+    ids=["another", "none", "none-and-the-first-GPU", "its-own"],
+)
+def test_the_thread_gets_its_context_back(number: int, outside: Any, set_to: list[Any]) -> None:
+    backend, driver = _cuda(number)
+    _, again = _launched(backend)
+    driver.current = backend.context if outside == "own" else outside
+    again()
+    assert driver.contexts == [backend.context if context == "own" else context for context in set_to]
+    again()
+    assert driver.contexts[len(set_to) :] == (driver.contexts[: len(set_to)] if len(set_to) == 2 else [])
+
+
+def test_several_grids_are_not_made_again_as_one() -> None:
+    backend, _ = _cuda()
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    kernel, _ = _launched(backend)
+    ndrange = NDRange((64, 200_000, 1), (64, 1, 1), (0, 0, 0))
+    chunk = whole_chunk(ndrange)
+    shape = _shape(ndrange, chunk, info.pack(ndrange, chunk, (64,))[:-8])
+    backend.launch(kernel, list(kernel.last), shape)
+    assert backend.again(kernel, list(kernel.last), shape) is None
+
+
+def test_a_context_is_asked_for_without_ado() -> None:
+    """The driver writes it where it is told to."""
+    driver = object.__new__(cuda_driver.Driver)
+
+    def get(address: int) -> int:
+        ctypes.c_void_p.from_address(address).value = 0x7F00_1234_5678
+        return 0
+
+    driver._get_context = get
+    assert driver.asked_context()() == 0x7F00_1234_5678
+    driver._get_context = lambda address: 201
+    assert driver.asked_context()() == 0
