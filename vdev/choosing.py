@@ -23,7 +23,7 @@ from vdev.buffers import Occupancy, VirtualBuffer
 from vdev.commands import Launch
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.sampling import Sample, sampled
-from vdev.launching import CachedPlan, EvaluationFault, pointer_args, request_of
+from vdev.launching import CachedPlan, EvaluationFault, request_of
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.instructions import Plan
@@ -87,7 +87,7 @@ class _Timing:
         self.gathered: dict[object, Mean] = {}
 
     def wants_sample(self, stake: Stake) -> bool:
-        every = _SAMPLE_EXCHANGE_EVERY if stake.exchanges else _SAMPLE_EVERY
+        every = _SAMPLE_EXCHANGE_EVERY if stake.exchanges and stake.kept is None else _SAMPLE_EVERY
         return self.launches <= _FIRST_SAMPLES or self.launches % every == 0
 
 
@@ -109,7 +109,8 @@ class Choosing:
         #: the least that a unit of costs was seen to take, in seconds
         self._unit: float | None = None
         self._samples: deque[tuple[Sample, _Timing, Stake]] = deque(maxlen=_MOST_SAMPLES)
-        self._split_plans: dict[Any, tuple[Plan, Stake | None]] = {}
+        #: by all that they depend on: the states that a launch leaves if it is split, and its stake
+        self._split_plans: dict[Any, tuple[tuple[BufferState, ...], Stake | None]] = {}
 
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers` as they are is weighed by."""
@@ -132,10 +133,12 @@ class Choosing:
         self._idle = 0
         self._read_samples()
         account = self._account(large, stake.kept)
-        timing = self._timings.setdefault(id(tally), _Timing())
+        timing = self._timings.get(id(tally))
+        if timing is None:
+            timing = self._timings[id(tally)] = _Timing()
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
-            change = self._weigh_kept(account, launch, tally, timing, stake, moved, buffers)
+            change = self._weigh_kept(account, launch, timing, cached, stake, moved, buffers)
         elif account.barred:
             change = False
         else:
@@ -143,14 +146,15 @@ class Choosing:
         if change:
             change = self._change(account)
         if change and account.keeper is not None:
-            self._split_plan(account, launch, tally, stake.nitems, buffers)
+            self._split_plan(account, launch, cached, stake, buffers)
         if not change:
             account.budget -= stake.moved - moved
         if account.open:
             self._open.add(account)
+            self.open = True
         else:
             self._open.discard(account)
-        self.open = bool(self._open)
+            self.open = len(self._open) > 0
         self._changed = account if change else None
         return change
 
@@ -206,16 +210,19 @@ class Choosing:
         self,
         account: _Account,
         launch: Launch,
-        tally: KernelTally,
         timing: _Timing,
+        cached: CachedPlan,
         stake: Stake,
         moved: float,
         buffers: Sequence[VirtualBuffer],
     ) -> bool:
-        if len(timing.gathered) >= _MOST_PLANS:
-            timing.gathered.clear()
-        timing.gathered.setdefault(launch.ndrange, Mean(0.125)).add(moved)
-        split = self._split_plan(account, launch, tally, stake.nitems, buffers)
+        gathered = timing.gathered.get(launch.ndrange)
+        if gathered is None:
+            if len(timing.gathered) >= _MOST_PLANS:
+                timing.gathered.clear()
+            gathered = timing.gathered[launch.ndrange] = Mean(0.125)
+        gathered.add(moved)
+        split = self._split_plan(account, launch, cached, stake, buffers)
         unit, per_item = timing.unit.value or self._unit, timing.per_item.value
         if unit is None or self._unit is None or per_item is None or split is None:
             return False
@@ -228,15 +235,15 @@ class Choosing:
         self,
         account: _Account,
         launch: Launch,
-        tally: KernelTally,
-        nitems: int,
+        cached: CachedPlan,
+        stake: Stake,
         buffers: Sequence[VirtualBuffer],
     ) -> Stake | None:
         """The stake that the launch would have, had its buffers never been kept. None where it is whole."""
-        kernel, known = launch.kernel, account.split_states
+        known = account.split_states
         states = [known.get(buffer) or kept_on(buffer.state, None) for buffer in buffers]
-        scalars = tuple(launch.args[index] for index in sorted(kernel.scalars))
-        key = (id(tally), launch.ndrange, scalars, pointer_args(launch, buffers), *states)
+        # Two launches with one plan are the same but for their buffers' states.
+        key = (cached, *states)
         found = self._split_plans.get(key)
         if found is None:
             try:
@@ -245,12 +252,12 @@ class Choosing:
                 return None
             if len(self._split_plans) >= _MOST_PLANS:
                 self._split_plans.clear()
-            stake = stake_of(plan, states, self._options.links, nitems)
-            found = self._split_plans[key] = (plan, stake)
-        plan, stake = found
-        for buffer, state in zip(buffers, plan.states, strict=True):
+            split = stake_of(plan, states, self._options.links, stake.nitems)
+            found = self._split_plans[key] = (plan.states, split)
+        after, split = found
+        for buffer, state in zip(buffers, after, strict=True):
             known[buffer] = state
-        return stake
+        return split
 
     def _read_samples(self) -> None:
         """Learn from those that are complete."""

@@ -19,13 +19,15 @@ from unittest import mock
 import numpy as np
 from vdev.translators.region import Region
 
+import vdev.choosing
 import vdev.session
 import vdev.workers
 from vdev.backends.base import Allocation, Backend, Box
 from vdev.backends.merging import combine, copy_changes
 from vdev.backends.opencl import OpenCLBackend
 from vdev.choosing import Choosing
-from vdev.planner import links, merges
+from vdev.planner import links, merges, regret
+from vdev.session import Session
 
 
 class FarBackend(OpenCLBackend):
@@ -83,8 +85,14 @@ def changing() -> Iterator[None]:
     def weigh(*_: object) -> bool:
         return drawn.random() < 1 / 3
 
+    def stake_of(*arguments: Any) -> regret.Stake | None:
+        found = regret.stake_of(*arguments)
+        return None if found is None else replace(found, exchanges=True)
+
     with (
-        mock.patch.object(vdev.session, "can_choose", lambda workers: True),
+        mock.patch.dict(Session.__init__.__kwdefaults__, gather=None),
+        mock.patch.object(vdev.session, "can_choose", return_value=True),
+        mock.patch.object(vdev.choosing, "stake_of", stake_of),
         mock.patch.object(Choosing, "_weigh_split", weigh),
         mock.patch.object(Choosing, "_weigh_kept", weigh),
     ):

@@ -21,6 +21,8 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.choosing import Choosing, can_choose
 from vdev.commands import BufferArg, Command, Fill, Launch
 from vdev.launching import KEPT
+from vdev.observe.advice import advise
+from vdev.observe.statistics import of_session
 from vdev.planner.instructions import Plan
 from vdev.session import Session, VirtualBuffer
 
@@ -262,7 +264,14 @@ def test_the_reason_is_recorded() -> None:
     with Mixed() as program:
         program.turn(60)
         assert program.plans[-1].reasons == (KEPT,)
-        assert "VDEV_GATHER" in KEPT
+        program.wait()
+        statistics = of_session(program.session)
+        (whole,) = (found for found in statistics.kernels[0].partitions if found.workers == 1)
+        assert whole.available == 4
+        assert whole.reasons[0].text == KEPT
+        found = [item for item in advise(statistics) if KEPT in item.problem]
+        assert len(found) == 1
+        assert "VDEV_GATHER=0" in found[0].change
 
 
 @given(st.lists(st.tuples(st.sampled_from(["turn", "scale", "work"]), st.integers(1, 40)), max_size=8))

@@ -200,6 +200,8 @@ def _on_partition(kernel: KernelStatistics, partition: PartitionStatistics) -> I
 
 #: what a reason says, and what helps; the first that fits
 _REMEDIES = (
+    ("kept on one worker", "Have launches that follow each other use the same part of a buffer for the same work-items. "
+     "VDEV_GATHER=0 splits them all the same."),
     ("fewer than", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
     ("one work-group", "Choose a smaller work-group size: a launch is cut between work-groups."),
     ("work-groups", "Choose smaller work-groups: there have to be as many as workers."),

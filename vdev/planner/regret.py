@@ -47,13 +47,13 @@ class Stake:
 
 def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems: int) -> Stake | None:
     """The stake of a launch's plan, made for `states`. None where there is nothing to choose: no large buffer
-    is used, or the launch is whole anyway.
+    is used, or the launch is whole anyway and little moves for it.
 
     `nitems`: work-items of the launch.
     """
     slots = tuple(slot for slot, state in enumerate(states) if state.nbytes >= links.large_nbytes)
     kept = next((states[slot].kept for slot in slots if states[slot].kept is not None), None)
-    if not slots or not plan.partition or (len(plan.partition) == 1 and kept is None):
+    if not slots or not plan.partition:
         return None
     incoming: dict[int, float] = {}
     outgoing: dict[int, float] = {}
@@ -65,6 +65,12 @@ def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems
             outgoing[source] = outgoing.get(source, 0.0) + cost
             arriving[target] = arriving.get(target, 0) + nbytes
     touched, read = _touched(plan)
+    exchanges = any(
+        nbytes >= min(SMALL_NBYTES, links.large_nbytes) and nbytes * SMALL_SHARE >= touched.get(worker, 0)
+        for worker, nbytes in arriving.items()
+    )
+    if len(plan.partition) == 1 and kept is None and not exchanges:
+        return None
     groups = sum(chunk.ngroups for _, chunk in plan.partition)
     return Stake(
         nitems,
@@ -74,11 +80,7 @@ def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems
         max([*incoming.values(), *outgoing.values()], default=0.0),
         tuple(sorted(incoming)),
         sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * _gathering(links),
-        kept is not None
-        or any(
-            nbytes >= min(SMALL_NBYTES, links.large_nbytes) and nbytes * SMALL_SHARE >= touched.get(worker, 0)
-            for worker, nbytes in arriving.items()
-        ),
+        exchanges or kept is not None,
     )
 
 
