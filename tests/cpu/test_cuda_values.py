@@ -29,7 +29,8 @@ PATTERNS = [
     "transposed", "scanned", "copied_*", "strided_*", "atomics_*", "c11_*", "flags", "atomic_*", "votes", "broadcast_2d", "sub_group*",
     "arguments", "called_kernel", "generic*", "program_scope", "convert_*_char4*", "convert_*_ushort", "as_*", "select_*4_*", "shuffle2_*",
     "vstore*_half4*", "vload*_half*", "fract_*", "frexp_*", "remquo_*", "rootn_*", "clamp_*", "less_*", "any_*", "mul_hi_*", "rotate_*",
-    "upsample_*", "hadd_*", "abs_diff_*", "normalize_*", "cross_*", "half_type_*",
+    "upsample_*", "hadd_*", "abs_diff_*", "normalize_*", "cross_*", "half_type_*", "mad_sat_*", "convert_float*_sat",
+    "convert_double*_sat", "smoothstep_*double*", "lgamma_r_*", "hypot_*",
 ]  # fmt: skip
 
 

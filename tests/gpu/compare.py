@@ -3,8 +3,9 @@
     python -m tests.gpu.compare --workers cuda:0 --json differences.json
 
 Each side runs in a process of its own: natively (PyOpenCL as it is, on the first GPU, or CPU for `--workers cpu…`), and with VDEV=1. What
-the native compiler lacks is compared with the values the corpus states. Prints a table of the differences; the status is 1 if there
-are any. Never decides what counts as equal: the cases do.
+the native compiler lacks, or is known to compute wrong, is compared with the values the corpus states. Prints a table of the
+differences, and of where the native side is not what a case states ("native errs"); the status is 1 if vdev differs anywhere.
+Never decides what counts as equal: the cases do.
 """
 
 from __future__ import annotations
@@ -229,12 +230,15 @@ def read_outcomes(path: Path) -> tuple[dict[str, Outcome], str | None]:
 def compared(
     cases: Sequence[Case], native: dict[str, Outcome], under: dict[str, Outcome], *, alone: bool
 ) -> list[dict[str, Any]]:
-    """What is not plainly equal, with a verdict: "differs", "fails" (vdev's side alone), "not comparable"."""
+    """What is not plainly equal, with a verdict: "differs", "fails" (vdev's side alone), "native errs" (vdev's, if asked, does not),
+    "not comparable".
+    """
     found: list[dict[str, Any]] = []
+    side = "native" if alone else "vdev"
     for case in cases:
         ours, theirs = under[case.name], native[case.name]
         stated = case.expected is not None and (
-            alone or isinstance(theirs, str) or "sub-groups of 32" in case.needs
+            alone or bool(case.native_errs) or isinstance(theirs, str) or "sub-groups of 32" in case.needs
         )
         reference: Outcome = case.expected if stated and case.expected is not None else theirs
         if isinstance(ours, str):
@@ -252,7 +256,13 @@ def compared(
                 {"name": case.name, "verdict": "not comparable", "why": "the native side " + reference}
             )
         elif case.compare:
-            found += _differing(case, ours, reference)
+            if not (alone and case.native_errs):
+                found += _differing(case, ours, reference, (side, "stated" if stated else "native"))
+            if case.native_errs and not isinstance(theirs, str):
+                found += [
+                    {**entry, "verdict": "native errs", "why": case.native_errs}
+                    for entry in _differing(case, theirs, reference, ("native", "stated"))
+                ]
     return found
 
 
@@ -260,13 +270,13 @@ def _text(outcome: Outcome) -> str:
     return outcome if isinstance(outcome, str) else "runs"
 
 
-def _differing(case: Case, ours: Arrays, reference: Arrays) -> list[dict[str, Any]]:
-    for output, (a, b) in enumerate(zip(ours, reference, strict=True)):
+def _differing(case: Case, found: Arrays, reference: Arrays, sides: tuple[str, str]) -> list[dict[str, Any]]:
+    for output, (a, b) in enumerate(zip(found, reference, strict=True)):
         places = differences(a, b, case.ulp)
         if len(places):
             kinds = a.dtype.fields is None
             first = [
-                {"index": int(p), "vdev": str(a.reshape(-1)[p]) if kinds else "", "native": str(b.reshape(-1)[p]) if kinds else "",
+                {"index": int(p), sides[0]: str(a.reshape(-1)[p]) if kinds else "", sides[1]: str(b.reshape(-1)[p]) if kinds else "",
                  "inputs": _inputs(case, int(p), a.size)}
                 for p in places[:3]
             ]  # fmt: skip
@@ -278,6 +288,7 @@ def _differing(case: Case, ours: Arrays, reference: Arrays) -> list[dict[str, An
                     "count": len(places),
                     "of": a.size,
                     "ulp": case.ulp,
+                    "sides": sides,
                     "first": first,
                 }
             ]
@@ -296,17 +307,19 @@ def _inputs(case: Case, place: int, size: int) -> str:
 
 def report(found: Sequence[dict[str, Any]], total: int) -> None:
     for entry in found:
-        if entry["verdict"] == "differs":
+        if "first" in entry:
             first = entry["first"][0]
+            values = ", ".join(f"{side} {first[side]}" for side in entry["sides"])
+            of = f", of {first['inputs']}" if first["inputs"] else ""
             print(
-                f"{entry['name']:32} differs at {entry['count']} of {entry['of']}: [{first['index']}] vdev {first['vdev']}, "
-                f"native {first['native']}, of {first['inputs']}"
+                f"{entry['name']:32} {entry['verdict']} at {entry['count']} of {entry['of']}: [{first['index']}] {values}{of}"
+                + (f" ({entry['why']})" if "why" in entry else "")
             )
         else:
             print(f"{entry['name']:32} {entry['verdict']}: {' '.join(entry['why'].split())[:200]}")
     counts = {
         verdict: sum(entry["verdict"] == verdict for entry in found)
-        for verdict in ("differs", "fails", "not comparable")
+        for verdict in ("differs", "fails", "native errs", "not comparable")
     }
     print(f"{total} cases: " + ", ".join(f"{number} {verdict}" for verdict, number in counts.items()))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,9 @@ class Case:
     `args`: arrays become buffers with that content, NumPy scalars and structured scalars are values. `outputs`: indices of the
     arguments to compare afterwards. `ulp`: how far two real results may be apart in units in the last place (both sides have
     errors of their own); integers are to be equal. `expected`: what the outputs hold, for devices whose own compiler lacks what the
-    kernel uses. `needs`: extensions that a device may lack. `alone`: the text shares names with others and may not
-    stand in one program with them.
+    kernel uses. `native_errs`: why `expected` counts even where a native compiler has the kernel, since one is known that
+    computes something else; with the clause of OpenCL C 1.2, of 2.0 for what came with it. `needs`: extensions that a device
+    may lack. `alone`: the text shares names with others and may not stand in one program with them.
     """
 
     name: str
@@ -59,14 +60,28 @@ class Case:
     needs: tuple[str, ...] = ()
     alone: bool = False
     compare: bool = field(default=True)
+    native_errs: str = ""
+
+    def stating(self, *expected: Array, native_errs: str = "") -> Case:
+        """This case with what its outputs hold (shaped as the arguments), computed from the inputs."""
+        held = tuple(
+            np.ascontiguousarray(values, given.dtype).reshape(given.shape)
+            for values, given in zip(expected, (self.args[index] for index in self.outputs), strict=True)
+            if isinstance(given, np.ndarray)
+        )
+        return replace(self, expected=held, native_errs=native_errs)
 
 
 def differences(found: Array, expected: Array, ulp: float) -> Array:
     """Indices (of the flattened arrays) at which they are further apart than allowed.
 
+    An infinity is one unit beyond the largest finite number: what errs by less than `ulp` units there (7.4) is rounded to it.
+
     >>> one = np.array([1, np.nan, 0], np.float32)
     >>> differences(one, np.array([1 + 2**-23, np.nan, -0.0], np.float32), 1)
     array([], dtype=int64)
+    >>> differences(np.array([np.inf, np.inf]), np.array([np.finfo(float).max, 1e308]), 4)
+    array([1])
     """
     a, b = found.reshape(-1), expected.reshape(-1)
     if a.dtype.kind != "f":
@@ -76,7 +91,7 @@ def differences(found: Array, expected: Array, ulp: float) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         if ulp:
-            same |= np.isfinite(a) & np.isfinite(b) & (_apart(a, b) <= ulp)
+            same |= ~np.isnan(a) & ~np.isnan(b) & (_apart(a, b) <= ulp)
     return np.flatnonzero(~same)
 
 

@@ -67,7 +67,29 @@ def _conversions() -> list[Case]:
                 mark = plain.source.splitlines()[2]
                 text = plain.source.replace(mark, f"  {stores}")
                 found.append(Case(plain.name, text, plain.kernel, (a[1], out), (COUNT,), None, (1,)))
+                if saturate and source in REALS:
+                    exact = _saturated(a[1].reshape(-1, n), target)
+                    found[-1] = found[-1].stating(exact, native_errs=_NO_NUMBER)
     return found
+
+
+#: By the comparisons on an H200 (all but float to 32 bits and less) and on Intel's CPU engine (float to uint).
+_NO_NUMBER = "6.2.3.3: with _sat not-a-number should become 0; NVIDIA's and Intel's make extremes of it"
+
+
+def _saturated(values: Array, target: str) -> Array:
+    """The vectors that are the rows of `values` in each of ROUNDINGS, as integers of the target type."""
+    info = np.iinfo(TYPES[target])
+
+    def whole(x: float) -> int:
+        if np.isnan(x):
+            return 0
+        return info.max if x >= info.max else info.min if x <= info.min else int(x)
+
+    # A float is a double, and rounding a double to an integer is exact.
+    roundings = (np.trunc, np.rint, np.trunc, np.ceil, np.floor)
+    rounded = np.stack([function(values.astype(np.float64)) for function in roundings], 1)
+    return np.array([whole(x) for x in rounded.reshape(-1).tolist()], TYPES[target])
 
 
 def _reinterpretations() -> list[Case]:

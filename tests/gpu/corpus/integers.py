@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .case import (
     COUNT,
     INTEGERS,
@@ -71,7 +73,26 @@ def _calls() -> list[Case]:
                 # Small integers are promoted where they stand alone: what is stored is their type again.
                 text = f"({type_})({call})" if width == 1 else call
                 found.append(function_case(f"{name}_{vector(type_, width)}", text, used, type_, width=width))
+                if name == "mad_sat":
+                    exact = _saturated_mad(*(array for _, array in used))
+                    found[-1] = found[-1].stating(exact, native_errs=_WRAPS.get(type_, ""))
     return found
+
+
+_SATURATES = "6.12.3: mad_sat() saturates a * b + c, and nothing before"
+#: By the comparisons on an H200 and on Intel's CPU engine.
+_WRAPS = {
+    "int": f"{_SATURATES}; Intel's saturates the product",
+    "uint": f"{_SATURATES}; Intel's wraps",
+    "long": f"{_SATURATES}; NVIDIA's and Intel's wrap where the product leaves 64 bits",
+}
+
+
+def _saturated_mad(a: Array, b: Array, c: Array) -> Array:
+    """In integers of any length."""
+    info = np.iinfo(a.dtype)
+    exact = (x * y + z for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True))
+    return np.array([min(max(value, info.min), info.max) for value in exact], a.dtype)
 
 
 def _letters(call: str) -> set[str]:

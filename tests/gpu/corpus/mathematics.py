@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import numpy as np
+
 from .case import COUNT, REALS, WIDTHS, Array, Case, function_case, integers, reals, store, vector
 
 #: name -> (low, high, ulp), with zeros, infinities and not-a-number among the arguments
@@ -73,6 +77,8 @@ def _tables() -> list[Case]:
                 # Compilers take long over sixteen of a function in double precision.
                 for width in (1, WIDTHS[1 + number % (5 if type_ == "float" else 2)]):
                     inputs = _inputs(name, type_, COUNT * width, entry, n, edges=edges and name != "step")
+                    if name == "smoothstep":  # of not-a-number it is undefined (6.12.4)
+                        inputs[0][1][np.isnan(inputs[0][1])] = 0.25
                     call = f"{name}({letters})"
                     if name == "clamp":
                         call = "clamp(a, fmin(b, c), fmax(b, c))"
@@ -88,7 +94,39 @@ def _tables() -> list[Case]:
                             ulp=2 * entry[2],
                         )
                     )
+                    if name == "smoothstep" and type_ == "double":
+                        a, b, c = (array for _, array in inputs)
+                        exact = _smoothstep(b - 3, b + c + 6, a)
+                        found[-1] = found[-1].stating(exact, native_errs=_SINGLE)
     return found
+
+
+#: By the comparisons on an H200 and on Intel's CPU engine.
+_SINGLE = (
+    "6.12.4: smoothstep() of doubles, whose error 7.4 leaves open; NVIDIA's is a number of single precision"
+)
+_SIGN = "6.12.2: lgamma_r() stores the sign of the gamma function; NVIDIA's stores 0"
+_POLES = "7.5.1: lgamma_r() stores 0 at the poles; Intel's stores 1 there, NVIDIA's 0 everywhere"
+
+
+def _smoothstep(low: Array, high: Array, x: Array) -> Array:
+    """In double precision, rounded once."""
+    found = []
+    for edge0, edge1, at in zip(low.tolist(), high.tolist(), x.tolist(), strict=True):
+        if np.isinf(at):
+            t = Fraction(at > 0)
+        else:
+            t = (Fraction(at) - Fraction(edge0)) / (Fraction(edge1) - Fraction(edge0))
+        t = min(max(t, Fraction(0)), Fraction(1))
+        found.append(float(t * t * (3 - 2 * t)))
+    return np.array(found)
+
+
+def _sign_of_gamma(x: Array) -> Array:
+    """1 and -1 in turns between the poles at 0 and the negative integers, which have no sign (7.5.1)."""
+    whole = np.floor(x)
+    turn = np.where(whole % 2 == 0, 1, -1)
+    return np.where(x > 0, 1, np.where(whole == x, 0, turn)).astype(np.int32)
 
 
 def _natives() -> list[Case]:
@@ -149,7 +187,22 @@ def _seconds() -> list[Case]:
                 for which, result, value in (("first", type_, "f"), ("second", second or type_, last)):
                     body = f"{declared} {vector(result, width)} r = {value};"
                     found.append(_statements(f"{name}_{which}_{kind}", body, inputs, result, width, 2 * ulp))
+                if name == "lgamma_r":
+                    signs = _sign_of_gamma(inputs[0][1])
+                    found[-1] = found[-1].stating(signs, native_errs=_SIGN)
+                    found.append(_signs(type_, width))
     return found
+
+
+def _signs(type_: str, width: int) -> Case:
+    """Of lgamma_r() for numbers up to 0, the poles among them."""
+    kind, other = vector(type_, width), vector("int", width)
+    values = reals(f"signs{type_}{width}", type_, COUNT * width, -9, 2)
+    values[::5] = np.rint(values[::5])
+    values[:2] = 0.0, -0.0
+    body = f"{other} s = ({other})(5); {kind} f = lgamma_r(a, &s); {other} r = s;"
+    case = _statements(f"lgamma_r_sign_{kind}", body, [(type_, values)], "int", width, 0)
+    return case.stating(_sign_of_gamma(values), native_errs=_POLES)
 
 
 def _statements(
@@ -236,6 +289,9 @@ def _scalars_for_all() -> list[Case]:
                     f"{name}_scalar_{type_}4", call, [a, b], type_, width=4, ulp=1024 if name == "mix" else 64
                 )
             )
+            if name == "smoothstep" and type_ == "double":
+                exact = _smoothstep(np.full_like(b[1], -1), np.full_like(b[1], 2), b[1])
+                found[-1] = found[-1].stating(exact, native_errs=_SINGLE)
     return found
 
 

@@ -165,7 +165,8 @@ inline half fract(half x, half *whole) {
 inline half modf(half x, half *whole) { float w, r = ::modff((float)x, &w); *whole = half(w); return half(r); }
 inline half sincos(half x, half *c) { float s, d; ::sincosf((float)x, &s, &d); *c = half(d); return half(s); }
 inline half frexp(half x, int *n) { return half(::frexpf((float)x, n)); }
-template <class T> inline int sign_of_gamma(T x, T whole) { return x < 0 && whole != x && ((long)whole & 1) ? -1 : 1; }
+// 0 at its poles, which are 0 and the negative integers (7.5.1).
+template <class T> inline int sign_of_gamma(T x, T whole) { return !(x <= 0) || ::isinf(x) ? 1 : whole == x ? 0 : (long)whole & 1 ? -1 : 1; }
 inline float lgamma_r(float x, int *sign) { *sign = sign_of_gamma(x, ::floorf(x)); return ::lgammaf(x); }
 inline double lgamma_r(double x, int *sign) { *sign = sign_of_gamma(x, ::floor(x)); return ::lgamma(x); }
 inline half lgamma_r(half x, int *sign) { return half(lgamma_r((float)x, sign)); }
