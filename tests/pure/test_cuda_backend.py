@@ -268,14 +268,19 @@ class _Parameters:
 class _Program:
     """Of a loaded program: what the driver says of its kernels, and takes."""
 
-    def __init__(self) -> None:
+    CUDADriverError = RuntimeError
+
+    def __init__(self, static: int = 1024) -> None:
         self.set: list[tuple[int, int, int]] = []
         self.cuda_driver = self
+        self.static = static
 
     def attribute(self, function: int, number: int) -> int:
-        return 1024
+        return self.static if number == cuda_driver.SHARED_NBYTES else 1024
 
     def funcSetAttribute(self, function: int, number: int, value: int) -> None:
+        if self.static + value > 227 << 10:
+            raise RuntimeError("too much")
         self.set.append((function, number, value))
 
 
@@ -302,6 +307,21 @@ def test_arguments_are_where_the_kernel_looks_for_them() -> None:
     kernel.set_argument(0, None)
     assert kernel.buffer[:8] == bytes(8)
     assert kernel.last == [None, LocalBytes(60_000), b"\x05\0\0\0"]
+
+
+def test_local_memory_beyond_48_kb_is_asked_for() -> None:
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    program = _Program(static=40 << 10)
+    kernel = cuda_launch.Kernel(info, program, 7, _Parameters())  # type: ignore[arg-type]
+    kernel.set_argument(1, LocalBytes(8 << 10))
+    assert program.set == []
+    kernel.set_argument(1, LocalBytes(9 << 10))  # with the kernel's own variables it is more
+    assert program.set == [(7, 8, 9 << 10)]
+    for _ in range(2):
+        with pytest.raises(BackendError, match="local memory for kernel f"):
+            kernel.set_argument(1, LocalBytes(200 << 10))
+        assert kernel.last[1] != LocalBytes(200 << 10)
+    assert kernel.shared == 9 << 10
 
 
 class _Driver:

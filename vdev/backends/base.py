@@ -83,6 +83,8 @@ class WorkerInfo:
     merges: bool = False  #: whether it has `Backend.merge`
     #: bytes that allocations may add up to; 0: as many as there is memory
     room_nbytes: int = 0
+    #: local memory that a work-group may have, where it is more than programs are told to plan with; 0: local_memory_nbytes
+    most_local_nbytes: int = 0
     timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
     native: Mapping[int, object] = field(
         default_factory=dict

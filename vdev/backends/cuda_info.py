@@ -46,7 +46,9 @@ def worker_info(cupy: Any, number: int, share: int) -> WorkerInfo:
         max_alloc_nbytes=memory,
         max_work_group_size=int(properties["maxThreadsPerBlock"]),
         max_work_item_sizes=tuple(int(size) for size in properties["maxThreadsDim"]),
+        # Programs size their work by the one (a scan of PyOpenCL's takes all there is), kernels run with as much as the other.
         local_memory_nbytes=int(properties["sharedMemPerBlock"]),
+        most_local_nbytes=int(properties.get("sharedMemPerBlockOptin", 0)),
         base_align_nbytes=512,
         is_cpu=False,
         platform="CUDA",

@@ -19,7 +19,7 @@ from vdev.backends.base import (
     LaunchShape,
     LocalBytes,
 )
-from vdev.backends.cuda_driver import MAX_DYNAMIC_SHARED, MAX_THREADS_PER_BLOCK, Driver
+from vdev.backends.cuda_driver import MAX_DYNAMIC_SHARED, MAX_THREADS_PER_BLOCK, SHARED_NBYTES, Driver
 from vdev.backends.cuda_programs import Translated
 from vdev.translators.cuda import CudaKernel
 from vdev.translators.ndrange import Chunk, whole_chunk
@@ -28,7 +28,7 @@ INVALID_WORK_GROUP_SIZE = -54
 
 #: CUDA's limit of work-groups in the second and third dimension of a launch
 _MOST_GROUPS = 65535
-#: Bytes of dynamic local memory that need no leave.
+#: Bytes of local memory, static and dynamic together, that need no leave.
 _PLAIN_SHARED = 48 << 10
 #: (groups in x, y, z; work-items in x, y, z; hidden argument)
 Grid = tuple[int, int, int, int, int, int, bytes]
@@ -70,6 +70,7 @@ class Kernel:
         "shared",
         "sizes",
         "small",
+        "static",
         "threads",
     )
 
@@ -92,6 +93,7 @@ class Kernel:
         self.last: list[object] = [_UNSET] * info.hidden_index
         self.hidden: bytes | None = None
         self.shared = 0
+        self.static = program.attribute(function, SHARED_NBYTES)
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
         #: the same kernel with few enough registers for work-groups of 1024, where it has been needed
         self.small: Kernel | None = None
@@ -117,7 +119,11 @@ class Kernel:
             _POINTER.pack_into(self.buffer, at, address_of(arg[0]) + arg[1])
         elif type(arg) is LocalBytes:
             self.last[index] = arg
-            self.lay_out_local_memory()
+            try:
+                self.lay_out_local_memory()
+            except BackendError:
+                self.last[index] = _UNSET  # the next launch is to be refused, too
+                raise
         else:
             _POINTER.pack_into(self.buffer, at, 0)
         self.last[index] = arg
@@ -138,7 +144,7 @@ class Kernel:
         )
         for index, offset in zip(indices, offsets, strict=True):
             _UINT.pack_into(self.buffer, self.offsets[index], offset)
-        if total > _PLAIN_SHARED and total > self.shared:
+        if self.static + total > _PLAIN_SHARED and total > self.shared:
             driver = self.program.cuda_driver
             try:
                 driver.funcSetAttribute(self.function, MAX_DYNAMIC_SHARED, total)

@@ -193,5 +193,7 @@ def _check_group(kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...],
 def _check_local_memory(kernel: Kernel) -> None:
     nbytes = kernel._kernel.resources.local_memory_nbytes
     nbytes += sum(arg.nbytes for arg in kernel._args if isinstance(arg, LocalArg))
-    if nbytes > kernel._context._device._values["LOCAL_MEM_SIZE"]:
+    if nbytes > kernel._context._device._values["LOCAL_MEM_SIZE"] and nbytes > min(
+        max(worker.local_memory_nbytes, worker.most_local_nbytes) for worker in get_session().workers
+    ):
         fail(_ROUTINE, status.OUT_OF_RESOURCES)
