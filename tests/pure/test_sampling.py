@@ -1,0 +1,100 @@
+"""Samples of launches: what they measure, and that they change nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.pure.test_session_failures import NBYTES, Program, ended, numbers, triple
+from vdev.backends.reference import Faults
+from vdev.commands import BufferArg
+from vdev.executor import Completion
+from vdev.executor.sampling import Sample, sampled
+from vdev.session import VirtualBuffer
+
+
+def one_sample(program: Program, out: VirtualBuffer, source: VirtualBuffer) -> tuple[Completion, Sample]:
+    """The launch that the program made last, submitted once more with a sample taken."""
+    cache = program.kernel.plans
+    assert cache is not None
+    cached = list(cache._plans.values())[-1]
+    prepared, sample = sampled(cached.prepared)
+    completion = Completion()
+    program.session.executor.submit(
+        prepared,
+        [out.holdings, source.holdings],
+        completion,
+        args=(BufferArg(out, 0, NBYTES), BufferArg(source, 0, NBYTES)),
+    )
+    return completion, sample
+
+
+def second_launch() -> int:
+    """The number of the operation that a sampled launch is, behind bytes that are brought to it again."""
+    with Program() as program:
+        out, source = program.buffer(), program.buffer(5)
+        program.launch(out, source)
+        one_sample(program, out, source)
+        program.session.executor.quiesce()
+        return [at for at, what in enumerate(program.backends[1].log) if what == "launch"][1]
+
+
+SECOND = second_launch()
+
+
+def test_a_sample_has_the_times_of_the_kernel_and_of_what_is_brought_to_it() -> None:
+    with Program() as program:
+        out, source = program.buffer(), program.buffer(5)
+        assert ended(program.launch(out, source)) == 0
+        moving, sample = one_sample(program, out, source)  # the plan that brought the source
+        assert ended(moving) == 0
+        measured = sample.take()
+        assert measured is not None
+        assert set(measured.kernel) == set(measured.before) == {0, 1}
+        assert all(0 < took < 10 for took in [*measured.kernel.values(), *measured.before.values()])
+        assert [backend.counters.launches for backend in program.backends] == [2, 2]
+        np.testing.assert_array_equal(program.content(out), triple(numbers(5)))
+
+
+def test_a_launch_to_which_nothing_is_brought_has_a_kernel_alone() -> None:
+    with Program() as program:
+        out, source = program.buffer(), program.buffer(5)
+        for _ in range(2):
+            assert ended(program.launch(out, source)) == 0
+        completion, sample = one_sample(program, out, source)
+        assert ended(completion) == 0
+        measured = sample.take()
+        assert measured is not None
+        assert set(measured.kernel) == {0, 1}
+        assert measured.before == {}
+
+
+def test_nobody_waits_for_a_sample() -> None:
+    with Program() as program:
+        out, source = program.buffer(), program.buffer(5)
+        assert ended(program.launch(out, source)) == 0
+        slow = Faults(delay=lambda number: 0.2)
+        for backend in program.backends:
+            backend.faults = slow
+        completion, sample = one_sample(program, out, source)
+        assert sample.take() is None, "not complete yet"
+        for backend in program.backends:
+            backend.faults = Faults()
+        assert ended(completion) == 0
+        assert sample.take() is not None
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [Faults(refuse={SECOND: -5}), Faults(fail={SECOND: -5})],
+    ids=["refused", "fails on the device"],
+)
+def test_a_launch_that_fails_fails_as_without_a_sample(faults: Faults) -> None:
+    with Program(2, {1: faults}) as program:
+        out, source = program.buffer(), program.buffer(5)
+        assert ended(program.launch(out, source)) == 0
+        completion, sample = one_sample(program, out, source)
+        assert ended(completion) == -5
+        assert sample.take() is None
+        assert ended(program.launch(out, source)) == 0
+        np.testing.assert_array_equal(program.content(out), triple(numbers(5)))
