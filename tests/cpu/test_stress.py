@@ -95,6 +95,20 @@ def test_what_is_taken_once_is_no_leak(judge: Any) -> None:
     assert len(held) == 2
 
 
+@pytest.mark.skipif(not stress.spare_nbytes(), reason="objects come from another allocator")
+def test_room_between_objects_is_no_memory_of_the_process() -> None:
+    before = stress.resident_nbytes(), stress.spare_nbytes()
+    objects = [object() for _ in range(1_000_000)]
+    full = stress.resident_nbytes()
+    kept = objects[::500]  # in every pool
+    del objects
+    after = stress.resident_nbytes(), stress.spare_nbytes()
+    assert len(kept) == 2000
+    assert full > before[0] + (12 << 20)
+    assert after[0] < before[0] + (6 << 20)
+    assert after[1] > before[1] + (8 << 20)
+
+
 def test_a_thread_more_is_left_behind_at_once(judge: Any) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait, daemon=True)
