@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import BackendError, Marker, Times
-from vdev.backends.cuda_driver import ERROR_NOT_READY, Driver
+from vdev.backends.cuda_driver import ERROR_NOT_READY, SUCCESS, Driver
 
 if TYPE_CHECKING:
     from vdev.backends.cuda import CudaBackend
@@ -45,7 +45,11 @@ class CudaMarker(Marker):
             raise self._failure
 
     def done(self) -> bool:
-        return self._done or self._backend.driver.event_query(self.event) != ERROR_NOT_READY
+        if not self._done:
+            result = self._backend.driver.event_query(self.event)
+            self._done = result == SUCCESS  # a failure is for `wait` to tell
+            return bool(result != ERROR_NOT_READY)
+        return True
 
     def times(self) -> Times | None:
         if not self.first or self._failure is not None:

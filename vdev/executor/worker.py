@@ -45,7 +45,7 @@ MARK_EVERY, MARKS_IN_FLIGHT = 64, 16
 MARKS_AHEAD = 64
 #: nanoseconds after which a command gets a marker before the next: another worker that waits for it shall not
 #: wait for what follows as well. A row of launches that take the host less shares its markers.
-MARK_AFTER_NS = 20_000
+MARK_AFTER_NS = 200_000
 #: seconds to wait for an idle worker's turn
 TURN_TIMEOUT = 0.001
 #: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
@@ -94,6 +94,15 @@ class Mark:
             if any(start <= number < end for number in failed)
         ]
         return jobs, moves
+
+
+def _outcome(mark: Mark) -> BackendError | None:
+    """Wait for a mark, and say what of the work behind it failed."""
+    try:
+        mark.marker.wait()
+    except BackendError as error:
+        return error
+    return None
 
 
 class _Waiter:
@@ -301,26 +310,29 @@ class Worker:
                 self.retire_oldest()
 
     def retire_oldest(self) -> None:
-        """Wait for the oldest mark and settle what it covers."""
+        """Wait for the oldest mark, and settle what it covers and those behind it that are done as well."""
         with self.lock:
             if not self.marks:
                 return
             mark = self.marks[0]
-        error: BackendError | None = None
-        try:
-            mark.marker.wait()
-        except BackendError as found:
-            error = found
+        error = _outcome(mark)
+        jobs: list[Job] = []
+        before = self.completed
         with self.lock:
-            if not self.marks or self.marks[0] is not mark:
-                return  # another thread was faster
-            if error is not None:  # must be known before anything counts as completed
-                self.executor.work_failed(*mark.concerned(error), error)
-            self.marks.popleft()
-            if self.records is not None:  # before anybody can know that it is complete
-                self.records.retired(self.number, mark, failed=error is not None)
-            self.completed = max(self.completed, mark.step)
-        self.executor.settle(mark.jobs, self)
+            while self.marks and self.marks[0] is mark:  # else another thread was faster
+                if error is not None:  # must be known before anything counts as completed
+                    self.executor.work_failed(*mark.concerned(error), error)
+                self.marks.popleft()
+                if self.records is not None:  # before anybody can know that it is complete
+                    self.records.retired(self.number, mark, failed=error is not None)
+                self.completed = max(self.completed, mark.step)
+                jobs += mark.jobs
+                if not self.marks or not self.marks[0].marker.done():
+                    break
+                mark = self.marks[0]
+                error = _outcome(mark)
+        if jobs or self.completed > before:
+            self.executor.settle(jobs, self)
 
     def poll(self) -> None:
         """Settle what is complete, without waiting."""
