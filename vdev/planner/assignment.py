@@ -2,10 +2,14 @@
 
 Chunk k goes to the k-th worker unless that costs clearly more than need be. A launch takes as long as its
 slowest worker, so what counts is first the most that one worker has to be sent, then the sum; differences
-below `CLEARLY` are none, and a chunk that gains nothing elsewhere stays: the usual order is where data goes
-that nobody holds yet, and where the next launch looks for it. For the same reason what a chunk writes counts
-for a part, `DISPLACED`, where it would then live elsewhere than before: it may have to travel back, or be
-followed.
+below `CLEARLY` are none, and a chunk that gains nothing elsewhere stays.
+
+What a chunk writes lives on its worker from then on, and those who look for it in the usual place have to
+follow or to fetch it. So a byte that it writes elsewhere costs as much as a fetched one where the usual
+worker holds it, and a part, `DISPLACED`, where that does not. Hence an array that lies in another order is
+fetched rather than followed by arrays that lie in the usual one: if it is only read, that happens once. Kernels
+whose chunks need what several workers hold, such as the far steps of sorting networks and Fourier transforms,
+are what gains.
 
 Only workers change places that are alike to the planner: they copy from each other, and reach all others at
 the same costs. Chunks are about equal, so a permutation among such workers leaves the work where it was.
@@ -20,11 +24,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
-from vdev.planner.directory import HOST, BufferState
+from vdev.planner.directory import BufferState
 from vdev.planner.links import LinkCosts
 from vdev.translators.region import Region
 
-#: what a written byte costs that comes to live elsewhere, in terms of a fetched one: nobody may look for it there
+#: what a byte costs that is written elsewhere than on the usual worker, which does not hold it so far, in terms of
+#: a fetched one
 DISPLACED = 0.25
 
 #: a cost below another by this part of it is clearly lower
@@ -73,48 +78,36 @@ def assign_chunks(
     for share, home, choice in rows:
         peer = links.per_byte[choice[0]][choice[-1]]
         written = sum(owns.nbytes for _, _, owns in share.parts)
-        ready_there, _ = _held(share, home)
+        ready_there, lived_there = _held(share, home)
         row = dict.fromkeys(workers, NEVER)
+        row[home] = round(share.incoming * _STEPS)
         for worker in choice:
-            ready, stays = _held(share, worker)
-            if worker == home:
-                stays += _nowhere(share)
-            extra = ready_there - ready + DISPLACED * (written - stays)
-            row[worker] = max(round((share.incoming + peer * extra) * _STEPS), 0)
+            if worker != home:
+                ready, stays = _held(share, worker)
+                displaced = lived_there + DISPLACED * max(written - lived_there - stays, 0)
+                row[worker] = max(
+                    round((share.incoming + peer * (ready_there - ready + displaced)) * _STEPS), 0
+                )
         costs.append([row[worker] for worker in workers])
     columns = choose_columns(costs, [list(workers).index(home) for home in usual])
     return tuple(workers[column] for column in columns)
 
 
 def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
-    """Whether another worker has more of what the chunk works on than its usual one, `home`."""
-    there = _worth(share, home)
-    hulls = [(state, _hull(needs), _hull(owns)) for state, needs, owns in share.parts]
+    """Whether another worker has more of what the chunk needs than its usual one, `home`."""
+    there, _ = _held(share, home)
+    hulls = [(state, needs.start, needs.stop) for state, needs, _ in share.parts]
     for worker in choice:
         if worker == home:
             continue
         # First and last bytes alone rule out most: a chunk's neighbours have its halo, and nothing else.
-        most = 0.0
-        for state, needs, owns in hulls:
-            held = _hull(state.valid_at(worker))
-            most += _overlap(needs, held) + DISPLACED * _overlap(owns, held)
-        if most > there and _worth(share, worker) > there:
+        most = 0
+        for state, start, stop in hulls:
+            held = state.valid_at(worker)
+            most += max(min(stop, held.stop) - max(start, held.start), 0)
+        if most > there and _held(share, worker)[0] > there:
             return True
     return False
-
-
-def _hull(region: Region) -> tuple[int, int]:
-    return region.start, region.stop
-
-
-def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
-    return max(min(first[1], second[1]) - max(first[0], second[0]), 0)
-
-
-def _worth(share: Share, worker: int) -> float:
-    """What a worker holds of what the chunk needs and, for a part, of what it writes."""
-    ready, stays = _held(share, worker)
-    return ready + DISPLACED * stays
 
 
 def _held(share: Share, worker: int) -> tuple[int, int]:
@@ -127,15 +120,6 @@ def _held(share: Share, worker: int) -> tuple[int, int]:
             ready += both
             stays += both if owns is needs else (owns & held).nbytes
     return ready, stays
-
-
-def _nowhere(share: Share) -> int:
-    """How many bytes that the chunk writes no worker holds; fewer where several hold the same."""
-    found = 0
-    for state, _, owns in share.parts:
-        held = sum((owns & region).nbytes for holder, region in state.valid if holder != HOST)
-        found += max(owns.nbytes - held, 0)
-    return found
 
 
 def order_of_data(states: Sequence[BufferState], workers: Sequence[int], links: LinkCosts) -> tuple[int, ...]:
