@@ -39,6 +39,10 @@ def test_what_is_stated_counts_where_the_native_side_errs() -> None:
     assert verdicts(ERRING, WRONG, WRONG) == ["differs", "native errs"]
     assert verdicts(ERRING, WRONG, WRONG, alone=True) == ["native errs"]
     assert verdicts(ERRING, RIGHT, "run: failed") == ["fails"]
+    same = compared([ERRING], {"doubled": WRONG}, {"doubled": WRONG}, alone=False, same_compiler=True)
+    assert [entry["verdict"] for entry in same] == ["native errs"]
+    same = compared([ERRING], {"doubled": WRONG}, {"doubled": RIGHT}, alone=False, same_compiler=True)
+    assert [entry["verdict"] for entry in same] == ["differs", "native errs"]
     (_, entry) = compared([ERRING], {"doubled": WRONG}, {"doubled": WRONG}, alone=False)
     assert (entry["why"], entry["count"], entry["first"][0]["native"]) == (ERRING.native_errs, 1, "7")
 

@@ -353,7 +353,7 @@ def _collective_cases(
 
 
 #: By the comparison on an H200.
-_LANES = "6.13.15: the minimum is of the work-group's values; NVIDIA's is 0 where the last warp is not full"
+_LANES = "6.13.15: the minimum is of the work-group's values; NVIDIA's is 0 for positive ones in a work-group of 80"
 _IDENTITIES = (
     "6.13.15: the identity of min is +INF, of max -INF; NVIDIA's are FLT_MAX and FLT_MIN, DBL_MAX and DBL_MIN"
 )

@@ -79,10 +79,10 @@ def _calls() -> list[Case]:
     return found
 
 
-_SATURATES = "6.12.3: mad_sat() saturates a * b + c, and nothing before"
+_SATURATES = "6.12.3: mad_sat() saturates a * b + c"
 #: By the comparisons on an H200 and on Intel's CPU engine.
 _WRAPS = {
-    "int": f"{_SATURATES}; Intel's saturates the product",
+    "int": f"{_SATURATES}; Intel's saturates what fits",
     "uint": f"{_SATURATES}; Intel's wraps",
     "long": f"{_SATURATES}; NVIDIA's and Intel's wrap where the product leaves 64 bits",
 }

@@ -105,8 +105,8 @@ def _tables() -> list[Case]:
 _SINGLE = (
     "6.12.4: smoothstep() of doubles, whose error 7.4 leaves open; NVIDIA's is a number of single precision"
 )
-_SIGN = "6.12.2: lgamma_r() stores the sign of the gamma function; NVIDIA's stores 0"
-_POLES = "7.5.1: lgamma_r() stores 0 at the poles; Intel's stores 1 there, NVIDIA's 0 everywhere"
+_SIGN = "6.12.2: lgamma_r() stores the sign of the gamma function; NVIDIA's stores 0 for positive numbers"
+_POLES = "7.5.1: lgamma_r() stores 0 at the poles, the sign elsewhere; Intel's stores 1 there, NVIDIA's 0 elsewhere"
 
 
 def _smoothstep(low: Array, high: Array, x: Array) -> Array:
