@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vdev.backends.opencl import SharedDevice
 from vdev.executor.executor import Executor
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import HOST
@@ -126,6 +127,26 @@ def test_the_command_finds_a_leak_that_is_planted() -> None:
     """Natively, where many actions take little time."""
     found = run("--native", "--seconds", "0.5", "--keep", "20000", fails=True)
     assert re.search("^bytes in use: [0-9]+ more than before", found, re.MULTILINE)
+
+
+def test_one_thread_builds_for_all_workers_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler may keep memory for every thread that has ever built."""
+    compile_program = SharedDevice._compile
+    threads: list[threading.Thread] = []
+
+    def noted(device: SharedDevice, *args: Any) -> None:
+        threads.append(threading.current_thread())
+        compile_program(device, *args)
+
+    monkeypatch.setattr(SharedDevice, "_compile", noted)
+    session = Session(open_workers([WorkerSpec("cpu", (), 4)]))
+    try:
+        for number in range(3):
+            session.executor._ask(0, lambda backend: time.sleep(0.1))  # the others could begin
+            session.build(f"__kernel void k(__global int *a) {{ a[get_global_id(0)] = {number}; }}")
+        assert threads == [session.executor.worker(0).thread] * 3
+    finally:
+        session.close()
 
 
 def test_work_done_inline_lets_go_who_waits_for_it(
