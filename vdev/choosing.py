@@ -32,7 +32,7 @@ from vdev.planner.regret import Mean, Median, Stake, TwoWays, stake_of
 
 logger = logging.getLogger("vdev.choosing")
 
-#: launches of a kernel that are sampled: the first, and then one in so many; more of those that exchange much
+#: launches of a kernel that are sampled: the first, one in so many, and at first more of those that exchange much
 _FIRST_SAMPLES, _SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
 #: samples on their way; those of commands that failed never arrive
 _MOST_SAMPLES = 16
@@ -87,7 +87,8 @@ class _Timing:
         self.gathered: dict[object, Mean] = {}
 
     def wants_sample(self, stake: Stake) -> bool:
-        every = _SAMPLE_EXCHANGE_EVERY if stake.exchanges and stake.kept is None else _SAMPLE_EVERY
+        many = stake.exchanges and stake.kept is None and self.launches < _SAMPLE_EVERY
+        every = _SAMPLE_EXCHANGE_EVERY if many else _SAMPLE_EVERY
         return self.launches <= _FIRST_SAMPLES or self.launches % every == 0
 
 
