@@ -40,7 +40,8 @@ class Stake:
     slots: tuple[int, ...]  #: large buffers
     moved: float  #: what the busiest link brings or takes away
     receivers: tuple[int, ...]  #: the workers to which anything comes
-    gathered: float  #: to bring what it reads to one worker, were it spread over all
+    #: to bring what it reads to one worker, were it spread over all; not known where little moves
+    gathered: float
     #: it moves much, compared with what it touches, or is kept from that: it counts, whatever else happens
     exchanges: bool
 
@@ -64,9 +65,11 @@ def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems
             incoming[target] = incoming.get(target, 0.0) + cost
             outgoing[source] = outgoing.get(source, 0.0) + cost
             arriving[target] = arriving.get(target, 0) + nbytes
-    touched, read = _touched(plan)
-    exchanges = any(
-        nbytes >= min(SMALL_NBYTES, links.large_nbytes) and nbytes * SMALL_SHARE >= touched.get(worker, 0)
+    least = min(SMALL_NBYTES, links.large_nbytes)
+    matters = kept is not None or any(nbytes >= least for nbytes in arriving.values())
+    touched, read = _touched(plan) if matters else ({}, {})
+    exchanges = matters and any(
+        nbytes >= least and nbytes * SMALL_SHARE >= touched.get(worker, 0)
         for worker, nbytes in arriving.items()
     )
     if len(plan.partition) == 1 and kept is None and not exchanges:
