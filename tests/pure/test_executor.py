@@ -673,3 +673,25 @@ def test_one_worker_alone_needs_no_markers_between(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(ReferenceBackend, "cheap_markers", True)
     with Machine(1) as machine:
         assert not machine.executor.worker(0).marks_by_age
+
+
+def test_the_submitting_thread_takes_over_again(any_thread: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that once had to be queued do not keep all that follow in the workers' queues."""
+    issued: list[int] = []
+    launch = ReferenceBackend.launch
+    with Machine(2) as machine:
+        first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
+        machine.write(first, counting(1))
+        machine.write(second, counting(2))
+        monkeypatch.setattr(
+            ReferenceBackend, "launch", lambda *rest: (issued.append(threading.get_ident()), launch(*rest))[1]
+        )
+        with machine.executor.worker(0).turn:
+            machine.launch(AXPY, [first, first, second], WORDS)
+        machine.executor.worker(0).wake()
+        for _ in range(400):
+            machine.launch(AXPY, [first, first, second], WORDS)
+            time.sleep(0.0005)  # a machine with much to do lets the workers run as well
+        machine.executor.quiesce()
+    assert issued[0] != threading.get_ident()
+    assert (threading.get_ident() in issued[-40:]) is any_thread

@@ -27,7 +27,7 @@ from vdev.backends.base import (
 )
 from vdev.executor.completion import Completion
 from vdev.executor.failures import Failures
-from vdev.executor.here import idle_workers, perform_here
+from vdev.executor.here import drained, idle_workers, perform_here
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
@@ -35,6 +35,7 @@ from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
 from vdev.executor.worker import Waits, Worker
+from vdev.finalisers import may_wait
 from vdev.planner.instructions import HOST, Plan
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ T = TypeVar("T")
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache
 QUEUE_LIMIT = 128
+#: commands that do not wait for workers to become idle after one that did so in vain
+_WITHOUT_WAITING = 16
 
 
 class Executor:
@@ -75,6 +78,7 @@ class Executor:
         for worker in self.all_workers:
             worker.opened.wait()
         #: whether there is a worker that lets any thread work with it
+        self._vain = 0  #: commands still to come that do not wait for workers to become idle
         self._any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
         if failed is not None:
@@ -153,6 +157,12 @@ class Executor:
         or are settled.
         """
         here: tuple[Worker, ...] | None = None
+        if prepared.order is not None and self._any_thread and may_wait():
+            # Not under the lock, which the workers' threads may want; after a vain wait others go without.
+            if self._vain:
+                self._vain -= 1
+            elif not drained(self.all_workers, prepared):
+                self._vain = _WITHOUT_WAITING
         with self._lock:
             if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 completion.settle(OUT_OF_RESOURCES)
@@ -263,7 +273,9 @@ class Executor:
             first.setdefault(info.device_key, number)
         results: dict[int, BuildResult] = {}
         for numbers in (first.values(), set(range(len(self.workers))) - set(first.values())):
-            answers = {number: self._ask(number, lambda backend: backend.build(program)) for number in numbers}
+            answers = {
+                number: self._ask(number, lambda backend: backend.build(program)) for number in numbers
+            }
             results |= {number: answer() for number, answer in answers.items()}
         return tuple([results[number] for number in range(len(self.workers))])
 

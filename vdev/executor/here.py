@@ -16,6 +16,34 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker import MARKS_IN_FLIGHT, Waits, Worker
 from vdev.finalisers import may_wait
 
+#: entries of a worker's queue, and seconds, that a thread which could do their work itself waits for
+_SHORT_QUEUE, _DRAINING = 2, 0.0003
+
+
+def drained(all_workers: Sequence[Worker], prepared: PreparedPlan) -> bool:
+    """Wait a moment for workers that are about to be idle, before a command that the submitting thread can hand over
+    itself; False where one did not become so.
+
+    Once entries are queued, the program's thread and those of the workers hinder each other (they take turns with the
+    interpreter), the queues only grow, and each command costs several times as much.
+    """
+    numbers = [number for number, _ in prepared.batches] if prepared.workers is None else None
+    workers = prepared.workers if numbers is None else [all_workers[number] for number in numbers]
+    assert workers is not None
+    for worker in workers:
+        if not worker.busy and not worker.queue:
+            continue
+        queue = worker.queue
+        if (
+            worker.behind
+            or len(queue) > _SHORT_QUEUE
+            or not all(batch.brief for _, batch, _, _ in tuple(queue))
+        ):
+            return False
+        if not worker.drain(_DRAINING):
+            return False
+    return True
+
 
 def idle_workers(
     all_workers: Sequence[Worker], prepared: PreparedPlan, waits: dict[int, Waits] | None

@@ -164,8 +164,8 @@ class Worker:
         #: the other thread that has the turn, 0 for none, and what `Backend.leave` gives it back
         self.holder = 0
         self._outside: object = None
-        #: the thread is performing what was queued
-        self.busy = False
+        #: the thread is performing what was queued; it waits for the device meanwhile
+        self.busy = self.behind = False
         self.opened = threading.Event()
         name = "vdev-host" if number == HOST else f"vdev-worker-{number}"
         self.thread = threading.Thread(target=self._main, args=(open_backend,), name=name, daemon=True)
@@ -188,6 +188,13 @@ class Worker:
             return False
         self.holder = get_ident()
         self._outside = self.backend.outside()
+        return True
+
+    def drain(self, seconds: float) -> bool:
+        """Give the thread time to perform what is queued; whether it is idle now."""
+        if not self.turn.acquire(timeout=seconds):
+            return False
+        self.turn.release()
         return True
 
     def give_turn(self) -> None:
@@ -431,8 +438,11 @@ class Worker:
                 continue
             self.busy = True
             self._perform(entry)
-            while len(self.marks) > MARKS_IN_FLIGHT:
-                self.retire_oldest()
+            if len(self.marks) > MARKS_IN_FLIGHT:
+                self.behind = True
+                while len(self.marks) > MARKS_IN_FLIGHT:
+                    self.retire_oldest()
+                self.behind = False
             entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
             self.busy = False
         self._close()
@@ -600,9 +610,14 @@ class Worker:
         self.turn.release()
         try:
             while self.marks and not self.stopping:
-                if self._gate.acquire(timeout=pause) or self.issued != issued:
+                if self._gate.acquire(timeout=pause):
                     break
-                self.poll()
+                if self.issued != issued:  # a thread that issues also looks after what it has issued
+                    issued = self.issued
+                elif self.marked < issued:
+                    break
+                else:
+                    self.poll()
                 pause = min(2 * pause, longest)
         finally:
             self.turn.acquire()
