@@ -4,7 +4,7 @@ launches read it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from unittest import mock
 
@@ -15,6 +15,7 @@ from vdev.translators.access import AccessRange
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
+from vdev.observe import tallies
 from vdev.planner import assignment, launches
 from vdev.planner.assignment import NEVER, choose_columns, interchangeable, order_of_data
 from vdev.planner.directory import HOST, BufferState, buffer_state
@@ -361,3 +362,25 @@ def test_the_order_of_the_largest_buffer() -> None:
     assert order_of_data([straight, small, large], (0, 1), links) == (1, 0)
     apart = LinkCosts.between([("gpu", 0.1), ("cpu", 0.5)], host=1.0, per_run=0.0)
     assert order_of_data([large], (0, 1), apart) == (0, 1)
+
+
+# reports ------------------------------------------------------------------------------------------
+
+
+def test_reports_tell_orders_apart() -> None:
+    """What `--explain` says of a launch's chunks is true of every launch that it counts there."""
+    own = [[0], [1]]
+    kernel, ndrange = Blocks([own], [own]), NDRange((2,), (1,), (0,))
+    tally = tallies.KernelTally("k", 1, 1)
+    for holders in ({0: [0], 1: [1]}, {0: [1], 1: [0]}, {0: [0], 1: [1]}):
+        plan = kernel.plan([holding(2, holders)], options_for(2))
+        tallies._outcome(tally, "", ndrange, plan, 2).launches += 1
+    chunks = [Chunk((0,), (1,)), Chunk((1,), (2,))]
+    assert [(found.chunks, found.launches) for found in tally.outcomes.values()] == [
+        (tuple(zip((0, 1), chunks, strict=True)), 2),
+        (tuple(zip((1, 0), chunks, strict=True)), 1),
+    ]
+    for worker in (0, 1):
+        alone = replace(plan, partition=((worker, Chunk((0,), (2,))),), reasons=("one work-group",))
+        tallies._outcome(tally, "", ndrange, alone, 2).launches += 1
+    assert [found.launches for found in tally.outcomes.values()] == [2, 1, 2]
