@@ -21,7 +21,7 @@ from vdev.observe import timeline
 from vdev.observe.figures import Times
 from vdev.observe.recorder import Recorder, Shape, route_name
 from vdev.observe.rows import Templates
-from vdev.observe.timeline import Timeline, shares
+from vdev.observe.timeline import Timeline, _Track, shares
 from vdev.observe.trace import TraceWriter
 from vdev.planner.directory import HOST
 from vdev.planner.instructions import Copy, Launch, Merge, Plan
@@ -102,7 +102,7 @@ class Session:
         )
         self.recorder.queues[1] = True
         self.recorder.queues[2] = False
-        self.clock = 10_000
+        self.clock = -1_000_000  # all is submitted before any of it is performed
 
     def submit(self, number: int, shape: Shape, queue: int = 1) -> None:
         self.recorder.commands.append((number, self.clock, self.clock + 50, queue, 7, shape))
@@ -297,3 +297,20 @@ def test_a_trace_is_whole_at_every_step(tmp_path: Path) -> None:
     assert trace.took("kernel") == 70_000
     assert len(trace.track("worker 0: only")) == 49
     assert len(trace.track("queue 1 (in order)")) == 49
+
+
+def test_no_share_of_a_time_begins_before_its_command() -> None:
+    """Launches that share a marker's time share it evenly, but the host may have made most of them late."""
+    track = _Track()
+    track.add_mark(((5, 6, 7, 8), (1, 2, 3, 4), (), (1000, 1400)))
+    where = track.find_run([5, 6, 7, 8])
+    assert where is not None
+    starts, ends, shared = track.take_run(where, np.array([1000, 1050, 1290, 1310]))
+    assert starts.tolist() == [1000, 1100, 1290, 1310]
+    assert ends.tolist() == [1100, 1200, 1300, 1400]
+    assert shared.all()
+    known = _Track()
+    known.add_mark(((5, 6), (1, 2), ((1000, 1100), (1100, 1200)), None))
+    where = known.find_run([5, 6])
+    assert where is not None
+    assert known.take_run(where, np.array([1010, 1110]))[0].tolist() == [1000, 1100]  # measured

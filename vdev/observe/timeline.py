@@ -156,14 +156,21 @@ class _Track:
             return None
         return None if self._numbers[found.stop : found.stop + 1] == [numbers[-1]] else found
 
-    def take_run(self, where: slice) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
-        """The operations there, one after the other as on a worker that does one thing at a time."""
+    def take_run(
+        self, where: slice, submitted: Times64
+    ) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
+        """The operations there, one after the other as on a worker that does one thing at a time.
+
+        `submitted`: when each was. A share of a time may lie before that, where a worker is faster than the host.
+        """
+        shared = np.array(self._shared[where], np.int64) > 1
         starts = np.array(self._starts[where], np.int64)
+        starts = np.where(shared, np.maximum(starts, submitted), starts)
         ends = np.maximum.accumulate(np.maximum(starts, np.array(self._ends[where], np.int64)))
         ends = np.maximum(ends, self.ended)
         starts = np.maximum(starts, np.concatenate(([self.ended], ends[:-1])))
         self._at, self.ended = where.stop, int(ends[-1])
-        return starts, ends, np.array(self._shared[where], np.int64) > 1
+        return starts, ends, shared
 
     def forget(self) -> None:
         """Let go what has been taken."""
@@ -254,7 +261,7 @@ class Timeline:
             return False
         run = Run(commands)
         for worker, track, place in zip(workers, tracks, places, strict=True):
-            starts, ends, shared = track.take_run(place)
+            starts, ends, shared = track.take_run(place, run.submitted)
             run.workers.append((worker, starts, ends, shared))
             run.count_times(ends - starts)
         for sink in self.sinks:
@@ -272,6 +279,8 @@ class Timeline:
             track.skip_to(number)
             ended = track.ended
             for step, start, end, shared in _parts(track, worker, number, steps):
+                if shared:  # as in `take_run`
+                    start = max(start, command[2])
                 start = start if start > ended else ended
                 ended = end = end if end > start else start
                 _add(times, step.kind, end - start)
