@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vdev.executor.run import Run, open_run
+from vdev.executor.run import Run, SplitRun, open_run
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -34,7 +34,7 @@ class Repetition:
         lock: RLock,
         cached: CachedPlan,
         completion: Completion,
-        run: Run,
+        run: Run | SplitRun,
         recorder: Recorder | None,
         observers: list[Any],
     ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.commands import BufferArg, Fill, Launch, Marker
 from vdev.executor import Completion
-from vdev.executor.run import Run
+from vdev.executor.run import Run, SplitRun
 from vdev.executor.worker import MARK_EVERY
 from vdev.ordering import QueueOrder
 from vdev.session import VirtualBuffer
@@ -43,15 +43,19 @@ def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each attempt to repeat a launch did."""
     found: list[bool] = []
-    again = Run.again
 
-    def noted(self: Run) -> bool:
+    def noted(again: Callable[[Any], bool], run: Any) -> bool:
         found.append(False)
-        found[-1] = again(self)
+        found[-1] = again(run)
         return found[-1]
 
-    monkeypatch.setattr(Run, "again", noted)
+    for kind in (Run, SplitRun):
+        monkeypatch.setattr(kind, "again", partialmethod(_noting, noted, kind.again))
     return found
+
+
+def _noting(run: Any, noted: Callable[[Any, Any], bool], again: Callable[[Any], bool]) -> bool:
+    return noted(again, run)
 
 
 class Caller:
@@ -93,9 +97,10 @@ def joined_after(launch: Caller, buffer: VirtualBuffer, joined: list[bool]) -> i
     raise AssertionError("no launch was repeated")
 
 
-def test_a_row_of_launches(joined: list[bool]) -> None:
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_row_of_launches(workers: int, joined: list[bool]) -> None:
     count = 5 * MARK_EVERY
-    with Program(1) as program:
+    with Program(workers) as program:
         buffer, launch = program.buffer(3), Caller(program)
         events = [launch(buffer, buffer) for _ in range(count)]
         expected = numbers(3)
@@ -104,7 +109,7 @@ def test_a_row_of_launches(joined: list[bool]) -> None:
         assert program.content(buffer).tolist() == expected.tolist()
         assert {ended(event) for event in events} == {0}
         assert launch.counted == count
-        assert program.backends[0].counters.launches == count
+        assert [backend.counters.launches for backend in program.backends] == [count] * workers
     assert sum(joined) > count // 2
 
 
@@ -161,12 +166,12 @@ def after_other_commands(program: Program, launch: Caller, buffers: list[Virtual
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("workers", [1, 3])
-def test_between_other_commands(workers: int, seed: int, joined: list[bool]) -> None:
+@pytest.mark.parametrize(("workers", "split"), [(1, False), (3, False), (3, True)])
+def test_between_other_commands(workers: int, split: bool, seed: int, joined: list[bool]) -> None:
     source = random.Random(seed)
     faults = {0: Faults(delay=lambda _: source.choice((0, 0, 0, 0.0005)))}
     with Program(workers, faults) as program:
-        if workers > 1:  # launches are small: they stay on one worker, the transfers need not
+        if workers > 1 and not split:  # launches are small: they stay on one worker, the transfers need not
             options = program.session.launch_options
             program.session.launch_options = type(options)(options.workers, options.links, 1 << 20)
         buffers = [program.buffer(7 * number) for number in range(3)]
@@ -175,9 +180,10 @@ def test_between_other_commands(workers: int, seed: int, joined: list[bool]) -> 
     assert not all(joined)
 
 
-def test_threads_launch_at_the_same_time(joined: list[bool]) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_threads_launch_at_the_same_time(workers: int, joined: list[bool]) -> None:
     threads, count = 4, 300
-    with Program(1) as program:
+    with Program(workers) as program:
         results: list[tuple[np.ndarray, np.ndarray]] = []
 
         def work(seed: int) -> None:
@@ -220,9 +226,10 @@ def test_one_thread_waits_while_another_goes_on() -> None:
         assert statuses == [0] * 5
 
 
-def test_a_launch_that_is_refused_gets_its_error(joined: list[bool]) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_launch_that_is_refused_gets_its_error(workers: int, joined: list[bool]) -> None:
     faults: dict[int, int] = {}
-    with Program(1, {0: Faults(refuse=faults)}) as program:
+    with Program(workers, {0: Faults(refuse=faults)}) as program:
         buffer, launch = program.buffer(3), Caller(program)
         joined_after(launch, buffer, joined)
         before = launch.counted
@@ -237,9 +244,26 @@ def test_a_launch_that_is_refused_gets_its_error(joined: list[bool]) -> None:
         assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
 
 
-def test_a_failure_on_the_device_is_all_of_theirs(joined: list[bool]) -> None:
+def test_a_launch_that_is_refused_by_the_second_worker_has_failed(joined: list[bool]) -> None:
+    """What the first has done cannot be undone: the command has failed, and what it wrote is not read."""
     faults: dict[int, int] = {}
-    with Program(1, {0: Faults(fail=faults)}) as program:
+    with Program(2, {1: Faults(refuse=faults)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        faults[program.backends[1]._handed_over] = -5
+        failed = launch(buffer, buffer)
+        assert joined[-1]
+        assert ended(failed) == -5
+        assert ended(program.read(buffer)[0]) < 0
+        program.write(buffer, 5)
+        assert ended(launch(buffer, buffer)) == 0
+        assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failure_on_the_device_is_all_of_theirs(workers: int, joined: list[bool]) -> None:
+    faults: dict[int, int] = {}
+    with Program(workers, {0: Faults(fail=faults)}) as program:
         buffer, other, launch = program.buffer(3), program.buffer(4), Caller(program)
         joined_after(launch, buffer, joined)
         faults[program.backends[0]._handed_over] = -5
@@ -286,6 +310,53 @@ def test_an_interrupt_leaves_nothing_waiting(
         assert program.content(buffer).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_interrupt_between_workers_fails_the_launch(at: int, joined: list[bool]) -> None:
+    with Program(2) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        assert launch.last is not None
+        assert launch.last.repetition is not None
+        run: Any = launch.last.repetition._run
+        start = run._parts[at].launch
+
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        run._parts[at].launch = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            launch(buffer, buffer)
+        run._parts[at].launch = start
+        for worker in program.session.executor.all_workers:
+            assert worker.submitted == worker.issued
+        assert ended(program.read(buffer)[0]) < 0
+        program.write(buffer, 5)
+        assert ended(launch(buffer, buffer)) == 0
+        assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
+
+
+def test_another_submission_in_the_middle_of_a_split_launch(joined: list[bool]) -> None:
+    with Program(2) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        joined_after(launch, buffer, joined)
+        assert launch.last is not None
+        assert launch.last.repetition is not None
+        run: Any = launch.last.repetition._run
+        start = run._parts[0].launch
+        inner: list[Completion] = []
+
+        def handler() -> None:
+            start()
+            inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
+
+        run._parts[0].launch = handler
+        outer = launch(buffer, buffer)
+        assert len(inner) == 1
+        assert ended(inner[0]) == 0
+        assert ended(outer) == 0
+        assert program.content(buffer).tolist() == [2] * WORDS
+
+
 def test_another_submission_in_the_middle_comes_after(joined: list[bool]) -> None:
     """A signal's handler may submit while a launch is being handed over."""
     with Program(1) as program:
@@ -309,9 +380,10 @@ def test_another_submission_in_the_middle_comes_after(joined: list[bool]) -> Non
         assert program.content(buffer).tolist() == [2] * WORDS
 
 
-def test_records_name_every_launch(joined: list[bool]) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_records_name_every_launch(workers: int, joined: list[bool]) -> None:
     count = 3 * MARK_EVERY
-    with Program(1) as program:
+    with Program(workers) as program:
         executor = program.session.executor
         records = executor.record(exact=False)
         buffer, launch = program.buffer(3), Caller(program)
