@@ -240,6 +240,7 @@ def test_the_far_steps_of_a_sorting_network(workers: int, usual: list[int], best
             reach //= 2
         again = pairs(workers, 1).plan([state], options_for(workers))
         assert (again.moved_nbytes, again.states) == (0, (state,)), "who holds a chunk's blocks keeps it"
+        assert order(again) == tuple(range(workers)), "the data is in the usual order again"
         return found
 
     with in_usual_order():

@@ -5,11 +5,18 @@ slowest worker, so what counts is first the most that one worker has to be sent,
 below `CLEARLY` are none, and a chunk that gains nothing elsewhere stays.
 
 What a chunk writes lives on its worker from then on, and those who look for it in the usual place have to
-follow or to fetch it. So a byte that it writes elsewhere costs as much as a fetched one where the usual
+follow or to fetch it. So a byte that it only writes costs elsewhere as much as a fetched one where the usual
 worker holds it, and a part, `DISPLACED`, where that does not. Hence an array that lies in another order is
 fetched rather than followed by arrays that lie in the usual one: if it is only read, that happens once. Kernels
 whose chunks need what several workers hold, such as the far steps of sorting networks and Fourier transforms,
 are what gains.
+
+Of several orders that cost the same, that one is taken in which workers keep their *anchors*. A buffer that is
+changed in place is cut into equal blocks, one for each worker; its anchor is the first half of its block or
+the second, by the parity of the ones in the binary digits of its number. The places of two anchors then
+differ in two binary digits or more. A step of a butterfly network joins places that differ in one, and so has
+just one anchor in each chunk: every step brings every worker half of its share, and the last one, which joins
+neighbours, leaves the data in the usual order.
 
 Only workers change places that are alike to the planner: they copy from each other, and reach all others at
 the same costs. Chunks are about equal, so a permutation among such workers leaves the work where it was.
@@ -44,6 +51,9 @@ _STEPS = 64
 #: what a chunk cannot be run at
 NEVER = -1
 
+#: anchors are compared by so many parts
+_ANCHOR_PARTS = 16
+
 Costs = Sequence[Sequence[int]]
 
 
@@ -74,28 +84,24 @@ def assign_chunks(
     ]
     if not any(_gains_elsewhere(*row) for row in rows):
         return tuple(usual)
-    costs = []
+    costs, strays = [], []
     for share, home, choice in rows:
         peer = links.per_byte[choice[0]][choice[-1]]
-        written = sum(owns.nbytes for _, _, owns in share.parts)
-        ready_there, lived_there = _held(share, home)
+        ready_there = _ready(share, home)
+        only_written = [(state, owns - needs) for state, needs, owns in share.parts]
         row = dict.fromkeys(workers, NEVER)
-        row[home] = round(share.incoming * _STEPS)
         for worker in choice:
-            if worker != home:
-                ready, stays = _held(share, worker)
-                displaced = lived_there + DISPLACED * max(written - lived_there - stays, 0)
-                row[worker] = max(
-                    round((share.incoming + peer * (ready_there - ready + displaced)) * _STEPS), 0
-                )
+            extra = ready_there - _ready(share, worker) + _displaced(only_written, worker, home)
+            row[worker] = max(round((share.incoming + peer * extra) * _STEPS), 0)
         costs.append([row[worker] for worker in workers])
-    columns = choose_columns(costs, [list(workers).index(home) for home in usual])
+        strays.append([_stray(share, number, len(usual)) for number in range(len(workers))])
+    columns = choose_columns(costs, [list(workers).index(home) for home in usual], strays)
     return tuple(workers[column] for column in columns)
 
 
 def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
     """Whether another worker has more of what the chunk needs than its usual one, `home`."""
-    there, _ = _held(share, home)
+    there = _ready(share, home)
     hulls = [(state, needs.start, needs.stop) for state, needs, _ in share.parts]
     for worker in choice:
         if worker == home:
@@ -105,21 +111,44 @@ def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
         for state, start, stop in hulls:
             held = state.valid_at(worker)
             most += max(min(stop, held.stop) - max(start, held.start), 0)
-        if most > there and _held(share, worker)[0] > there:
+        if most > there and _ready(share, worker) > there:
             return True
     return False
 
 
-def _held(share: Share, worker: int) -> tuple[int, int]:
-    """How many bytes a worker holds of those that the chunk needs, and of those that it writes."""
-    ready = stays = 0
+def _ready(share: Share, worker: int) -> int:
+    """How many bytes a worker holds of those that the chunk needs."""
+    return sum((needs & held).nbytes for state, needs, _ in share.parts if (held := state.valid_at(worker)))
+
+
+def _displaced(only_written: Sequence[tuple[BufferState, Region]], worker: int, home: int) -> float:
+    """What it comes to, in bytes, that a chunk writes on `worker` and not on its usual one, `home`.
+
+    Of bytes that it needs as well, nothing: to fetch them or not is counted.
+    """
+    found = 0.0
+    if worker != home:
+        for state, region in only_written:
+            there, here = (region & state.valid_at(home)).nbytes, (region & state.valid_at(worker)).nbytes
+            found += there + DISPLACED * max(region.nbytes - there - here, 0)
+    return found
+
+
+def _stray(share: Share, number: int, count: int) -> int:
+    """How many parts of its anchors the worker with that number, of `count`, does without in this chunk.
+
+    In what the chunk changes in place, that is: the rest does not stay with the worker.
+    """
+    wanted = kept = 0
     for state, needs, owns in share.parts:
-        held = state.valid_at(worker)
-        if held:
-            both = (needs & held).nbytes
-            ready += both
-            stays += both if owns is needs else (owns & held).nbytes
-    return ready, stays
+        in_place = needs & owns
+        if not in_place:
+            continue
+        half = 2 * number + number.bit_count() % 2
+        anchor = Region.span(half * state.nbytes // (2 * count), (half + 1) * state.nbytes // (2 * count))
+        wanted += anchor.nbytes
+        kept += (in_place & anchor).nbytes
+    return _ANCHOR_PARTS - kept * _ANCHOR_PARTS // max(wanted, 1)
 
 
 def order_of_data(states: Sequence[BufferState], workers: Sequence[int], links: LinkCosts) -> tuple[int, ...]:
@@ -167,12 +196,12 @@ def _alike(links: LinkCosts, first: int, second: int) -> bool:
     )
 
 
-def choose_columns(costs: Costs, usual: Sequence[int]) -> tuple[int, ...]:
+def choose_columns(costs: Costs, usual: Sequence[int], ties: Costs | None = None) -> tuple[int, ...]:
     """A column of its own for each row of `costs`, which has at least as many columns; NEVER forbids one.
 
     The usual ones, unless another choice has a largest cost clearly below theirs or, that being no larger, a
-    sum clearly below theirs. Then the least largest cost; of those choices the least sum; of those one with
-    the most rows at their usual columns.
+    sum clearly below theirs. Then the least largest cost; of those choices the least sum; of those the least
+    sum of `ties`, which are small and not negative; of those one with the most rows at their usual columns.
 
     >>> choose_columns([[1, 4, 4], [2, 3, 1], [2, 0, 3]], (0, 1, 2))
     (0, 2, 1)
@@ -183,14 +212,16 @@ def choose_columns(costs: Costs, usual: Sequence[int]) -> tuple[int, ...]:
     least = _least_largest(costs)
     usual_is_good = least >= max(own) * (1 - CLEARLY)
     limit = max(own) if usual_is_good else least
+    # One number in the place of three: what is less important adds up to less than one step of what is more.
     nrows = len(costs)
-    # Less than one step for all rows together: it decides between equal sums alone.
+    ties = ties or [[0] * len(row) for row in costs]
+    step = nrows * max(map(max, ties)) + 1
     weights = [
         [
-            inf if not 0 <= cost <= limit else cost * (nrows + 1) + (column != home)
-            for column, cost in enumerate(row)
+            inf if not 0 <= cost <= limit else (cost * step + tie) * (nrows + 1) + (column != home)
+            for column, (cost, tie) in enumerate(zip(row, of_row, strict=True))
         ]
-        for row, home in zip(costs, usual, strict=True)
+        for row, of_row, home in zip(costs, ties, usual, strict=True)
     ]
     found = _least_sum(weights)
     total = sum(row[column] for row, column in zip(costs, found, strict=True))
