@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import numpy as np  # noqa: E402
 
-COLD_RUNS, ROUNDS, MOST_LAUNCHES = 3, 3, 2000
+COLD_RUNS, WARM_UPS, ROUNDS, MOST_LAUNCHES = 3, 3, 3, 2000
 BLOCKS, DRAWN = 256, 1 << 16
 
 
@@ -66,8 +66,8 @@ class Measurement:
     def _looped(self, job: common.Job, launch: Callable[[Any], None], buffers: Any) -> dict[str, Any]:
         """Seconds of one launch, as found in each of some rounds of many."""
         once = 0.0
-        for _ in range(2):  # the first of a part may still place data
-            if once < self._seconds / ROUNDS:
+        for _ in range(WARM_UPS):  # the first of a part may still place data and make plans
+            if once < 2 * self._seconds:
                 common.finish(job.queue)
                 began = time.perf_counter()
                 launch(buffers)
