@@ -35,7 +35,9 @@ __kernel void shared(__global uint *out, __local uint *kept)
 """
 
 
-sys.setswitchinterval(0.0001)  # as sessions with GPUs do: workers' threads are soon through with what they get
+sys.setswitchinterval(
+    0.0001
+)  # as sessions with GPUs do: workers' threads are soon through with what they get
 OpenCLBackend.any_thread = True
 OpenCLBackend.again = lambda self, *launched: partial(self.launch, *launched)  # type: ignore[method-assign]
 
@@ -195,6 +197,21 @@ def test_other_sizes(host: Host, repeated: list[bool]) -> None:
     assert host.read(buffer).tolist() == [count + 3] * ITEMS
 
 
+def test_offsets(host: Host, repeated: list[bool]) -> None:
+    buffer = host.buffer()
+    host.add.set_args(buffer, np.uint32(1))
+    enqueue, sizes = cl.enqueue_nd_range_kernel, ((8,), (8,))
+    for at, offset in enumerate([(8,)] * 12 + [None] * 4 + [(16,)]):
+        if at % 4 == 1:
+            host.queue.finish()
+        enqueue(host.queue, host.add, *sizes, offset)
+    for at, times in enumerate([True] * 12 + [False]):
+        if at % 4 == 1:
+            host.queue.finish()
+        enqueue(host.queue, host.add, *sizes, g_times_l=times)
+    assert host.read(buffer).tolist() == [4 + 13] * 8 + [12 + 12] * 8 + [1 + 12] * 8 + [12] * (ITEMS - 24)
+
+
 def test_too_few_and_too_many_arguments(host: Host, repeated: list[bool]) -> None:
     buffer, step = host.buffer(), np.uint32(1)
     host.warm(repeated, host.add, buffer, step)
@@ -305,7 +322,9 @@ def test_what_comes_between(host: Host, repeated: list[bool]) -> None:
             expected += 1
         else:
             user = cl.UserEvent(host.context)
-            late = cl.enqueue_copy(host.queue, buffer, np.full(ITEMS, 70, np.uint32), is_blocking=False, wait_for=[user])
+            late = cl.enqueue_copy(
+                host.queue, buffer, np.full(ITEMS, 70, np.uint32), is_blocking=False, wait_for=[user]
+            )
             events = [host.call(host.add, buffer, step) for _ in range(3)]
             assert events[-1].command_execution_status == cl.command_execution_status.QUEUED
             user.set_status(cl.command_execution_status.COMPLETE)

@@ -16,7 +16,7 @@ from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.kernel import Kernel
 from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue
-from vdev.facade.repeat import Repeat, Space
+from vdev.facade.repeat import Repeat
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
@@ -83,11 +83,16 @@ def enqueue_nd_range_kernel(
     return event
 
 
-def _repeat(queue: CommandQueue, kernel: Kernel, space: Space, repetition: Repetition) -> Repeat | None:
+def _repeat(
+    queue: CommandQueue, kernel: Kernel, space: tuple[Any, Any, Any, bool], repetition: Repetition
+) -> Repeat | None:
     """What makes the launch again; None where more than its arguments' values may change under their names."""
     if kernel._images or kernel._kernel.addresses is not None:
         return None
-    if not all(type(sizes) is tuple or sizes is None for sizes in space[:3]):
+    global_size, local_size, offset, g_times_l = space
+    if offset is not None or g_times_l or type(global_size) is not tuple:  # few programs do that
+        return None
+    if local_size is not None and type(local_size) is not tuple:
         return None
     if not all(
         type(arg) is Memory or type(arg) is bytes or type(arg) is LocalArg or arg is None
@@ -95,7 +100,7 @@ def _repeat(queue: CommandQueue, kernel: Kernel, space: Space, repetition: Repet
     ):
         return None
     memories = tuple(arg for arg in kernel._args if type(arg) is Memory)
-    return Repeat(queue, memories, space, repetition)
+    return Repeat(queue, memories, (global_size, local_size), repetition)
 
 
 def _remembered(

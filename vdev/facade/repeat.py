@@ -20,9 +20,6 @@ from vdev.facade.queue import CommandQueue
 if TYPE_CHECKING:
     from vdev.repetition import Repetition
 
-#: global and local size and offset, tuples or None, and whether the first is in work-groups
-Space = tuple[Any, Any, Any, bool]
-
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _new_event = object.__new__
 _numbers = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)}
@@ -51,19 +48,23 @@ class Repeat:
         "_global_size",
         "_local_size",
         "_memories",
-        "_offset",
         "_order",
         "_repetition",
-        "_times",
         "_values",
     )
 
     def __init__(
-        self, queue: CommandQueue, memories: Sequence[Memory], space: Space, repetition: Repetition
+        self,
+        queue: CommandQueue,
+        memories: Sequence[Memory],
+        sizes: tuple[tuple[Any, ...], tuple[Any, ...] | None],
+        repetition: Repetition,
     ) -> None:
-        """`memories`: what the kernel's arguments refer to; `space`: the index space as the program gave it."""
+        """`memories`: what the kernel's arguments refer to. `sizes`: global and local, of a launch without an offset
+        and in work-items.
+        """
         self._order = queue._order  # not the queue, which the kernel shall not keep alive
-        self._global_size, self._local_size, self._offset, self._times = space
+        self._global_size, self._local_size = sizes
         #: by argument: what shall be given for it
         self._values: tuple[Any, ...] = ()
         self._count = -1  #: arguments of a call; no call has so many before `learn`
@@ -103,7 +104,7 @@ class Repeat:
         if type(queue) is not CommandQueue or queue._order is not self._order or queue._finalized:
             return None
         if offset is not None or g_times_l is not False:
-            return None  # few programs do that
+            return None
         try:
             if global_size != self._global_size or local_size != self._local_size:
                 return None
