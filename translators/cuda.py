@@ -21,7 +21,8 @@ some of its threads leave out would have to be counted in every program.
 A program with variables at program scope is right only as long as one worker runs its NDRanges whole.
 
 Registers: without a required work-group size nothing bounds a kernel, as NVIDIA's own OpenCL has it; a launch of more
-work-items than its registers allow needs a second compile with `--maxrregcount=64`, with which 1024 fit.
+work-items than its registers allow needs a second compile with `--maxrregcount=64`, with which 1024 fit. With one, how
+many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from .subgrid import SubgridKernel, translate_subgrid
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 3
+VERSION = 4
 
 _SHIFT = re.compile(
     rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\1 \? \(size_t\)\1 - \(size_t\)(\w+\.shift\[\d+\]) : \(size_t\)0\);"
@@ -73,6 +74,13 @@ class CudaKernel:
     _subgrid: SubgridKernel
     #: dynamic shared memory of the kernel's own local variables, at its beginning
     local_nbytes: int = 0
+
+    def resident_groups(self, count: int) -> str:
+        """NVRTC's option that leaves the kernel as many registers as `count` work-groups on a multiprocessor allow.
+
+        For kernels with a `max_work_group_size`.
+        """
+        return f"-D{_resident(self.entry)}={count}"
 
     @property
     def hidden_nbytes(self) -> int:
@@ -242,7 +250,11 @@ class _Translation:
         hidden_type = re.sub(r"\b__private\b", " ", hidden.type.spelling).strip()
         parameters.append(f"const __grid_constant__ {structure} {self.prefix}hidden_")
         arguments.append(f"{self.prefix}hidden_.arguments")
-        bounds = f"__launch_bounds__({kernel.max_work_group_size}) " if kernel.max_work_group_size else ""
+        bounds = groups = ""
+        if kernel.max_work_group_size:
+            resident = _resident(kernel.entry)
+            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: as the compiler likes
+            bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident}) "
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
         first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
@@ -250,7 +262,7 @@ class _Translation:
             first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
         callee = names.get(function.key, self.rewriter.word(function.name))
         return (
-            f"struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
+            f"{groups}struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
             f'extern "C" __global__ void {bounds}{kernel.entry}({", ".join(parameters)}) '
             f"{{{first} {callee}({', '.join(arguments)}); }}\n"
         )
@@ -261,6 +273,11 @@ class _Translation:
             return known
         text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
         return re.sub(r"\w+", lambda match: self.rewriter.word(match.group()), text)
+
+
+def _resident(entry: str) -> str:
+    """The macro with the least number of work-groups on a multiprocessor."""
+    return f"{entry}_resident"
 
 
 def _work_group_size(info: KernelInfo) -> int | None:

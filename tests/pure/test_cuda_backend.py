@@ -33,7 +33,7 @@ from vdev.backends.base import (
     copy_box,
 )
 from vdev.backends.cuda import CudaBackend
-from vdev.backends.cuda_programs import Cubins, translated
+from vdev.backends.cuda_programs import Cubins, Multiprocessor, fewer_groups, translated
 from vdev.backends.cuda_staging import pieces_of, turned
 from vdev.switches import parse_workers
 from vdev.workers import NoWorkers, open_workers
@@ -218,6 +218,75 @@ def test_a_program_is_translated_and_compiled_once(tmp_path: Path) -> None:
     assert options[0][0] == options[1][0] == "--gpu-architecture=sm_90"
     assert "--maxrregcount=64" in options[1]
     assert "--maxrregcount=64" not in options[0]
+
+
+REQUIRED = "kernel __attribute__((reqd_work_group_size(64, 1, 1))) "
+HALF_FULL = f"""
+{REQUIRED} void plain(global float *a) {{ a[get_global_id(0)] = 1; }}
+{REQUIRED} void with_local(global float *a, local float *t) {{ t[0] = 1; a[get_global_id(0)] = t[0]; }}
+{REQUIRED} void with_own(global float *a) {{ local float t[1]; t[0] = 1; a[get_global_id(0)] = t[0]; }}
+kernel void any_size(global float *a) {{ a[get_global_id(0)] = 1; }}
+"""
+
+
+class _Cupy:
+    """Of CuPy: modules are cubins, functions their entries; every kernel takes so many registers."""
+
+    def __init__(self, registers: int) -> None:
+        self.cuda = SimpleNamespace(driver=self)
+        self.registers = registers
+        self.loaded: list[bytes] = []
+
+    def moduleLoadData(self, cubin: bytes) -> int:
+        self.loaded.append(cubin)
+        return len(self.loaded)
+
+    def moduleGetFunction(self, module: int, entry: str) -> int:
+        return int(entry[-1])  # in the order of the kernels
+
+    def funcGetAttribute(self, number: int, function: int) -> int:
+        assert number in (cuda_driver.SHARED_NBYTES, cuda_driver.NUM_REGS)
+        return self.registers if number == cuda_driver.NUM_REGS else 4 * (function == 2)
+
+
+@pytest.mark.parametrize(
+    ("registers", "options", "full_groups", "asked"),
+    [(63, (), False, ["-Dvdev_cuda_kernel0_resident=12"]), (56, (), False, None), (63, (), True, None),
+     (63, ("-cl-nv-maxrregcount=80",), False, None)],
+    ids=["half full", "fuller", "full groups", "the user's registers"],
+)  # fmt: skip
+def test_kernels_that_live_from_the_cache_are_compiled_for_fewer_groups(
+    tmp_path: Path, registers: int, options: tuple[str, ...], full_groups: bool, asked: list[str] | None
+) -> None:
+    compiler, cupy = _Compiler(), _Cupy(registers)
+    program = BackendProgram("", options, parse_program(HALF_FULL, options, target=TARGET))
+    hopper = Multiprocessor(65536, 2048)
+    loaded = cuda_launch.LoadedProgram(
+        cupy, translated(program, Cubins(tmp_path, compiler, "1")), "sm_90", hopper, full_groups=full_groups
+    )
+    assert loaded.module == len(cupy.loaded) == len(compiler.asked) == (2 if asked else 1)
+    further = [option for option in compiler.asked[-1][1] if option.startswith("-D")]
+    assert further == (asked or [])
+
+
+def test_fewer_groups_are_three_quarters_where_half_of_the_work_items_are_resident() -> None:
+    hopper, ada = Multiprocessor(65536, 2048), Multiprocessor(65536, 1536)
+    assert [fewer_groups(64, registers, hopper) for registers in (0, 32, 56, 57, 64, 128)] == [
+        None, None, None, 12, 12, 6
+    ]  # fmt: skip
+    assert [fewer_groups(size, 64, hopper) for size in (32, 256, 512, 1024)] == [24, 3, None, None]
+    assert [fewer_groups(64, registers, ada) for registers in (80, 88)] == [None, 9]
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_the_compiler_is_told_how_many_groups_are_resident() -> None:
+    program = translate_cuda(parse_program(HALF_FULL, (), target=TARGET))
+    for count in (0, 12):
+        further = [program.kernels["plain"].resident_groups(count)] if count else []
+        done, text = compile_cuda(program.source, [*program.options, *further])
+        assert done, text
+        assert text.count(".maxntid 64") == 3
+        assert text.count(".minnctapersm 12") == (1 if count else 0) == text.count(".minnctapersm")
 
 
 @pytest.mark.parametrize(

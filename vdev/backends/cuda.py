@@ -49,7 +49,7 @@ from vdev.backends.cuda_driver import (
 from vdev.backends.cuda_info import worker_info
 from vdev.backends.cuda_launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda_marker import Clock, CudaMarker
-from vdev.backends.cuda_programs import Cubins, Translated, nvrtc_compiler, translated
+from vdev.backends.cuda_programs import Cubins, Multiprocessor, Translated, nvrtc_compiler, translated
 from vdev.backends.cuda_staging import DIRECT_NBYTES, pieces_of, staging, turned
 from vdev.switches import cache_dir
 from vdev.translators.region import Block, Region
@@ -90,6 +90,10 @@ class CudaBackend(Backend):
             cache_dir(), nvrtc_compiler(cupy), ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         )
         self._architecture = "sm_" + cupy.cuda.Device(number).compute_capability
+        properties = runtime.getDeviceProperties(number)
+        self._multiprocessor = Multiprocessor(
+            int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
+        )
         self._loaded: weakref.WeakKeyDictionary[Translated, dict[bool, LoadedProgram]] = (
             weakref.WeakKeyDictionary()
         )
@@ -352,7 +356,7 @@ class CudaBackend(Backend):
         if found is None:
             try:
                 found = known[full_groups] = LoadedProgram(
-                    self._cupy, program, self._architecture, full_groups=full_groups
+                    self._cupy, program, self._architecture, self._multiprocessor, full_groups=full_groups
                 )
             except self._cupy.cuda.driver.CUDADriverError as error:
                 raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error

@@ -19,8 +19,14 @@ from vdev.backends.base import (
     LaunchShape,
     LocalBytes,
 )
-from vdev.backends.cuda_driver import MAX_DYNAMIC_SHARED, MAX_THREADS_PER_BLOCK, SHARED_NBYTES, Driver
-from vdev.backends.cuda_programs import Translated
+from vdev.backends.cuda_driver import (
+    MAX_DYNAMIC_SHARED,
+    MAX_THREADS_PER_BLOCK,
+    NUM_REGS,
+    SHARED_NBYTES,
+    Driver,
+)
+from vdev.backends.cuda_programs import Multiprocessor, Translated, fewer_groups
 from vdev.translators.cuda import CudaKernel
 from vdev.translators.ndrange import Chunk, whole_chunk
 
@@ -157,12 +163,38 @@ class Kernel:
 class LoadedProgram:
     """A program on one GPU."""
 
-    def __init__(self, cupy: Any, program: Translated, architecture: str, *, full_groups: bool) -> None:
+    def __init__(
+        self,
+        cupy: Any,
+        program: Translated,
+        architecture: str,
+        multiprocessor: Multiprocessor,
+        *,
+        full_groups: bool,
+    ) -> None:
         self.cuda_driver = cupy.cuda.driver
         self.program = program
         self.cubin, self.log = program.cubin(architecture, full_groups=full_groups)
         self.module: int = self.cuda_driver.moduleLoadData(self.cubin)
         self.kernels: dict[str, Kernel] = {}
+        if not full_groups and (further := self._further(multiprocessor)):
+            self.cubin, _ = program.cubin(architecture, further=further)
+            self.module = self.cuda_driver.moduleLoadData(self.cubin)
+
+    def _further(self, multiprocessor: Multiprocessor) -> tuple[str, ...]:
+        """Options to compile with once more, now that it is known how many registers the kernels take."""
+        found: list[str] = []
+        for info in self.program.kernels.values():
+            size = info.max_work_group_size
+            if size is None or info.local_args or info.local_nbytes or self.program.registers_given:
+                continue
+            function = self.function(info.entry)
+            if self.attribute(function, SHARED_NBYTES):
+                continue
+            fewer = fewer_groups(size, self.attribute(function, NUM_REGS), multiprocessor)
+            if fewer is not None:
+                found.append(info.resident_groups(fewer))
+        return tuple(found)
 
     def function(self, entry: str) -> int:
         return int(self.cuda_driver.moduleGetFunction(self.module, entry))
