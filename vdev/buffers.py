@@ -16,7 +16,7 @@ import numpy as np
 from vdev.commands import Bytes
 from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
-from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state
+from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state
 from vdev.translators.region import Region
 
 #: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),
@@ -112,18 +112,20 @@ class VirtualBuffer:
         nbytes: int,
         host_memory: Bytes | None = None,
         occupancy: Occupancy | None = None,
+        fine: bool = False,
     ) -> None:
         """`host_memory` (1-D uint8, `nbytes` long) becomes the home, with its content (CL_MEM_USE_HOST_PTR,
-        CL_MEM_COPY_HOST_PTR). `occupancy`: where its replicas are counted.
+        CL_MEM_COPY_HOST_PTR). `occupancy`: where its replicas are counted. `fine`: the host uses that memory at any
+        time without a command (CL_MEM_SVM_FINE_GRAIN_BUFFER).
         """
         self._occupancy = occupancy
         self.nbytes = nbytes
         #: the number of the last command on it, as the session counts them
         self.used = 0
         self.home = _Home(nbytes, host_memory)
-        self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None)
+        self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
         valid = () if host_memory is None else ((HOST, Region.span(0, nbytes)),)
-        self._state = buffer_state(nbytes, valid)
+        self._state = fine_grain_state(nbytes) if fine else buffer_state(nbytes, valid)
         _by_holdings[id(self.holdings)] = self
 
     @property

@@ -182,6 +182,11 @@ def make_plan(
         kept = next((state.kept for state in states if state.kept is not None), None)
         if kept is not None:
             options = replace(options, workers=(kept,))
+        elif any(state.fine for state in states):
+            options = replace(options, workers=_near_home(options, executor))
+    if any(state.fine for state in states):
+        able = all(shares_host_memory(executor.workers[number]) for number in options.workers)
+        request = replace(request, in_place=able)
     try:
         if launch.shared:
             plan = _plan_in_place(launch, buffers, pointers, options, executor)
@@ -253,6 +258,14 @@ def _plan_in_place(
     states = [buffer.state for buffer in buffers]
     reason = str(launch.kernel.addresses)
     return plan_in_place(states, pointers, shared, launch.ndrange, workers, options.links, reason)
+
+
+def _near_home(options: LaunchOptions, executor: Executor) -> tuple[int, ...]:
+    """The workers for a launch on fine-grain buffers: those that use them in place, if there are any. To others each
+    launch brings what it needs, and brings home what it has changed.
+    """
+    able = [number for number in options.workers if shares_host_memory(executor.workers[number])]
+    return tuple(able) or options.workers
 
 
 def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:

@@ -162,9 +162,13 @@ class Session:
 
     # making things --------------------------------------------------------------------------------
 
-    def create_buffer(self, nbytes: int, host_memory: Bytes | None = None) -> VirtualBuffer:
-        """A buffer; costs nothing until it is used. `host_memory` is its home and its content where given."""
-        return VirtualBuffer(self.executor, nbytes, host_memory, self.room.occupancy)
+    def create_buffer(
+        self, nbytes: int, host_memory: Bytes | None = None, *, fine: bool = False
+    ) -> VirtualBuffer:
+        """A buffer; costs nothing until it is used. `host_memory` is its home and its content where given. `fine`:
+        the program reads and writes it there at any time, with no command.
+        """
+        return VirtualBuffer(self.executor, nbytes, host_memory, self.room.occupancy, fine)
 
     def create_filled(self, nbytes: int, host: Bytes) -> VirtualBuffer:
         """A buffer with the content of `host` (1-D uint8, `nbytes` long), which may change after the call.
@@ -385,7 +389,8 @@ class Session:
     def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
         started = time.perf_counter_ns()
         cached = make_plan(command, buffers, self.launch_options, self.executor)
-        if self.choosing is not None:
+        # Fine-grain buffers are at home after each launch, on however many workers it runs.
+        if self.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             cached = replace(cached, stake=stake)
         kernel = command.kernel

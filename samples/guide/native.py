@@ -19,7 +19,8 @@ context = cl.Context([device])
 queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 program = cl.Program(context, SOURCE).build()
 out = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * COUNT)
-event = program.number(queue, (COUNT,), None, out)
+number = program.number
+event = number(queue, (COUNT,), None, out)
 groups = np.empty(COUNT, np.uint32)
 cl.enqueue_copy(queue, groups, out)
 
@@ -41,7 +42,11 @@ print("virtual" if virtual else "native", "device:", device.name)
 if virtual:
     workers = int(device.name.split()[1])
     binary = program.get_info(cl.program_info.BINARIES)[0]
-    fine_grain = cl.svm_mem_flags.READ_WRITE | cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
+    kinds, flags = cl.device_svm_capabilities, cl.svm_mem_flags
+    atomics = flags.READ_WRITE | flags.SVM_FINE_GRAIN_BUFFER | flags.SVM_ATOMICS
+    shared = cl.fsvm_empty(context, COUNT, np.uint32)
+    shared[:] = 0
+    number(queue, (COUNT,), None, cl.SVM(shared)).wait()
     checks = {
         "one platform, one device": len(cl.get_platforms()) == len(platform.get_devices()) == 1,
         "compute units of all workers": device.max_compute_units % workers == 0,
@@ -49,8 +54,9 @@ if virtual:
         "no sub-groups": "sub_group" not in device.extensions and "subgroup" not in device.extensions,
         "no vendor's extensions": all(name.startswith("cl_khr") for name in device.extensions.split()),
         "no sub-devices": device.partition_max_sub_devices == 0,
-        "coarse-grain shared virtual memory": device.svm_capabilities == cl.device_svm_capabilities.COARSE_GRAIN_BUFFER,
-        "no fine-grain allocations": refused(cl.SVMAllocation, context, 64, 64, fine_grain),
+        "shared virtual memory": device.svm_capabilities == kinds.COARSE_GRAIN_BUFFER | kinds.FINE_GRAIN_BUFFER,
+        "fine-grain without mappings": bool((shared == groups).all()),
+        "no atomics in it": refused(cl.SVMAllocation, context, 64, 64, atomics),
         "binaries hold the source": b"get_num_groups" in binary,
         "binaries load again": not refused(cl.Program(context, [device], [binary]).build),
         "other binaries are refused": refused(other_binary),

@@ -1,8 +1,7 @@
 """What became of each test and each example in one run, and how two runs compare.
 
-Decides what counts as the same test in both runs, what the virtual device owes, and which of it is
-excepted: shared virtual memory of a finer grain than buffers, which several workers cannot have. A test is
-excepted where it skips itself for want of that and of nothing else.
+Decides what counts as the same test in both runs, and what the virtual device owes: every test that passes
+natively, with no exception. One that skips itself there is missing like one that fails.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ SLOW = (
 #: Rehearsed natively with this many seconds; an example that needs more is left out.
 EXAMPLE_SECONDS = 60
 TEST_SECONDS = 3600
-_EXCEPTED = re.compile(r"\bfine-grain(ed)? SVM", re.IGNORECASE)
 #: Ids and messages hold the device's name, which differs.
 _DEVICE = re.compile(r"<context factory for <pyopencl\.Device .*?>>|<pyopencl\.(Device|Platform) .*?>")
 
@@ -53,7 +51,6 @@ class Comparison:
     """Names of tests by what the virtual run makes of those that pass natively."""
 
     passing: tuple[str, ...]
-    excepted: tuple[str, ...]
     missing: tuple[str, ...]
 
 
@@ -148,14 +145,4 @@ def compare(native: Mapping[str, Outcome], virtual: Mapping[str, Outcome]) -> Co
     """What the virtual run owes to the native one, by the rule at the top."""
     owed = [name for name, outcome in native.items() if outcome.passed]
     behind = [name for name in owed if not virtual.get(name, Outcome("missing")).passed]
-    excepted = [name for name in behind if is_excepted(virtual.get(name, Outcome("missing")))]
-    return Comparison(
-        passing=tuple(name for name in owed if name not in behind),
-        excepted=tuple(excepted),
-        missing=tuple(name for name in behind if name not in excepted),
-    )
-
-
-def is_excepted(outcome: Outcome) -> bool:
-    """Whether a test that does not pass found no shared virtual memory of a finer grain."""
-    return outcome.result == "skipped" and bool(_EXCEPTED.search(outcome.reason))
+    return Comparison(tuple(name for name in owed if name not in behind), tuple(behind))

@@ -2,7 +2,8 @@
 [arguments]` runs a module on them; `--changing` before it has buffers kept on one worker and let go at random.
 
 Arrays of any size go straight to them, and they merge what several of them changed, all together however little
-it is. So every path that GPUs take is taken here, with real kernels, but for the CUDA back end itself.
+it is, and addresses of the host's memory mean nothing to them. So every path that GPUs take is taken here, with real
+kernels, but for the CUDA back end itself.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ from vdev.choosing import Choosing
 from vdev.planner import links, merges, regret
 from vdev.session import Session
 
+_SVM_CAPABILITIES = 0x1053  #: CL_DEVICE_
+
 
 class FarBackend(OpenCLBackend):
     """One that merges on the host, at once, after all that it was given."""
 
     def __init__(self, device: Any, share: int = 1) -> None:
         super().__init__(device, share)
-        self.info = replace(self.info, is_cpu=False, merges=True, peer_cost=0.1)
+        native = {**self.info.native, _SVM_CAPABILITIES: 0}
+        self.info = replace(self.info, is_cpu=False, merges=True, peer_cost=0.1, native=native)
 
     def merge(
         self,

@@ -1,9 +1,10 @@
 """Programs and calls on shared virtual memory, for `tests.cpu.test_svm` to run natively and on workers.
 
-`python -m tests.cpu.svm_programs` runs all of them in this process and prints what they found as JSON. Every
-program is valid on a device with coarse-grain buffers; those of `LINKED` also do what only a device in the
-host's memory understands: follow pointers in memory, which PyOpenCL cannot announce
-(CL_KERNEL_EXEC_INFO_SVM_PTRS), or use memory that is not mapped.
+`python -m tests.cpu.svm_programs` runs all of them in this process and prints what they found as JSON (`--far`:
+without `LINKED`). Every program is valid on a device with coarse-grain buffers; those of `FINE` need fine-grain
+ones, which CPU engines have; those of `LINKED` also do what only a device in the host's memory understands:
+follow pointers in memory, which PyOpenCL cannot announce (CL_KERNEL_EXEC_INFO_SVM_PTRS), or use memory that is not
+mapped.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -45,11 +47,14 @@ kernel void by_table(global const ulong *table, int k)
 kernel void by_number(ulong address) { ((global float *) address)[get_global_id(0)] = get_global_id(0); }
 kernel void tell(global float *a, global ulong *out)
 { out[get_global_id(0)] = (ulong) (a + get_global_id(0)); }
+kernel void scatter(global int *a, global const int *at) { a[at[get_global_id(0)]] = get_global_id(0); }
+kernel void count(global int *bins, global const int *of) { atomic_inc(bins + of[get_global_id(0)]); }
 """
 NODE = np.dtype([("value", "f4"), ("pad", "i4"), ("next", "u8")])
 
 Run = Callable[[Any], Any]
 PROGRAMS: dict[str, Run] = {}
+FINE: dict[str, Run] = {}
 LINKED: dict[str, Run] = {}
 CALLS: dict[str, Run] = {}
 
@@ -95,6 +100,11 @@ def content(w: Any, tagged: Any) -> Any:
 
 def program(run: Run) -> Run:
     PROGRAMS[run.__name__] = run
+    return run
+
+
+def fine(run: Run) -> Run:
+    FINE[run.__name__] = run
     return run
 
 
@@ -300,6 +310,161 @@ def loose_queue(w: Any) -> Any:
     cl.enqueue_copy(w.loose, back, a, wait_for=[filled])
     kinds = [cl.command_type.to_string(event.command_type) for event in (copied, filled, mapping.event)]
     return found, back.tolist(), kinds
+
+
+def fine_array(w: Any, content: Any, dtype: Any = np.float32) -> Any:
+    """An array in fine-grain memory, filled without a command."""
+    wanted = np.asarray(content, dtype)
+    made = w.cl.fsvm_empty(w.ctx, wanted.shape, dtype)
+    made[...] = wanted
+    return made
+
+
+@fine
+def no_mappings(w: Any) -> Any:
+    """Host and kernels change the same memory by turns, and only ends of commands stand between them."""
+    cl, found = w.cl, []
+    a, b = fine_array(w, np.arange(1000)), fine_array(w, np.zeros(1000))
+    scale, add = cl.Kernel(w.program, "scale"), cl.Kernel(w.program, "add")
+    for number in range(50):
+        a[number::9] = number
+        scale(w.queue, (1000,), (10,), cl.SVM(a), np.float32(-1))
+        add(w.queue, (1000,), (10,), cl.SVM(a), cl.SVM(b), cl.SVM(b)).wait()
+        found.append(float(b.sum()))
+        b[number] += 1
+    scale(w.queue, (1000,), (10,), cl.SVM(b), np.float32(2))
+    w.queue.finish()
+    return found, a.tolist(), b.tolist()
+
+
+@fine
+def parts_of_it(w: Any) -> Any:
+    """Views, several arguments in one allocation, and the host at work in the rest of it meanwhile."""
+    cl, a = w.cl, fine_array(w, np.arange(1200))
+    w.program.scale(w.queue, (300,), (4,), cl.SVM(a[100:400]), np.float32(2))
+    a[600:] = -1
+    w.queue.finish()
+    first = a.tolist()
+    w.program.add(w.queue, (200,), (4,), cl.SVM(a[:200]), cl.SVM(a[200:400]), cl.SVM(a[800:1000]))
+    a[1000:] = 3
+    w.queue.finish()
+    return first, a.tolist()
+
+
+@fine
+def scattered(w: Any) -> Any:
+    """Places that only memory tells, and counts, while the host has the places between them."""
+    cl, count = w.cl, 2000
+    a = fine_array(w, np.full(2 * count, -1), np.int32)
+    at = fine_array(w, np.random.default_rng(5).permutation(count) * 2, np.int32)
+    bins = fine_array(w, np.zeros(count), np.int32)
+    found = []
+    for number in range(4):
+        w.program.scatter(w.queue, (count,), (8,), cl.SVM(a), cl.SVM(at))
+        a[1::2] = number
+        w.queue.finish()
+        of = fine_array(w, at // 200 * 10, np.int32)
+        done = w.program.count(w.queue, (count,), (8,), cl.SVM(bins), cl.SVM(of))
+        bins[1::2] = number
+        done.wait()
+        found.append([a.tolist(), bins.tolist()])
+        at[:] = np.roll(at, 17)
+    return found
+
+
+@fine
+def commands_on_it(w: Any) -> Any:
+    """Copies, fills and mappings are as those of coarse-grain memory, and done when they have ended."""
+    cl, found = w.cl, []
+    a, b = fine_array(w, np.arange(500)), fine_array(w, np.zeros(500))
+    coarse = array(w, np.full(500, 9))
+    w.program.scale(w.queue, (500,), (5,), coarse, np.float32(3))
+    buffer = cl.Buffer(w.ctx, w.mf.READ_WRITE | w.mf.COPY_HOST_PTR, hostbuf=np.ones(500, np.float32))
+    w.program.scale(w.queue, (500,), (5,), cl.SVM(a), np.float32(2))
+    cl.enqueue_copy(w.queue, cl.SVM(b), cl.SVM(a))
+    found.append(b.tolist())
+    cl.enqueue_copy(w.queue, cl.SVM(b[100:200]), coarse, byte_count=400, is_blocking=False).wait()
+    found.append(b.tolist())
+    cl.enqueue_svm_memfill(w.queue, cl.SVM(b[:50]), np.float32(-7)).wait()
+    found.append(b.tolist())
+    cl.enqueue_copy(w.queue, buffer, b)
+    w.program.add(w.queue, (500,), (5,), buffer, cl.SVM(a), cl.SVM(a)).wait()
+    found.append(a.tolist())
+    cl.enqueue_copy(w.queue, a, buffer)
+    found.append(a.tolist())
+    with cl.SVM(a).map_rw(w.queue) as mapped:
+        mapped[::5] = 0
+    w.program.scale(w.queue, (500,), (5,), cl.SVM(a), np.float32(-1)).wait()
+    cl.enqueue_svm_migrate_mem(w.queue, [cl.SVM(a)], 0)
+    found.append(a.tolist())
+    cl.enqueue_copy(w.queue, coarse, cl.SVM(a))
+    alias = cl.SVM(b).as_buffer(w.ctx)
+    w.program.scale(w.queue, (500,), (5,), alias, np.float32(4)).wait()
+    return found, b.tolist(), content(w, coarse).tolist()
+
+
+@fine
+def ordered_by_events(w: Any) -> Any:
+    """Out of order; a command that waits for the host sees what the host has written by then."""
+    cl, a, b = w.cl, fine_array(w, np.arange(400)), fine_array(w, np.ones(400))
+    scaled = w.program.scale(w.loose, (400,), (4,), cl.SVM(a), np.float32(3))
+    added = w.program.add(w.loose, (400,), (4,), cl.SVM(a), cl.SVM(b), cl.SVM(b), wait_for=[scaled])
+    added.wait()
+    found = [a.tolist(), b.tolist()]
+    gate = cl.UserEvent(w.ctx)
+    last = w.program.add(w.loose, (400,), (4,), cl.SVM(a), cl.SVM(b), cl.SVM(b), wait_for=[gate])
+    last = w.program.scale(w.loose, (400,), (4,), cl.SVM(b), np.float32(2), wait_for=[last])
+    a[:] = 5
+    gate.set_status(0)
+    last.wait()
+    return found, b.tolist()
+
+
+@fine
+def pools_of_it(w: Any) -> Any:
+    """Allocators and pools with the flag; arrays on them."""
+    from pyopencl import array as arrays_of
+
+    cl, found = w.cl, []
+    flags = cl.svm_mem_flags.READ_WRITE | cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
+    allocator = w.tools.SVMAllocator(w.ctx, flags=flags, queue=w.queue)
+    for source in (allocator, w.tools.SVMPool(allocator)):
+        a = arrays_of.arange(w.queue, 900, dtype=np.float32, allocator=source)
+        b = 3 * a + a * a
+        w.queue.finish()
+        seen = b.base_data.buf.view(np.float32)[:900]
+        found.append(seen.tolist())
+        seen[:] = 2
+        found.append((a + b).get().tolist())
+    return found
+
+
+@fine
+def every_kind_of_kernel(w: Any) -> Any:
+    """Read-only and constant arguments, pointers compared and used in both directions."""
+    cl = w.cl
+    a, out = fine_array(w, np.arange(300)), fine_array(w, np.zeros(300))
+    w.program.from_constant(w.queue, (300,), (3,), cl.SVM(a), cl.SVM(out)).wait()
+    numbers, sums = fine_array(w, np.arange(100), np.int32), fine_array(w, np.zeros(16), np.int32)
+    ends = cl.SVM(numbers[5:]), cl.SVM(numbers[95:])
+    w.program.between(w.queue, (16,), (1,), *ends, cl.SVM(sums)).wait()
+    w.program.tail(w.queue, (50,), (2,), cl.SVM(numbers[60:])).wait()
+    return [item.tolist() for item in (out, numbers, sums)]
+
+
+@linked
+def fine_grain_by_address(w: Any) -> Any:
+    """Addresses in memory and as numbers, the host changing what is there and where they lead."""
+    cl, a, b = w.cl, fine_array(w, np.arange(300)), fine_array(w, np.zeros(300))
+    table = fine_array(w, [a.ctypes.data, b.ctypes.data], np.uint64)
+    found = []
+    for number in range(3):
+        w.program.by_table(w.queue, (300,), (3,), cl.SVM(table), np.int32(1)).wait()
+        found.append([a.tolist(), b.tolist()])
+        a[number::4] = b[number::4] = number
+        table[:] = table[::-1].copy()
+    w.program.by_number(w.queue, (30,), (3,), np.uint64(a[100:].ctypes.data)).wait()
+    return found, a.tolist()
 
 
 @linked
@@ -585,7 +750,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     world = make_world()
     results: dict[str, Any] = {"platform": world.device.platform.name}
-    for name, run in {**PROGRAMS, **LINKED}.items():
+    linked = {} if "--far" in sys.argv else LINKED
+    for name, run in {**PROGRAMS, **FINE, **linked}.items():
         results[name] = json.loads(json.dumps(run(world)))
     results["calls"] = {name: outcome(call, world) for name, call in CALLS.items()}
     world.queue.finish()

@@ -7,6 +7,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from tests.cpu.svm_programs import FINE, PROGRAMS
+from tests.cpu.test_svm import results
+
 ENVIRONMENT = {
     "VDEV": "1",
     "VDEV_WORKERS": "cpu:3",
@@ -29,6 +34,15 @@ def test_programs() -> None:
     results = json.loads(far("tests.cpu.programs").splitlines()[-1])
     assert len(results) >= 19
     assert {name: found["error"] for name, found in results.items() if found["error"]} == {}
+
+
+@pytest.mark.parametrize("ways", [[], ["--changing"]])
+def test_shared_virtual_memory(ways: list[str]) -> None:
+    """But for what needs the host's addresses."""
+    found = json.loads(far(*ways, "tests.cpu.svm_programs", "--far").split("RESULTS")[1])
+    expected = results(None)
+    for name in (*PROGRAMS, *FINE):
+        assert found[name] == expected[name], name
 
 
 def test_random_kernels() -> None:

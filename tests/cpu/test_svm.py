@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cpu.svm_programs import CALLS, DRIVERS_OWN, LINKED, PROGRAMS, SOURCE
-from vdev import buffers
+from tests.cpu.svm_programs import CALLS, DRIVERS_OWN, FINE, LINKED, PROGRAMS, SOURCE
+from vdev import buffers, launching
+from vdev.checking import LaunchChecker
 from vdev.engines import register_engines
 from vdev.facade import stand_in, svm, svm_memory
 from vdev.facade.errors import native
@@ -31,6 +32,7 @@ from vdev.workers import open_workers
 
 cl: Any = ModuleType("pyopencl._cl")
 stand_in.populate(cl)
+FINE_GRAIN = native.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
 
 
 @functools.cache
@@ -50,7 +52,7 @@ def results(workers: int | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 8])
-@pytest.mark.parametrize("name", [*PROGRAMS, *LINKED])
+@pytest.mark.parametrize("name", [*PROGRAMS, *FINE, *LINKED])
 def test_programs(name: str, workers: int) -> None:
     assert results(workers)[name] == results(None)[name]
 
@@ -102,11 +104,14 @@ def device() -> Iterator[Device]:
 
 
 def test_what_is_offered(device: Device) -> None:
-    """Coarse-grain buffers, nothing finer: flags for it and the host's own memory are refused."""
+    """Buffers of either grain, without atomics: flags for these and the host's own memory are refused."""
     kinds, flags = native.device_svm_capabilities, native.svm_mem_flags
     (found,) = device.ctx.get_info(native.context_info.DEVICES)
-    assert found.get_info(native.device_info.SVM_CAPABILITIES) == kinds.COARSE_GRAIN_BUFFER
-    for finer in (flags.SVM_FINE_GRAIN_BUFFER, flags.SVM_FINE_GRAIN_BUFFER | flags.SVM_ATOMICS):
+    offered = kinds.COARSE_GRAIN_BUFFER | kinds.FINE_GRAIN_BUFFER
+    assert found.get_info(native.device_info.SVM_CAPABILITIES) == offered
+    for access in (0, flags.READ_WRITE, flags.READ_ONLY, flags.WRITE_ONLY):
+        assert device.allocate(64, access | flags.SVM_FINE_GRAIN_BUFFER).svm_ptr
+    for finer in (flags.SVM_ATOMICS, flags.SVM_FINE_GRAIN_BUFFER | flags.SVM_ATOMICS):
         with pytest.raises(native.RuntimeError) as error:
             device.allocate(64, flags.READ_WRITE | finer)
         assert error.value.args[0].routine() == "clSVMAlloc"
@@ -169,6 +174,105 @@ def test_refused_where_addresses_mean_nothing(device: Device, monkeypatch: pytes
     assert len(device.launch("add", 30, out, out, out).partition) == 3
     buffer = cl.Buffer(device.ctx, native.mem_flags.READ_WRITE, 16 * 90)
     assert device.launch("values", 90, buffer, np.float32(1)).partition
+
+
+# fine-grain memory --------------------------------------------------------------------------------
+
+
+def fine_array(device: Device, content: Any, dtype: Any = np.float32) -> Any:
+    """Fine-grain memory as an array, filled without a command."""
+    wanted = np.asarray(content, dtype)
+    made = device.allocate(wanted.nbytes, 1 | FINE_GRAIN).buf.view(dtype)
+    made[:] = wanted
+    return made
+
+
+@pytest.fixture(params=["in place", "apart"])
+def grain(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Workers that use the host's memory in place, and workers that cannot."""
+    if request.param == "apart":
+        for module in (svm, launching):
+            monkeypatch.setattr(module, "shares_host_memory", lambda worker: False)
+    kind: str = request.param
+    return kind
+
+
+def test_fine_grain_memory_is_used_by_all_workers(device: Device, grain: str) -> None:
+    a, b = fine_array(device, np.arange(750)), fine_array(device, np.zeros(750))
+    for number in range(5):
+        a[:] += 1
+        expected = b + a
+        plan = device.launch("add", 750, cl.SVM(a), cl.SVM(b), cl.SVM(b))
+        device.queue.finish()
+        np.testing.assert_array_equal(b, expected)
+        assert len(plan.partition) == 3
+        assert plan.moved_nbytes == (0 if grain == "in place" else 3 * 3000), number
+
+
+def test_scattered_writes_beside_the_host(device: Device, grain: str) -> None:
+    """The host writes between the places a kernel writes, at the same time: neither loses anything."""
+    count = 3000
+    a = fine_array(device, np.full(2 * count, -1), np.int32)
+    at = fine_array(device, np.random.default_rng(1).permutation(count) * 2, np.int32)
+    for number in range(30):
+        plan = device.launch("scatter", count, cl.SVM(a), cl.SVM(at))
+        a[1::2] = number
+        device.queue.finish()
+        assert len(plan.partition) == 3
+        np.testing.assert_array_equal(a[at], np.arange(count))
+        assert (a[1::2] == number).all()
+        at[:] = np.roll(at, 7)
+
+
+def test_counts_beside_the_host(device: Device, grain: str) -> None:
+    count = 3000
+    bins, of = fine_array(device, np.zeros(count), np.int32), fine_array(device, np.arange(count) % 10 * 2, np.int32)
+    for number in range(1, 20):
+        plan = device.launch("count", count, cl.SVM(bins), cl.SVM(of))
+        bins[1::2] = number
+        device.queue.finish()
+        assert len(plan.partition) == 3
+        assert (bins[1::2] == number).all()
+        assert (bins[:20:2] == 300 * number).all()
+
+
+def test_one_kernel_called_again_and_again(device: Device, grain: str) -> None:
+    """What shortens repeated launches shortens no way of fine-grain memory, be it given as a buffer."""
+    content = fine_array(device, np.ones(300))
+    buffer = cl.Buffer(device.ctx, native.mem_flags.READ_WRITE | native.mem_flags.USE_HOST_PTR, 0, content)
+    kernel = cl.Kernel(device.program, "scale")
+    kernel.set_arg(0, buffer)
+    kernel.set_arg(1, np.float32(2))
+    for number in range(50):
+        content[:] = number
+        event = cl.enqueue_nd_range_kernel(device.queue, kernel, (300,), (1,))
+        event.wait()
+        assert (content == 2 * number).all()
+
+
+def test_fine_grain_launches_are_checked(device: Device, grain: str) -> None:
+    """VDEV_CHECK, while the host is at work in the same allocation."""
+    session = device.session
+    session.checker = LaunchChecker(session.executor, session.links)
+    a = fine_array(device, np.full(6000, -1), np.int32)
+    at = fine_array(device, np.random.default_rng(1).permutation(3000) * 2, np.int32)
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            a[1::2] += 1
+
+    host = threading.Thread(target=write)
+    host.start()
+    try:
+        for _ in range(3):
+            device.launch("scatter", 3000, cl.SVM(a), cl.SVM(at))
+    finally:
+        stop.set()
+        host.join()
+    device.queue.finish()
+    np.testing.assert_array_equal(a[at], np.arange(3000))
+    assert session.checker.nchecked == 3
 
 
 def allocations() -> int:
@@ -265,11 +369,15 @@ class Model:
     def __init__(self, device: Device, seed: int) -> None:
         self.device, self.queue = device, device.queue
         self.random = np.random.default_rng(seed)
-        self.shared = [device.allocate(4 * 240) for _ in range(3)]
+        self.shared = [self.allocation() for _ in range(3)]
         self.expected = [np.zeros(240, np.float32) for _ in range(3)]
         for pointer, wanted in zip(self.shared, self.expected, strict=True):
             cl._enqueue_svm_memfill(self.queue, pointer, np.float32(0))
             wanted[:] = 0
+
+    def allocation(self) -> Any:
+        """Of either grain."""
+        return self.device.allocate(4 * 240, 1 | int(self.random.choice([0, FINE_GRAIN])))
 
     def part(self, count: int) -> tuple[Any, Any]:
         """A pointer to `count` random neighbours, and the same of the model."""
@@ -318,11 +426,20 @@ class Model:
         a.mem[::2] = x[::2]
         cl._enqueue_svm_unmap(self.queue, a)
 
+    def scribble(self) -> None:
+        """The host writes to fine-grain memory when the queue is done, without a command, and sees what is there."""
+        self.queue.finish()
+        for pointer, wanted in zip(self.shared, self.expected, strict=True):
+            if svm_memory.find(pointer.svm_ptr).buffer.state.fine:
+                seen = pointer.buf.view(np.float32)
+                np.testing.assert_array_equal(seen, wanted)
+                seen[::7] = wanted[::7] = self.numbers(35)
+
     def replace(self) -> None:
         """Free one with commands on it on their way, and take another."""
         which = self.random.integers(3)
         self.shared[which].enqueue_release(self.queue)
-        self.shared[which] = self.device.allocate(4 * 240)
+        self.shared[which] = self.allocation()
         self.expected[which][:] = self.numbers(240)
         content = cl.SVM(self.expected[which].copy())
         cl._enqueue_svm_memcpy(self.queue, True, self.shared[which], content)
@@ -332,12 +449,12 @@ class Model:
             np.testing.assert_array_equal(self.device.content(pointer), wanted)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_commands(device: Device, seed: int) -> None:
     model = Model(device, seed)
     commands = (
         model.split, model.split, model.in_place, model.copy, model.from_host, model.fill, model.map,
-        model.replace, model.check,
+        model.replace, model.check, model.scribble,
     )  # fmt: skip
     for number in model.random.integers(0, len(commands), 120):
         commands[number]()

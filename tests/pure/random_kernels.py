@@ -19,7 +19,7 @@ from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
 from vdev.planner.footprints import PointerArg
-from vdev.planner.instructions import Launch, Touch
+from vdev.planner.instructions import HOST, Launch, Touch
 
 from .simulator import OPERATIONS
 
@@ -126,6 +126,7 @@ class RandomKernel:
     def launch_touches(self, item: Launch) -> list[Touch]:
         """What a chunk really touches, by slot."""
         offsets = {pointer.arg: (pointer.slot, pointer.offset) for pointer in self.args}
+        at_home = {slot for _, slot, _ in item.homes}
         touches = []
         for group in self.groups(item.chunk):
             work = self.work[group]
@@ -134,7 +135,8 @@ class RandomKernel:
             for accesses, writes in ((work.reads, False), (changed, True)):
                 for arg, where in accesses:
                     slot, offset = offsets[arg]
-                    touches.append(Touch(slot, item.worker, as_region([where + offset]), writes))
+                    holder = HOST if slot in at_home else item.worker
+                    touches.append(Touch(slot, holder, as_region([where + offset]), writes))
         return touches
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from vdev.translators.ndrange import Chunk
 from vdev.translators.region import Region
 
-from vdev.planner.directory import HOST, BufferState, buffer_state, check
+from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_grain_state
 from vdev.planner.instructions import (
     Combine,
     Copy,
@@ -49,14 +49,14 @@ OPERATIONS: dict[str, Any] = {
 class SimulatedBuffer:
     """A buffer as several memories, and beside it what one device would hold."""
 
-    def __init__(self, nbytes: int, rng: np.random.Generator) -> None:
+    def __init__(self, nbytes: int, rng: np.random.Generator, *, fine: bool = False) -> None:
         self.rng = rng
-        self.state: BufferState = buffer_state(nbytes)
+        self.state: BufferState = fine_grain_state(nbytes) if fine else buffer_state(nbytes)
         self.home = self.garbage(nbytes)
         self.replicas: dict[int, tuple[int, np.ndarray]] = {}
         #: one device's content, and which bytes of it a program may rely on
-        self.model = np.zeros(nbytes, np.uint8)
-        self.defined = np.zeros(nbytes, bool)
+        self.model = self.home.copy()
+        self.defined = np.full(nbytes, fine)
 
     @property
     def nbytes(self) -> int:
@@ -81,6 +81,12 @@ class SimulatedBuffer:
     def put(self, holder: int, region: Region, values: np.ndarray) -> None:
         memory, where = self.at(holder, positions(region))
         memory[where] = values
+
+    def scribble(self, where: np.ndarray) -> None:
+        """The host writes to some bytes of a fine-grain buffer, and tells nobody."""
+        where = where[self.rng.random(len(where)) < 0.2]
+        self.home[where] = self.model[where] = self.rng.integers(0, 256, len(where), dtype=np.uint8)
+        self.defined[where] = True
 
     def verify(self) -> None:
         """The directory's invariants, and that every holder holds what one device would."""
@@ -137,6 +143,7 @@ class View:
         self._where = {
             arg: (buffers[slot].replicas[item.worker][1], shift) for arg, slot, shift in item.bases
         }
+        self._where |= {arg: (buffers[slot].home, -offset) for arg, slot, offset in item.homes}
 
     def read(self, arg: int, indices: np.ndarray) -> np.ndarray:
         memory, shift = self._where[arg]
@@ -170,11 +177,14 @@ class Run:
         host: tuple[np.ndarray, np.ndarray] | None = None,
         anywhere: bool = True,
         launch_touches: Callable[[Launch], Sequence[Touch]] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         """`host`: the command's array, and for each byte of the buffer its index there (-1: none).
 
-        `anywhere`: workers may exchange bytes with it, not only the home.
+        `anywhere`: workers may exchange bytes with it, not only the home. `meanwhile`: what the host program
+        does again and again while the command runs.
         """
+        self.meanwhile = meanwhile
         self.plan = plan
         self.buffers = buffers
         self.rng = rng
@@ -188,6 +198,8 @@ class Run:
         """Check the plan, carry it out, take over the new states."""
         self.check_order()
         for index in self.random_order():
+            if self.meanwhile is not None:
+                self.meanwhile()
             self.carry_out(self.plan.instructions[index])
         for buffer, state in zip(self.buffers, self.plan.states, strict=True):
             buffer.state = state
@@ -233,6 +245,8 @@ class Run:
         for index, (item, real) in enumerate(zip(self.plan.instructions, touched, strict=True)):
             self.check_account(item, real, self.plan.touches[index])
             for earlier in range(index):
+                if isinstance(item, Launch) and isinstance(self.plan.instructions[earlier], Launch):
+                    continue  # what of it has no order natively has none here
                 if not before[index] >> earlier & 1:
                     assert not any(clash(a, b) for a in touched[earlier] for b in real), (
                         f"no order between {self.plan.instructions[earlier]} and {item}"
@@ -274,6 +288,7 @@ class Run:
         if isinstance(item, Merge):
             parts = [Touch(-1, stage, self.plan.stages[stage].region, False) for stage in item.stages]
             assert Region.union(part.region for part in parts) == item.region
+            parts += [Touch(-1, twin, self.plan.stages[twin].region, False) for twin in item.twins]
             return [*parts, Touch(item.slot, HOST, item.region, True)]
         if isinstance(item, Gather):
             assert self.plan.stages[item.stage].region == item.region
@@ -370,11 +385,13 @@ class Run:
 
     def merge(self, item: Merge) -> None:
         home = self.buffers[item.slot].home
-        twin = home.copy()
-        for number in item.stages:
+        before = home.copy()
+        assert len(item.twins) == (len(item.stages) if item.apart and item.op == "diff" else 0)
+        for index, number in enumerate(item.stages):
             where = positions(self.plan.stages[number].region)
             values = self.stages[number][where]
             if item.op == "diff":
+                twin = self.stages[item.twins[index]] if item.apart else before
                 changed = changed_units(where, values != twin[where], int(item.dtype[1:]))
                 home[where[changed]] = values[changed]
             else:

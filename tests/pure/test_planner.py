@@ -11,11 +11,12 @@ from unittest import mock
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.ndrange import Chunk
+from vdev.translators.ndrange import Chunk, whole_chunk
 from vdev.translators.region import Region
 
 from vdev.planner.directory import HOST
 from vdev.planner.evictions import plan_evictions, propose_evictions
+from vdev.planner.instructions import Launch
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.transfers import (
@@ -63,7 +64,12 @@ class Program:
             int(self.rng.integers(40, 300)),
             int(self.rng.integers(4096, 36000)),
         ]
-        self.buffers = [SimulatedBuffer(size, self.rng) for size in sizes]
+        fine = self.rng.random(len(sizes)) < (0.4 if self.rng.random() < 0.5 else 0.0)
+        self.buffers = [
+            SimulatedBuffer(size, self.rng, fine=bool(one)) for size, one in zip(sizes, fine, strict=True)
+        ]
+        #: whether workers use fine-grain buffers at home
+        self.in_place = bool(self.rng.random() < 0.4)
         for buffer in self.buffers:
             if self.rng.random() < 0.7:  # as programs do: most buffers start with an array
                 self.write_box(buffer, Box.contiguous(0, buffer.nbytes))
@@ -71,6 +77,9 @@ class Program:
     def step(self) -> None:
         commands = [self.write, self.read, self.fill, self.copy, self.map, self.migrate, self.evict]
         command = self.launch if self.rng.random() < 0.5 else commands[int(self.rng.integers(len(commands)))]
+        for buffer in self.buffers:
+            if buffer.state.fine:
+                buffer.scribble(np.arange(buffer.nbytes))
         command()
         for buffer in self.buffers:
             buffer.verify()
@@ -178,7 +187,7 @@ class Program:
         for buffer in self.buffers:
             if undefined:
                 buffer.defined[:] = False
-                assert buffer.state.valid == ()
+                assert buffer.state.fine or buffer.state.valid == ()
             assert buffer.state.valid_at(HOST) == buffer.state.initialised
 
     def evict(self) -> None:
@@ -193,15 +202,33 @@ class Program:
     def launch(self) -> None:
         kernel = random_kernel(self.rng, [buffer.nbytes for buffer in self.buffers])
         buffers = [self.buffers[slot] for slot in kernel.slots]
-        request = LaunchRequest(kernel.args, kernel.ndrange, kernel.evaluate)
+        request = LaunchRequest(kernel.args, kernel.ndrange, kernel.evaluate, in_place=self.in_place)
         plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
 
         def run(chunk: Chunk, view: View) -> None:
             kernel.run(chunk, view.read, view.write)
 
-        Run(plan, buffers, self.rng, kernel=run, launch_touches=kernel.launch_touches).finish()
+        free = [self.untouched(kernel, slot, buffer) for slot, buffer in enumerate(buffers)]
+
+        def scribble() -> None:
+            for buffer, where in zip(buffers, free, strict=True):
+                if buffer.state.fine:
+                    buffer.scribble(where)
+
+        Run(
+            plan, buffers, self.rng, kernel=run, launch_touches=kernel.launch_touches, meanwhile=scribble
+        ).finish()
+        scribble()
         assert sum(chunk.ngroups for _, chunk in plan.partition) == len(kernel.work)
         self.model(kernel, buffers)
+
+    @staticmethod
+    def untouched(kernel: object, slot: int, buffer: SimulatedBuffer) -> np.ndarray:
+        """The bytes of a buffer that no work-group touches, which the host may use while the kernel runs."""
+        whole = Launch(0, whole_chunk(kernel.ndrange), ())  # type: ignore[attr-defined]
+        touches = kernel.launch_touches(whole)  # type: ignore[attr-defined]
+        used = Region.union(touch.region for touch in touches if touch.slot == slot)
+        return positions(Region.span(0, buffer.nbytes) - used)
 
     @staticmethod
     def model(kernel: object, buffers: list[SimulatedBuffer]) -> None:

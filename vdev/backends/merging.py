@@ -23,6 +23,14 @@ def combine(into: Bytes, stage: Bytes, op: str, dtype: str) -> None:
     _OPERATIONS[op](target, stage.view(dtype), out=target)
 
 
+def combine_changes(into: Bytes, stage: Bytes, op: str, dtype: str, identity: bytes) -> None:
+    """The same, but elements that are the operation's `identity` in `stage` are not even written back."""
+    kind = np.dtype(dtype)
+    changed = (stage.reshape(-1, kind.itemsize) != np.frombuffer(identity, np.uint8)).any(axis=1)
+    target = into.view(kind)
+    target[changed] = _OPERATIONS[op](target[changed], stage.view(kind)[changed])
+
+
 def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, unit: int) -> None:
     """Put the units of `new` that differ from `old` into `into`; all begin at byte `start` of a buffer."""
     first = -start % unit

@@ -125,9 +125,11 @@ class Executor:
 
     # work ---------------------------------------------------------------------------------------
 
-    def holdings(self, nbytes: int, home: Callable[[], Bytes], *, blank: bool = False) -> Holdings:
-        """The record of a new buffer; `home` and `blank` as in `Holdings`."""
-        return Holdings(self.all_workers[:-1], nbytes, home, blank=blank)
+    def holdings(
+        self, nbytes: int, home: Callable[[], Bytes], *, blank: bool = False, fine: bool = False
+    ) -> Holdings:
+        """The record of a new buffer; `home`, `blank` and `fine` as in `Holdings`."""
+        return Holdings(self.all_workers[:-1], nbytes, home, blank=blank, fine=fine)
 
     def prepare(self, plan: Plan, recipe: LaunchRecipe | None = None) -> PreparedPlan:
         """`plan` made ready to be submitted any number of times; a launch's with its recipe."""
@@ -491,6 +493,8 @@ class Executor:
                     completion = each.completion
                     if completion.profiled:
                         _take_times(each)
+                    if completion.error is not None:
+                        self._failures.ended(each)
                     completion.settle(completion.error or 0)
                     ended.append(each)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.executor.holdings import Damage, Holdings
-from vdev.planner.directory import HOST, BufferState, buffer_state
+from vdev.planner.directory import HOST, BufferState, buffer_state, fine_grain_state
 from vdev.translators.region import EMPTY, Region
 
 if TYPE_CHECKING:
@@ -37,8 +37,12 @@ def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferSt
     """What the directory may believe of a damaged buffer.
 
     Bytes that were to leave a worker and have not left it are valid there again. Where others have lost their
-    last holder, every command that reads the buffer fails from now on, until one overwrites it whole.
+    last holder, every command that reads the buffer fails from now on, until one overwrites it whole. A fine-grain
+    buffer is what its home holds, whatever has failed: the host may have written it anew.
     """
+    replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
+    if state.fine:
+        return fine_grain_state(state.nbytes, replicas, state.kept)
     valid = {}
     for holder, region in state.valid:
         kept = region - damage.invalid.get(holder, EMPTY)
@@ -50,7 +54,6 @@ def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferSt
         lost = lost - back
     if lost:
         holdings.failure = damage.status
-    replicas = [(worker, start, stop) for worker, (start, stop) in damage.replicas.items()]
     return buffer_state(state.nbytes, valid.items(), replicas, state.kept)
 
 
@@ -108,6 +111,14 @@ class Failures:
                 replica = holdings.replicas[origin]
                 if replica is not None:
                     holdings.damage.origins.append((origin, region, replica))
+
+    def ended(self, job: Job) -> None:
+        """A failed command has ended, and the host knows: what it writes to a fine-grain buffer from now on nobody is
+        told, so later commands take what is there.
+        """
+        for slot in job.prepared.writes:
+            if job.holdings[slot].fine:
+                job.holdings[slot].failure = None
 
     def take_damage(self) -> list[tuple[Holdings, Damage]]:
         """What is damaged, with the device memory there really is; nothing is damaged any more. Only while

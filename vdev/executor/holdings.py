@@ -61,6 +61,7 @@ class Holdings:
         "blank",
         "damage",
         "failure",
+        "fine",
         "home_reads",
         "home_writes",
         "nbytes",
@@ -70,11 +71,18 @@ class Holdings:
     )
 
     def __init__(
-        self, owners: tuple[Discards, ...], nbytes: int, home: Callable[[], Bytes], *, blank: bool = False
+        self,
+        owners: tuple[Discards, ...],
+        nbytes: int,
+        home: Callable[[], Bytes],
+        *,
+        blank: bool = False,
+        fine: bool = False,
     ) -> None:
         """`home` gives the buffer's host memory (1-D uint8), made on first use; any thread may call it.
 
-        `blank`: it is all zeros, and nobody changes it before the executor is told.
+        `blank`: it is all zeros, and nobody changes it before the executor is told. `fine`: the host changes it at
+        any time without telling.
         """
         count = len(owners)
         self._owners = owners
@@ -82,6 +90,7 @@ class Holdings:
         self._home = home
         #: the home is zeros that nothing has touched, so that zeros need not be written to it
         self.blank = blank
+        self.fine = fine
         #: by worker; changed by that worker's thread only
         self.replicas: list[Replica | None] = [None] * count
         #: by worker: its last step that changes its own replica. Nobody else ever changes it.
@@ -91,7 +100,8 @@ class Holdings:
         #: steps that read or change the home
         self.home_reads: Steps = {}
         self.home_writes: Steps = {}
-        #: the status of every command that reads the buffer, until a command overwrites it whole
+        #: the status of every command that reads the buffer, until a command overwrites it whole (of a fine-grain
+        #: one, until the command that failed has ended)
         self.failure: int | None = None
         self.damage: Damage | None = None
 

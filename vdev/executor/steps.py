@@ -26,11 +26,12 @@ from vdev.backends.base import (
     LaunchShape,
     copy_box,
 )
-from vdev.backends.merging import combine, copy_changes
+from vdev.backends.merging import combine, combine_changes, copy_changes
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
 from vdev.executor.holdings import Replica
 from vdev.planner import instructions as plan_of
 from vdev.planner.instructions import HOST
+from vdev.planner.merges import identity_of
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import EMPTY, Region
 
@@ -177,6 +178,16 @@ class CopyStep(Step):
         return None if self.source == HOST else self.source
 
 
+class ResultStep(CopyStep):
+    """What a launch has changed, to the home. Where the launch has not run there is nothing to bring."""
+
+    __slots__ = ()
+    coherent = False
+
+    def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
+        return None
+
+
 class FetchStep(Step):
     __slots__ = ("region", "slot", "stage")
 
@@ -196,11 +207,11 @@ class FetchStep(Step):
 class MergeStep(Step):
     """On the host: stages into the home, as `vdev.planner.instructions.Merge` lays down."""
 
-    __slots__ = ("dtype", "op", "parts", "slot")
+    __slots__ = ("apart", "dtype", "op", "parts", "slot", "twins")
 
     def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
         self.slot, self.op = item.slot, item.op
-        self.dtype = item.dtype
+        self.dtype, self.apart, self.twins = item.dtype, item.apart, item.twins
         self.parts = tuple((number, stages[number].region) for number in item.stages)
 
     def run(self, worker: Worker, job: Job) -> None:
@@ -211,12 +222,24 @@ class MergeStep(Step):
             for number, region in self.parts:
                 stage, first = job.stage(number)
                 for start, stop in region.runs.tolist():
-                    combine(home[start:stop], stage[start - first : stop - first], self.op, self.dtype)
-        for number, _ in self.parts:
+                    part = stage[start - first : stop - first]
+                    if self.apart:
+                        identity = identity_of(self.op, self.dtype)
+                        combine_changes(home[start:stop], part, self.op, self.dtype, identity)
+                    else:
+                        combine(home[start:stop], part, self.op, self.dtype)
+        for number in (*(number for number, _ in self.parts), *self.twins):
             job.drop_stage(number)
 
     def _merge_changes(self, home: Bytes, job: Job) -> None:
         unit = np.dtype(self.dtype).itemsize
+        if self.apart:
+            for (number, region), twin_number in zip(self.parts, self.twins, strict=True):
+                (stage, first), (own, _) = job.stage(number), job.stage(twin_number)
+                for start, stop in region.runs.tolist():
+                    part = slice(start - first, stop - first)
+                    copy_changes(home[start:stop], stage[part], own[part], start, unit)
+            return
         # The twin is taken before the first stage is merged: a unit of a later stage that equals the twin was
         # not changed there.
         twins = [
@@ -458,6 +481,8 @@ def make_step(
         return CombineStep(item, stages)
     if isinstance(item, plan_of.Restore):
         return RestoreStep(item, stages)
+    if isinstance(item, plan_of.Copy) and item.result:
+        return ResultStep(item)
     return _MAKERS[type(item)](item)
 
 

@@ -133,7 +133,8 @@ _OWN: Mapping[str, Any] = {
     "IMAGE3D_MAX_DEPTH": 2048,
     "IMAGE_MAX_ARRAY_SIZE": 2048,
     "MAX_SAMPLERS": 16,
-    "SVM_CAPABILITIES": native.device_svm_capabilities.COARSE_GRAIN_BUFFER,
+    "SVM_CAPABILITIES": native.device_svm_capabilities.COARSE_GRAIN_BUFFER
+    | native.device_svm_capabilities.FINE_GRAIN_BUFFER,
     # no pipes, no device queues
     "PIPE_SUPPORT": 0,
     "MAX_PIPE_ARGS": 0,

@@ -1,8 +1,8 @@
 """Shared virtual memory: pointers, allocations, and the commands on them (specification 5.6).
 
-Coarse-grain buffers. Decides whether a call is valid and which commands on buffers it stands for: a pointer
-into an allocation is a place in that allocation's buffer, any other pointer is plain host memory. How the
-bytes travel is decided below.
+Coarse-grain and fine-grain buffers, without atomics. Decides whether a call is valid and which commands on buffers
+it stands for: a pointer into an allocation is a place in that allocation's buffer, any other pointer is plain host
+memory. How the bytes travel is decided below.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 An allocation is a buffer whose home in host memory exists from the start: the home's address is the SVM
 pointer, on the host and as a kernel argument. Decides what clSVMAlloc refuses and which allocation an address
-belongs to. Where the bytes are is the directory's, as for every buffer.
+belongs to. Where the bytes are is the directory's, as for every buffer: those of a coarse-grain allocation
+wherever they were used last, those of a fine-grain one at home whenever no command is at work on them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 MOST_ALIGNMENT = 128
 _mem = native.mem_flags
 _ACCESS = (0, _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY)
+#: Atomics between host and device while a kernel runs (CL_MEM_SVM_ATOMICS) there are none.
+_FINE_GRAIN = native.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
 
 
 class Mapping:
@@ -111,7 +114,7 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
     """What clSVMAlloc gives; None where it gives NULL."""
     if not 0 < nbytes <= context._device._values["MAX_MEM_ALLOC_SIZE"]:
         return None
-    if alignment > MOST_ALIGNMENT or alignment & (alignment - 1) or flags not in _ACCESS:
+    if alignment > MOST_ALIGNMENT or alignment & (alignment - 1) or flags & ~_FINE_GRAIN not in _ACCESS:
         return None
     try:
         # Untouched pages of fresh memory cost nothing.
@@ -122,7 +125,8 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
     home = raw[first : first + nbytes]
     # Valid at home from the start: a program that fills fresh memory before it maps it is understood.
     session = context._session
-    allocation = Allocation(session, session.create_buffer(nbytes, home), home.ctypes.data, nbytes)
+    buffer = session.create_buffer(nbytes, home, fine=bool(flags & _FINE_GRAIN))
+    allocation = Allocation(session, buffer, home.ctypes.data, nbytes)
     with _lock:
         _forget_freed()
         insort(_starts, allocation.start)

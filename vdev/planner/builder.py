@@ -30,7 +30,7 @@ from vdev.planner.instructions import (
 )
 from vdev.planner.links import LinkCosts
 from vdev.translators.ndrange import Chunk
-from vdev.translators.region import Region
+from vdev.translators.region import EMPTY, Region
 
 #: replicas begin and end at multiples of this many bytes (or at the buffer's end): alignment, and fewer moves
 #: of allocations
@@ -79,6 +79,9 @@ class PlanBuilder:
         overwrites: Sequence[int] = (),
     ) -> Plan:
         """The plan."""
+        for slot, draft in enumerate(self.drafts):
+            if draft.before.fine:
+                self._bring_home(slot)
         workers = sorted({item.worker for item in self._instructions if item.worker != HOST})
         return Plan(
             tuple(self._instructions),
@@ -159,6 +162,20 @@ class PlanBuilder:
         self._outgoing[source] = self._outgoing.get(source, 0) + region.nbytes
         self.drafts[slot].add(target, region)
 
+    def _bring_home(self, slot: int) -> None:
+        """What workers alone hold of a fine-grain buffer is what the command has changed there: before it is complete,
+        that goes home, and nothing else does.
+        """
+        draft = self.drafts[slot]
+        for worker in sorted(draft.valid):
+            changed = EMPTY if worker == HOST else draft.valid_at(worker) - draft.valid_at(HOST)
+            if changed:
+                self._append(
+                    Copy(worker, slot, worker, HOST, changed, result=True),
+                    (Touch(slot, worker, changed, False), Touch(slot, HOST, changed, True)),
+                )
+                draft.add(HOST, changed)
+
     def fetch(self, slot: int, worker: int, region: Region) -> int:
         """Bytes of a replica into a new stage, whose number is returned."""
         stage = len(self._stages)
@@ -166,16 +183,25 @@ class PlanBuilder:
         self._append(Fetch(worker, slot, region, stage), (Touch(slot, worker, region, False),))
         return stage
 
-    def merge(self, slot: int, region: Region, stages: Sequence[int], op: str, dtype: str) -> None:
+    def merge(
+        self,
+        slot: int,
+        region: Region,
+        stages: Sequence[int],
+        op: str,
+        dtype: str,
+        *,
+        apart: bool = False,
+        twins: Sequence[int] = (),
+    ) -> None:
         """Combine fetched stages into the home, which holds `region` alone afterwards."""
         fetches = [
             index
             for index, item in enumerate(self._instructions)
-            if isinstance(item, Fetch) and item.stage in stages
+            if isinstance(item, Fetch) and (item.stage in stages or item.stage in twins)
         ]
-        self._append(
-            Merge(slot, region, tuple(stages), op, dtype), (Touch(slot, HOST, region, True),), fetches
-        )
+        item = Merge(slot, region, tuple(stages), op, dtype, apart, tuple(twins))
+        self._append(item, (Touch(slot, HOST, region, True),), fetches)
         self.drafts[slot].own(HOST, region)
 
     def gather(self, slot: int, worker: int, source: int, region: Region) -> int:
@@ -329,6 +355,8 @@ class PlanBuilder:
             log = self._log.setdefault((touch.slot, touch.holder), [])
             for earlier, worker, other in log:
                 if (worker != item.worker or worker == HOST) and conflicts(touch, other):
+                    if isinstance(item, Launch) and isinstance(self._instructions[earlier], Launch):
+                        continue  # chunks of one launch, in one memory: work-groups have no order
                     waits.add(earlier)
         for touch in touches:
             self._log[touch.slot, touch.holder].append((index, item.worker, touch))

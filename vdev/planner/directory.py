@@ -9,6 +9,11 @@ it; then it is *valid* at one holder or more. A byte that nobody wrote has no ho
 move. A *replica* is a worker's device memory for one contiguous range of the buffer; the home covers all of
 it. A buffer is *kept* on a worker where launches on it are not to be cut (`regret`): part of the state, so
 that a plan that is found by its states is one for that way.
+
+A buffer is *fine-grain* where the host may read and write its home at any time, without a word (specification
+5.6.1, CL_MEM_SVM_FINE_GRAIN_BUFFER). Between commands the home alone counts then: what a worker has is taken
+as stale, so that every command brings there anew what it needs, when it is carried out, and brings home what
+it has changed before it is complete. Part of the state for the same reason.
 """
 
 from __future__ import annotations
@@ -24,29 +29,36 @@ HOST = -1
 
 Valid = tuple[tuple[int, Region], ...]
 Replicas = tuple[tuple[int, int, int], ...]
+#: what a state is made of
+Content = tuple[int, Valid, Replicas, int | None, bool]
 
 
 class BufferState:
     """Who holds what of one buffer. Made by `buffer_state`; equality is identity.
 
     `valid`: (holder, bytes valid there), ascending by holder, never empty regions. `replicas`: (worker,
-    start, stop), ascending. `kept`: the worker on which launches run whole, None where they are cut.
+    start, stop), ascending. `kept`: the worker on which launches run whole, None where they are cut. `fine`:
+    whether it is fine-grain.
     """
 
-    __slots__ = ("__weakref__", "_initialised", "_valid_at", "kept", "nbytes", "replicas", "valid")
+    __slots__ = ("__weakref__", "_initialised", "_valid_at", "fine", "kept", "nbytes", "replicas", "valid")
 
     nbytes: int  #: size of the buffer
     valid: Valid  #: invariant: a worker's region lies inside its replica
     replicas: Replicas  #: device memory that exists, by byte range of the buffer
     kept: int | None
+    fine: bool  #: invariant: then the home has all bytes, and no worker has any
     _valid_at: dict[int, Region]
     _initialised: Region | None
 
-    def __init__(self, nbytes: int, valid: Valid, replicas: Replicas, kept: int | None = None) -> None:
+    def __init__(
+        self, nbytes: int, valid: Valid, replicas: Replicas, kept: int | None = None, fine: bool = False
+    ) -> None:
         self.nbytes = nbytes
         self.valid = valid
         self.replicas = replicas
         self.kept = kept
+        self.fine = fine
         self._valid_at = dict(valid)
         self._initialised = None
 
@@ -75,13 +87,14 @@ class BufferState:
         held = ", ".join(f"{name(holder)}: {region}" for holder, region in self.valid) or "nothing valid"
         memory = ", ".join(f"{name(worker)} has [{start}, {stop})" for worker, start, stop in self.replicas)
         way = "" if self.kept is None else f"; kept on {name(self.kept)}"
+        way += "; fine-grain" if self.fine else ""
         return f"<{self.nbytes} bytes; {held}{'; ' + memory if memory else ''}{way}>"
 
-    def __reduce__(self) -> tuple[object, tuple[int, Valid, Replicas, int | None]]:
-        return buffer_state, (self.nbytes, self.valid, self.replicas, self.kept)
+    def __reduce__(self) -> tuple[object, Content]:
+        return buffer_state, (self.nbytes, self.valid, self.replicas, self.kept, self.fine)
 
 
-_interned: WeakValueDictionary[tuple[int, Valid, Replicas, int | None], BufferState] = WeakValueDictionary()
+_interned: WeakValueDictionary[Content, BufferState] = WeakValueDictionary()
 _interning = threading.Lock()
 
 
@@ -90,12 +103,13 @@ def buffer_state(
     valid: Iterable[tuple[int, Region]] = (),
     replicas: Iterable[tuple[int, int, int]] = (),
     kept: int | None = None,
+    fine: bool = False,
 ) -> BufferState:
     """The one state with this content. A new buffer is `buffer_state(nbytes)`.
 
     Nothing initialised, no device memory.
     """
-    content = (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept)
+    content = (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept, fine)
     with _interning:
         state = _interned.get(content)
         if state is None:
@@ -105,7 +119,16 @@ def buffer_state(
 
 def kept_on(state: BufferState, worker: int | None) -> BufferState:
     """The state with the same bytes in the same places, kept on `worker`, or on none."""
-    return state if state.kept == worker else buffer_state(state.nbytes, state.valid, state.replicas, worker)
+    if state.kept == worker:
+        return state
+    return buffer_state(state.nbytes, state.valid, state.replicas, worker, state.fine)
+
+
+def fine_grain_state(
+    nbytes: int, replicas: Iterable[tuple[int, int, int]] = (), kept: int | None = None
+) -> BufferState:
+    """The one state of a fine-grain buffer with these replicas, as it is between commands."""
+    return buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),), replicas, kept, fine=True)
 
 
 class Draft:
@@ -126,10 +149,12 @@ class Draft:
         self._changed = False
 
     def freeze(self) -> BufferState:
-        """The state reached."""
+        """The state reached; of a fine-grain buffer, whose changes have been brought home, what is between commands."""
         if not self._changed:
             return self.before
         replicas = ((worker, start, stop) for worker, (start, stop) in self.replicas.items())
+        if self.before.fine:
+            return fine_grain_state(self.nbytes, replicas, self.before.kept)
         return buffer_state(self.nbytes, self.valid.items(), replicas, self.before.kept)
 
     def valid_at(self, holder: int) -> Region:
@@ -205,4 +230,7 @@ def check(state: BufferState) -> None:
             replica = state.replica(holder)
             assert replica is not None, f"worker {holder} holds bytes without a replica"
             assert Region.span(*replica).contains(region), f"worker {holder} holds bytes outside its replica"
-    assert buffer_state(state.nbytes, state.valid, state.replicas, state.kept) is state, "interned"
+    if state.fine and state.nbytes:
+        assert state.valid == ((HOST, Region.span(0, state.nbytes)),), "the home of a fine-grain buffer alone counts"
+    content = (state.nbytes, state.valid, state.replicas, state.kept, state.fine)
+    assert buffer_state(*content) is state, "interned"

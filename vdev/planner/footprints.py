@@ -146,6 +146,8 @@ class Resolution:
     #: the bytes of `diff` that one store changes together
     unit: int = 1
     merges: tuple[AtomicMerge, ...] = ()
+    #: the host may change bytes meanwhile that no chunk changes: those must not be touched
+    apart: bool = False
 
 
 class Unmergeable(Exception):
@@ -193,6 +195,36 @@ def resolve(footprints: Sequence[Footprint], *, trust_exact: bool = True) -> Res
     parts = tuple(write & diff for write in writes)
     unit = gcd(*(footprint.unit for footprint in footprints))
     return Resolution(tuple(needs), tuple(owns), diff, parts, unit, merges)
+
+
+def resolve_apart(footprints: Sequence[Footprint], *, in_place: bool) -> Resolution:
+    """Whose writes count in a fine-grain buffer, where the host may write at the same time to bytes that no chunk
+    writes (specification 3.3.3: without atomics it sees the results at the command's end, whatever else it does in
+    the allocation). Raises Unmergeable.
+
+    So what is surely written is brought home as it is, and of all that may be written, be it by one chunk alone, only
+    what differs from what that chunk has found. A byte that several surely write is the last one's, as in `resolve`.
+    `in_place`: all chunks work on the home itself. Then there is nothing to bring there or home; atomics are the
+    processor's, which is one for all, if they are of the kind that is merged otherwise.
+    """
+    merges, alone = _resolve_atomics(footprints)
+    if in_place:
+        nothing = (EMPTY,) * len(footprints)
+        return Resolution(nothing, nothing, apart=True)
+    surely = EMPTY
+    owns = [EMPTY] * len(footprints)
+    for index in range(len(footprints) - 1, -1, -1):
+        owns[index] = footprints[index].exact - surely
+        surely = surely | owns[index]
+    parts = tuple(
+        (footprint.inexact | atomic) - surely for footprint, atomic in zip(footprints, alone, strict=True)
+    )
+    needs = tuple(footprint.reads | part for footprint, part in zip(footprints, parts, strict=True))
+    unit = gcd(*(footprint.unit for footprint in footprints))
+    for footprint in footprints:
+        for _, dtype in footprint.atomics:
+            unit = gcd(unit, np.dtype(dtype).itemsize if dtype else 1)
+    return Resolution(needs, tuple(owns), Region.union(parts), parts, unit, merges, apart=True)
 
 
 def covered_twice(regions: Sequence[Region]) -> Region:

@@ -72,7 +72,8 @@ class Copy:
     """Copy `region` of `slot` from holder `source` to holder `target`, never the same.
 
     Runs on `worker`: the target, or the source where the target is HOST. `region.blocks()` gives the
-    rectangular copies.
+    rectangular copies. `result`: it is part of what the command does (what a launch has changed in a fine-grain
+    buffer goes home), so it is left out where the command fails; any other only keeps holders coherent.
     """
 
     worker: int
@@ -80,6 +81,7 @@ class Copy:
     source: int
     target: int
     region: Region
+    result: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,11 @@ class Merge:
     one. What no stage changed stays. `op` 'add', 'min', 'max', 'and', 'or' or 'xor': for each stage in
     order, home = home op stage, on elements of `dtype` (a NumPy name, integers wrap around). Then every run
     of the regions is a whole number of elements, aligned to the element's size in the buffer.
+
+    `apart`: the host may be writing to other bytes of the home meanwhile, so nothing is written there that no
+    stage has changed, not even the same value. For 'diff' each stage then has a twin of its own among `twins`,
+    a stage with what the worker had before; for the others, elements that are the operation's identity are
+    left out.
     """
 
     slot: int
@@ -113,6 +120,8 @@ class Merge:
     stages: tuple[int, ...]
     op: str
     dtype: str
+    apart: bool = False
+    twins: tuple[int, ...] = ()
 
     worker = HOST
 

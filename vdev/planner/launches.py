@@ -41,10 +41,11 @@ from vdev.planner.footprints import (
     format_reason,
     gather,
     resolve,
+    resolve_apart,
 )
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
-from vdev.planner.merges import Merging, combinations
+from vdev.planner.merges import Merging, combinations, merges_on
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.placement import share
 from vdev.translators.access import AccessRange, Reason
@@ -114,6 +115,8 @@ class LaunchRequest:
     #: The worker gets each buffer whole: for a kernel that does not know of shifted pointers. Then there is
     #: one chunk, and every shift is minus the argument's offset.
     whole_replicas: bool = False
+    #: All workers that may be used share the host's memory: they use fine-grain buffers where these are, at home.
+    in_place: bool = False
 
 
 def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan:
@@ -139,7 +142,7 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
             merging[slot].supply()
     for of_slot in merging.values():
         of_slot.prepare()
-    _run_chunks(builder, request.args, chosen)
+    _run_chunks(builder, request, chosen)
     reasons = search.reasons
     for slot in slots:
         _settle_owners(builder, slot, chosen)
@@ -153,7 +156,7 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
 
 def _overwrites(resolution: Resolution, nbytes: int) -> bool:
     """Whether every byte of a buffer is surely written, whatever it held: a may-write would be among `needs`."""
-    if any(resolution.needs) or resolution.diff or resolution.merges:
+    if resolution.apart or any(resolution.needs) or resolution.diff or resolution.merges:
         return False
     return Region.union(resolution.owns).nbytes == nbytes
 
@@ -287,10 +290,14 @@ class _Search:
     def _candidate(self, partition: Partition, workers: tuple[int, ...]) -> _Candidate:
         footprints = [self._footprints_of(chunk) for chunk in partition.chunks]
         resolutions = {
-            slot: resolve([of_chunk[slot] for of_chunk in footprints], trust_exact=self.options.trust_exact)
-            for slot in footprints[0]
+            slot: self._resolve(slot, [of_chunk[slot] for of_chunk in footprints]) for slot in footprints[0]
         }
         return _Candidate(partition, workers, footprints, resolutions)
+
+    def _resolve(self, slot: int, footprints: Sequence[Footprint]) -> Resolution:
+        if self.states[slot].fine:
+            return resolve_apart(footprints, in_place=self.request.in_place)
+        return resolve(footprints, trust_exact=self.options.trust_exact)
 
     def _footprints_of(self, chunk: Chunk) -> dict[int, Footprint]:
         found = self._footprints.get(chunk)
@@ -312,7 +319,7 @@ class _Search:
             state = self.states[slot]
             for chunk, needs in enumerate(resolution.needs):
                 self._add_incoming(candidate, state, chunk, needs)
-            if self.options.links.merge_on(candidate.workers):
+            if merges_on(resolution, candidate.workers, self.options.links):
                 self._add_merges_on_workers(candidate, state, resolution)
                 continue
             if resolution.diff:
@@ -393,6 +400,8 @@ def _reserve(
     for chunk, (worker, footprints) in enumerate(zip(chosen.workers, chosen.footprints, strict=True)):
         for slot, footprint in footprints.items():
             draft = builder.drafts[slot]
+            if request.in_place and draft.before.fine:
+                continue
             bounds = (0, draft.nbytes) if request.whole_replicas else footprint.bounds()
             for block in merging[slot].blocks(chunk) if slot in merging else ():
                 low, high = bounds or (block.start, block.stop)
@@ -433,23 +442,27 @@ def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
             builder.make_valid(slot, worker, part)
 
 
-def _run_chunks(builder: PlanBuilder, args: Sequence[PointerArg], chosen: _Candidate) -> None:
+def _run_chunks(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -> None:
     """One launch for each worker."""
+    at_home = {slot for slot, draft in enumerate(builder.drafts) if request.in_place and draft.before.fine}
     for worker, chunk, footprints in zip(
         chosen.workers, chosen.partition.chunks, chosen.footprints, strict=True
     ):
-        bases = []
-        for pointer in args:
+        bases, homes = [], []
+        for pointer in request.args:
+            if pointer.slot in at_home:
+                homes.append((pointer.arg, pointer.slot, pointer.offset))
+                continue
             start, _ = builder.drafts[pointer.slot].replicas[worker]
             bases.append((pointer.arg, pointer.slot, start - pointer.offset))
         touches = []
         for slot, footprint in footprints.items():
-            changes = footprint.changes
+            changes, holder = footprint.changes, HOST if slot in at_home else worker
             if footprint.reads:
-                touches.append(Touch(slot, worker, footprint.reads, False))
+                touches.append(Touch(slot, holder, footprint.reads, False))
             if changes:
-                touches.append(Touch(slot, worker, changes, True))
-        builder.launch(Launch(worker, chunk, tuple(bases)), touches)
+                touches.append(Touch(slot, holder, changes, True))
+        builder.launch(Launch(worker, chunk, tuple(bases), tuple(homes)), touches)
 
 
 def _settle_owners(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
@@ -475,6 +488,8 @@ def _why_merged(chosen: _Candidate, slot: int) -> list[str]:
 def _why_diff(resolution: Resolution, footprints: Sequence[Footprint]) -> str:
     """Which argument's writes could not be told apart, and why analysis could not."""
     what = f"{resolution.diff.nbytes} bytes that several chunks may write are compared with a twin"
+    if resolution.apart:
+        what = f"{resolution.diff.nbytes} bytes of fine-grain memory that may be written are compared with a twin"
     for footprint in footprints:
         for source in footprint.sources:
             if source.mode == "write" and not source.exact:

@@ -3,7 +3,9 @@
 Decides where that happens. Where all workers that take part can merge and copy from each other, on them: the
 bytes are cut into one block for each, which takes its twin before the launch, gets the other workers' versions
 of its block one after the other, merges them in the order of the chunks and holds the result: nothing of it
-passes through the host. Otherwise in the home. Which bytes are merged, and how, `footprints` has said.
+passes through the host. Otherwise in the home; so are fine-grain buffers, and there each worker's own copy from
+before the launch is the twin, since the host may have changed the home meanwhile. Which bytes are merged, and how,
+`footprints` has said.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class Combination:
     """Bytes of one buffer that are merged in one way.
 
     `parts[k]` are those that chunk k may have changed. `sites`: by chunk whose worker merges, the block it
-    merges; none where the home does. `op` and `dtype` are `instructions.Merge`'s.
+    merges; none where the home does. `op`, `dtype` and `apart` are `instructions.Merge`'s.
     """
 
     region: Region
@@ -39,6 +41,7 @@ class Combination:
     op: str
     dtype: str
     sites: tuple[tuple[int, Region], ...]
+    apart: bool = False
 
 
 def combinations(resolution: Resolution, workers: Sequence[int], links: LinkCosts) -> tuple[Combination, ...]:
@@ -50,9 +53,14 @@ def combinations(resolution: Resolution, workers: Sequence[int], links: LinkCost
     if resolution.diff:
         ways.insert(0, (resolution.diff, resolution.diff_parts, "diff", f"V{resolution.unit}"))
     for region, parts, op, dtype in ways:
-        sites = tuple(_sites(region, parts)) if links.merge_on(workers) else ()
-        found.append(Combination(region, parts, op, dtype, sites))
+        sites = tuple(_sites(region, parts)) if merges_on(resolution, workers, links) else ()
+        found.append(Combination(region, parts, op, dtype, sites, resolution.apart))
     return tuple(found)
+
+
+def merges_on(resolution: Resolution, workers: Sequence[int], links: LinkCosts) -> bool:
+    """Whether the workers themselves merge what a launch does to a buffer."""
+    return not resolution.apart and links.merge_on(workers)
 
 
 def _sites(region: Region, parts: Sequence[Region]) -> Iterator[tuple[int, Region]]:
@@ -78,6 +86,8 @@ class Merging:
         self._found = found
         #: by combination and site: the stages of the result and of the twin
         self._stages: dict[tuple[int, int], tuple[int, int | None]] = {}
+        #: by combination: the stages with what its chunks find, where these are the twins
+        self._twins: dict[int, list[int]] = {}
 
     def blocks(self, chunk: int) -> list[Region]:
         """What the worker of a chunk has to have room for in its replica beside what the chunk touches."""
@@ -113,22 +123,30 @@ class Merging:
             if item.op != "diff":
                 for worker, part in zip(self._workers, item.parts, strict=True):
                     builder.fill(slot, worker, part, identity_of(item.op, item.dtype))
+            elif item.apart:
+                self._twins[number] = self._fetched(item)
 
     def finish(self) -> None:
         """After the launch: make one content of the versions."""
         for number, item in enumerate(self._found):
             if not item.sites:
-                self._merge_at_home(item)
+                self._merge_at_home(item, self._twins.get(number, ()))
             for index, block in item.sites:
                 self._merge_at(item, index, block, *self._stages[number, index])
 
-    def _merge_at_home(self, item: Combination) -> None:
-        stages = [
+    def _fetched(self, item: Combination) -> list[int]:
+        """Stages with what each worker has now."""
+        return [
             self._builder.fetch(self._slot, worker, part)
             for worker, part in zip(self._workers, item.parts, strict=True)
             if part
         ]
-        self._builder.merge(self._slot, item.region, stages, item.op, item.dtype)
+
+    def _merge_at_home(self, item: Combination, twins: Sequence[int]) -> None:
+        stages = self._fetched(item)
+        self._builder.merge(
+            self._slot, item.region, stages, item.op, item.dtype, apart=item.apart, twins=twins
+        )
 
     def _merge_at(self, item: Combination, site: int, block: Region, result: int, twin: int | None) -> None:
         builder, slot, worker = self._builder, self._slot, self._workers[site]

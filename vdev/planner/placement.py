@@ -31,9 +31,10 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
     """Who gets which bytes of `region` that the host program gives new values. No holder twice.
 
     A byte of a buffer of at least `links.large_nbytes` goes to one holder. One of a smaller buffer goes to
-    every worker that holds it, none of which then has to wait for another, and home where there is none.
+    every worker that holds it, none of which then has to wait for another, and home where there is none. One of
+    a fine-grain buffer goes home.
     """
-    if not links.direct:
+    if not links.direct or state.fine:
         return [(HOST, region)]
     if state.nbytes < links.large_nbytes:
         return _with_rest_at_home(

@@ -177,14 +177,19 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
 
     `states`: the source's and the target's, or one where they are the same buffer (the boxes do not overlap
     there: CL_MEM_COPY_OVERLAP is the caller's). Every piece is copied on each worker that holds it, where the
-    target's replica grows, and the rest at home: nothing travels. Bytes of the source that nobody wrote leave
-    undefined bytes in the target.
+    target's replica grows, and the rest at home: nothing travels. Where the target is fine-grain all of it is
+    copied at home. Bytes of the source that nobody wrote leave undefined bytes in the target.
     """
     builder = PlanBuilder(states, links)
     into = len(states) - 1
     source_region, target_region = source.region(), target.region()
+    places = _places(states[0], source_region)
+    if states[into].fine:
+        at_home = source_region & states[0].initialised
+        builder.make_valid(0, HOST, at_home)
+        places = [(HOST, at_home)] if at_home else []
     arrived: list[tuple[int, Region]] = []
-    for holder, part in _places(states[0], source_region):
+    for holder, part in places:
         pieces = list(_pieces(source, target, part, whole=part == source_region))
         written = Region.union(piece_target.region() for _, piece_target in pieces)
         if holder != HOST:
