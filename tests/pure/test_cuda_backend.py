@@ -447,6 +447,7 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     backend.number, backend.context, backend.stream = number, 0x7F00_1234_5678, 0x7F00_0000_0077
     backend.counters, backend.free_events = Counters(), deque()
     backend._first = backend._count = 0
+    backend._fetches, backend._lost = [], None
     return backend, driver
 
 

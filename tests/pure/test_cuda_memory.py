@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from vdev.translators.region import Region
 
 from vdev.backends import cuda, cuda_kernels, cuda_launch
-from vdev.backends.base import Box, Counters, copy_box
+from vdev.backends.base import BackendError, Box, Counters, copy_box
 from vdev.backends.reference import combine
 from vdev.executor.steps import copy_changes
 
@@ -32,8 +33,21 @@ def _at(address: int, count: int, dtype: str) -> Any:
 class _Driver:
     """The driver's calls on host memory."""
 
+    def __init__(self) -> None:
+        self.together: list[str] = []  # launches that copied several boxes
+        self.refuses = False
+
     def event_record(self, event: int, stream: int) -> int:
         return 0
+
+    def event_query(self, event: int) -> int:
+        return 0
+
+    def new_event(self) -> int:
+        return 9
+
+    def error(self, result: int, text: str) -> BackendError:
+        return BackendError(-5, f"{text}: {result}")
 
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> int:
         ctypes.memmove(target, source, nbytes)
@@ -52,6 +66,8 @@ class _Driver:
         return 0
 
     def launch(self, function: int, *rest: Any) -> int:
+        if self.refuses:
+            return 719
         extra = (ctypes.c_uint64 * 5).from_address(rest[-1])
         nbytes = ctypes.c_size_t.from_address(extra[3]).value
         parameters = ctypes.string_at(extra[1], nbytes)
@@ -60,6 +76,13 @@ class _Driver:
         if name == "fill_pattern":
             address, total, length = words[:3]
             _at(address, total, "u1")[:] = np.resize(np.frombuffer(parameters[24 : 24 + length], "u1"), total)
+        elif name.startswith("copy_boxes_"):
+            self.together.append(name)
+            total = 0
+            for at in range(1, len(words), 9):
+                self._copy_box(int(name.removeprefix("copy_boxes_u")), *words[at : at + 9])
+                total += words[at + 4]
+            assert total == words[0]
         elif name.startswith("copy_"):
             self._copy_box(int(name.removeprefix("copy_u")), *words)
         else:
@@ -118,6 +141,8 @@ def backend() -> cuda.CudaBackend:
     made.stream = made._first = made._count = 0
     made.number = 0
     made._reached = {0: True}
+    made._fetches, made._lost = [], None
+    made.clock = SimpleNamespace(due=1 << 62)  # type: ignore[assignment]
     made._helpers = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
     return made
 
@@ -199,8 +224,70 @@ def test_a_box_is_copied_within_a_gpu(
     with pytest.MonkeyPatch.context() as patch:  # a peer's short box is fetched by one launch
         patch.setattr(backend.driver, "copy", lambda *rest: engine.append(0))
         backend.copy_from_peer(backend, source, target, box)
+        backend.record()
     assert not engine
     assert (into == expected).all()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), st.integers(0, 100), st.integers(0, 100), st.integers(1, 40), st.integers(1, 4), st.integers(0, 2)
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from([1, 4, 16]),
+)  # fmt: skip
+@settings(deadline=None)
+def test_what_comes_from_peers_comes_together(
+    backend: cuda.CudaBackend, boxes: list[tuple[int, int, int, int, int, int]], unit: int
+) -> None:
+    """Boxes from several places, of which the later ones win, before anything else is done."""
+    sources = [_allocation(seed) for seed in range(4)]
+    (target, into), expected = _allocation(7), _allocation(7)[1].copy()
+    for number, start, to, nbytes, rows, gap in boxes:
+        width = nbytes // unit * unit or unit
+        pitch = width + gap * unit
+        box = Box(
+            (1, rows, width),
+            start // unit * unit,
+            (rows * pitch, pitch),
+            to // unit * unit,
+            (rows * pitch, pitch),
+        )
+        source, given_ = sources[number]
+        copy_box(given_, expected, box)
+        backend.copy_from_peer(backend, source, target, box)
+    backend.fill(target, NBYTES - 1, 1, b"\x09")
+    expected[NBYTES - 1] = 9
+    assert (into == expected).all()
+
+
+def test_one_launch_fetches_from_all_neighbours(backend: cuda.CudaBackend) -> None:
+    (source, _), (target, _) = _allocation(0), _allocation(1)
+    backend.driver.together.clear()  # type: ignore[attr-defined]
+    for start in range(0, 256, 64):
+        backend.copy_from_peer(backend, source, target, Box.contiguous(start, start, 32))
+    assert backend.driver.together == []  # type: ignore[attr-defined]
+    backend.record()
+    assert backend.driver.together == ["copy_boxes_u16"]  # type: ignore[attr-defined]
+
+
+def test_the_marker_tells_of_what_could_not_be_fetched(
+    backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source, _), (target, into) = _allocation(0), _allocation(1)
+    monkeypatch.setattr(backend.driver, "refuses", True)
+    for start in (0, 64):
+        backend.copy_from_peer(backend, source, target, Box.contiguous(start, start, 32))
+    backend.fill(target, 128, 4, b"\x07")  # goes on: it is not its fault
+    marker = backend.record()
+    assert into[128] == 7
+    with pytest.raises(BackendError, match="719"):
+        marker.wait()
+    assert marker.done()
+    backend.record().wait()  # and only that
 
 
 @given(

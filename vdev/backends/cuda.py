@@ -16,8 +16,8 @@ import struct
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,45 @@ _FETCHED_NBYTES = 32 << 20
 _AT_ONCE_NBYTES = 64 << 10
 
 
+class _Bytes(NamedTuple):
+    """A box between two addresses, in bytes."""
+
+    source: int
+    target: int
+    width: int
+    rows: int
+    nbytes: int
+    pitches: tuple[int, int, int, int]  #: rows and slices of the source, rows and slices of the target
+    alignment: int  #: addresses, widths and pitches that matter, all their bits
+    stop: int  #: one past the last byte of the target
+
+    def words(self, unit: int) -> tuple[int, ...]:
+        """What our kernels are told, in units."""
+        pitches = (pitch // unit for pitch in self.pitches)
+        return self.source, self.target, self.width // unit, self.rows, self.nbytes // unit, *pitches
+
+
+def _is_one_row(box: Box) -> bool:
+    return box.is_contiguous or (
+        is_packed(box.shape, box.source_pitches) and is_packed(box.shape, box.target_pitches)
+    )
+
+
+def _in_bytes(source: int, target: int, box: Box) -> _Bytes:
+    """`box` from the memory that begins at `source` to that at `target`."""
+    slices, rows, width = (1, 1, box.nbytes) if _is_one_row(box) else box.shape
+    start, to = source + box.source_start, target + box.target_start
+    pitches = (box.source_pitches[1], box.source_pitches[0], box.target_pitches[1], box.target_pitches[0])
+    alignment, stop = start | to | width, to + width
+    if rows > 1:
+        alignment |= pitches[0] | pitches[2]
+        stop += (rows - 1) * pitches[2]
+    if slices > 1:
+        alignment |= pitches[1] | pitches[3]
+        stop += (slices - 1) * pitches[3]
+    return _Bytes(start, to, width, rows, box.nbytes, pitches, alignment, stop)
+
+
 class CudaBackend(Backend):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
@@ -102,6 +141,9 @@ class CudaBackend(Backend):
         self.free_events: deque[int] = deque()
         self._first = 0
         self._count = 0
+        #: copies from peers that have been asked for and not been started, and why some could not be
+        self._fetches: list[_Bytes] = []
+        self._lost: BackendError | None = None
         self.clock = Clock(cupy, driver)
         self.info: WorkerInfo = worker_info(cupy, number, share)
 
@@ -207,13 +249,46 @@ class CudaBackend(Backend):
         if not box.nbytes:
             return
         assert isinstance(peer, CudaBackend)
-        self._begin()
-        if self._reaches(peer):
-            by_engine = box.nbytes >= _FETCHED_NBYTES
-            self._copy_box(address_of(source), address_of(target), box, by_engine=by_engine)
-        else:
+        if not self._reaches(peer):
+            self._begin()
             self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
+        elif box.nbytes >= _FETCHED_NBYTES:
+            self._begin()
+            self._copy_box(address_of(source), address_of(target), box)
+        else:
+            # What comes from several peers, or in several boxes, comes in one launch: it takes some 10 us however
+            # little it copies, and a row of them one after the other as often that.
+            wanted = _in_bytes(address_of(source), address_of(target), box)
+            if any(wanted.target < other.stop and other.target < wanted.stop for other in self._fetches):
+                self._fetch()  # the later one is to be the last
+            self._count_one()
+            self._fetches.append(wanted)
+            if len(self._fetches) == cuda_kernels.MOST_BOXES:
+                self._fetch()
         self.counters.from_peer += box.nbytes
+
+    def _fetch(self) -> None:
+        """Start what has been asked for of peers. Should that fail, the next marker tells: the calls have returned."""
+        boxes, self._fetches = self._fetches, []
+        try:
+            self._copy_boxes(boxes)
+        except BackendError as error:
+            self._lost = error
+
+    def _copy_boxes(self, boxes: Sequence[_Bytes]) -> None:
+        """Copy boxes between addresses that this GPU reaches, with one launch of ours."""
+        together = 0
+        for box in boxes:
+            together |= box.alignment
+        unit, name = next((unit, name) for unit, name in cuda_kernels.COPIES if together % unit == 0)
+        words = [box.words(unit) for box in boxes]
+        total = sum(box.nbytes for box in boxes) // unit
+        if len(boxes) == 1:
+            self._help(name, struct.pack("<9Q", *words[0]), total)
+            return
+        packed = b"".join(struct.pack("<9Q", *of_box) for of_box in words)
+        room = cuda_kernels.MOST_BOXES * struct.calcsize("<9Q")
+        self._help(f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total)
 
     def _reaches(self, peer: CudaBackend) -> bool:
         """Whether this GPU can address the peer's memory; makes it so."""
@@ -239,34 +314,17 @@ class CudaBackend(Backend):
                 )
             )
 
-    def _copy_box(self, source: int, target: int, box: Box, *, by_engine: bool = True) -> None:
-        """Between two addresses that this GPU reaches; `by_engine`: with the copy engine where rows are long."""
+    def _copy_box(self, source: int, target: int, box: Box) -> None:
+        """Between two addresses that this GPU reaches, with the copy engine where rows are long."""
         slices, rows, nbytes = box.shape
-        source, target = source + box.source_start, target + box.target_start
-        if box.is_contiguous or (
-            is_packed(box.shape, box.source_pitches) and is_packed(box.shape, box.target_pitches)
-        ):
-            if by_engine:
-                self._check(self.driver.copy(target, source, box.nbytes, self.stream), "copy")
-                return
-            slices, rows, nbytes = 1, 1, box.nbytes
-        elif by_engine and nbytes >= _LONG_ROW and slices * rows <= 64:
+        if _is_one_row(box):
+            start, to = source + box.source_start, target + box.target_start
+            self._check(self.driver.copy(to, start, box.nbytes, self.stream), "copy")
+        elif nbytes >= _LONG_ROW and slices * rows <= 64:
             for start, to, length in box.rows():
-                at = target - box.target_start + to
-                self._check(
-                    self.driver.copy(at, source - box.source_start + start, length, self.stream), "copy"
-                )
-            return
-        pitches = (box.source_pitches[1], box.source_pitches[0], box.target_pitches[1], box.target_pitches[0])
-        used = [pitches[0], pitches[2]] if rows > 1 else []
-        used += [pitches[1], pitches[3]] if slices > 1 else []
-        together = source | target | nbytes
-        for pitch in used:
-            together |= pitch
-        unit, name = next((unit, name) for unit, name in cuda_kernels.COPIES if together % unit == 0)
-        total = box.nbytes // unit
-        values = (source, target, nbytes // unit, rows, total, *(pitch // unit for pitch in pitches))
-        self._help(name, struct.pack("<9Q", *values), total)
+                self._check(self.driver.copy(target + to, source + start, length, self.stream), "copy")
+        else:
+            self._copy_boxes([_in_bytes(source, target, box)])
 
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         if nbytes == 0:
@@ -474,9 +532,11 @@ class CudaBackend(Backend):
         return self._count
 
     def record(self) -> Marker:
+        if self._fetches:
+            self._fetch()
         first, self._first = self._first, 0
         self._count = 0
-        failure = None
+        failure, self._lost = self._lost, None
         try:
             event = self._event()
             self._check(self.driver.event_record(event, self.stream), "work failed on the device")
@@ -499,6 +559,12 @@ class CudaBackend(Backend):
     # small things -------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        """Count an operation that is about to be started, behind all before it."""
+        if self._fetches:
+            self._fetch()
+        self._count_one()
+
+    def _count_one(self) -> None:
         """Count an operation; the first after a marker gets an event, for times."""
         self._count += 1
         if not self._first:

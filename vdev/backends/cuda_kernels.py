@@ -8,6 +8,8 @@ from __future__ import annotations
 
 #: Bytes of the longest pattern of clEnqueueFillBuffer (long16, double16).
 PATTERN_NBYTES = 128
+#: Boxes that one launch copies, at most.
+MOST_BOXES = 8
 #: Work-items of a block.
 BLOCK = 256
 
@@ -36,6 +38,31 @@ extern "C" __global__ void copy_##T(const T *source, T *target, u8 width, u8 row
                                     u8 source_row, u8 source_slice, u8 target_row, u8 target_slice) \
 { copy_box<T>(source, target, width, rows, total, source_row, source_slice, target_row, target_slice); }
 COPY(u1) COPY(u2) COPY(u4) COPY(u8) COPY(u16)
+
+struct Box { const void *source; void *target; u8 width, rows, total, source_row, source_slice, target_row, target_slice; };
+struct Boxes { Box box[8]; };
+
+// Several boxes, `total` units in all.
+template <typename T>
+__device__ void copy_boxes(const Boxes &boxes, u8 total)
+{
+    const u8 step = (u8)gridDim.x * blockDim.x;
+    for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
+        u8 at = i;
+        unsigned k = 0;
+        while (at >= boxes.box[k].total)
+            at -= boxes.box[k++].total;
+        const Box &box = boxes.box[k];
+        const u8 line = at / box.width, x = at - line * box.width;
+        const u8 z = line / box.rows, y = line - z * box.rows;
+        ((T *)box.target)[z * box.target_slice + y * box.target_row + x]
+            = ((const T *)box.source)[z * box.source_slice + y * box.source_row + x];
+    }
+}
+
+#define COPY_BOXES(T) \
+extern "C" __global__ void copy_boxes_##T(u8 total, const __grid_constant__ Boxes boxes) { copy_boxes<T>(boxes, total); }
+COPY_BOXES(u1) COPY_BOXES(u2) COPY_BOXES(u4) COPY_BOXES(u8) COPY_BOXES(u16)
 
 __device__ bool differ(u1 a, u1 b) { return a != b; }
 __device__ bool differ(u2 a, u2 b) { return a != b; }
@@ -95,6 +122,7 @@ COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, 
 #: every kernel; those of merges are named by operation and NumPy's kind and size of an element
 NAMES = (
     *(kernel for _, kernel in COPIES),
+    *(f"copy_boxes_u{unit}" for unit, _ in COPIES),
     "fill_pattern",
     *(f"merge_diff_u{unit}" for unit, _ in COPIES),
     *(

@@ -30,7 +30,7 @@ class CudaMarker(Marker):
         self.first = first
         self.event = event
         self._failure = failure
-        self._done = failure is not None
+        self._done = failure is not None and not event
 
     def wait(self) -> None:
         if not self._done:
@@ -38,7 +38,7 @@ class CudaMarker(Marker):
             result = driver.event_query(self.event)
             if result == ERROR_NOT_READY:
                 result = driver.event_synchronize(self.event)
-            if result:
+            if result and self._failure is None:
                 self._failure = driver.error(result, "work failed on the device")
             self._done = True
         if self._failure is not None:
