@@ -129,7 +129,8 @@ def main() -> None:
 
     def download(buffers: list[cl.Buffer]) -> tuple[common.Array, common.Array]:
         for array, buffer in zip((sums, counts), buffers, strict=True):
-            cl.enqueue_copy(queue, array, buffer)
+            cl.enqueue_copy(queue, array, buffer, is_blocking=False)
+        common.finish(queue)
         return sums, counts
 
     job = common.Job(

@@ -62,11 +62,11 @@ def main() -> int:
         for name, figures in found.items()
         if "failed" not in figures
     ]
-    native = columns.value(found, machine.NATIVE, "median_us")
+    native = columns.value(found, machine.NATIVE, "best_us")
     bars = [
         columns.most(
             f"tiny kernel, {name} over native",
-            columns.quotient(columns.value(found, name, "median_us"), native),
+            columns.quotient(columns.value(found, name, "best_us"), native),
             1.5,
         )
         for name in found
