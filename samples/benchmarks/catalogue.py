@@ -53,7 +53,7 @@ ENTRIES = (
     Entry("coulombic_potential", KIM, "--size 8192 --atoms 24000", "--size 128 --atoms 5000", 1e-4),
     # 65,536 rows; here many matrices of fewer: an eigenvalue is a long chain of divisions, and a GPU hides the latencies
     # of one chain behind thousands of others
-    Entry("eigenvalue_bisection", KIM, "--size 8192 --matrices 512", "--size 200 --matrices 3", 3e-5),
+    Entry("eigenvalue_bisection", KIM, "--size 4096 --matrices 4096", "--size 200 --matrices 3", 3e-5),
     Entry("electron_repulsion", KIM, "--size 96 --batch 1048576 --points 48", "--size 12"),
     # class D: 2^36 pairs
     Entry("embarrassingly_parallel", KIM, "--size 36", "--size 20"),
@@ -79,8 +79,8 @@ ENTRIES = (
     Entry("sgemv", AMGE, "--size 32768", "--size 1000"),
     # 256M
     Entry("bitonic_sort", AMGE, "--size 268435456", "--size 60000", 0.0, SORTS),
-    # 1K x 1K x 512
-    Entry("stencil_3d", AMGE, "--size 1024 --steps 40", "--size 96"),
+    # 1K x 1K x 512; here as many columns as two full rounds of work-groups on each of four GPUs
+    Entry("stencil_3d", AMGE, "--size 1440 --steps 40", "--size 96"),
     # 16K x 16K
     Entry("transpose", AMGE, "--size 36864", "--size 1000", 0.0),
     Entry("vector_addition", AMGE, "--size 536870912", "--size 1000000", 0.0),

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.region import Region
 
-from vdev.backends import cuda, cuda_kernels, cuda_launch
+from vdev.backends import cuda, cuda_kernels, cuda_launch, cuda_staging
 from vdev.backends.base import BackendError, Box, Counters, copy_box
 from vdev.backends.reference import combine
 from vdev.executor.steps import copy_changes
@@ -42,6 +42,12 @@ class _Driver:
 
     def event_query(self, event: int) -> int:
         return 0
+
+    def set_context(self, context: int) -> int:
+        return 0
+
+    def check(self, result: int, text: str) -> None:
+        assert result == 0, text
 
     def new_event(self) -> int:
         return 9
@@ -307,3 +313,32 @@ def test_a_pattern_is_repeated(
     expected[start:stop] = np.resize(np.frombuffer(pattern, np.uint8), stop - start)
     backend.fill(target, start, stop - start, pattern)
     assert (into == expected).all()
+
+
+class _PinnedMemory:
+    def __init__(self, nbytes: int, flags: int) -> None:
+        self.array = np.zeros(nbytes, np.uint8)
+        self.ptr = self.array.ctypes.data
+
+
+@pytest.mark.parametrize(("nbytes", "takers"), [(1, 1), (4097, 1), (40_000, 2), (70_001, 4), (500_000, 8)])
+def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes: int, takers: int) -> None:
+    for name, value in (("BLOCK_NBYTES", 8192), ("PIECE_NBYTES", 4096), ("THREAD_NBYTES", 16384)):
+        monkeypatch.setattr(cuda_staging, name, value)
+    monkeypatch.setattr("os.cpu_count", lambda: 22)
+    driver = _Driver()
+    runtime = SimpleNamespace(hostAllocPortable=1)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=_PinnedMemory, runtime=runtime))
+    staging = cuda_staging.Staging(cupy, driver, 2)  # type: ignore[arg-type]
+    assert staging.takers(nbytes) == takers
+    rng = np.random.default_rng(nbytes)
+    host, memory = rng.integers(0, 256, nbytes, dtype=np.uint8), np.zeros(nbytes, np.uint8)
+    box = Box.contiguous(0, 0, nbytes)
+    pieces = cuda_staging.pieces_of(box, 8192 if nbytes > 8192 else staging.limit(nbytes))
+    staging.upload(host, pieces, memory.ctypes.data, 0, 0)
+    assert (memory == host).all()
+    back = np.zeros(nbytes, np.uint8)
+    pieces = cuda_staging.pieces_of(cuda_staging.turned(box), staging.limit(nbytes))
+    staging.download(back, pieces, memory.ctypes.data, 0, 0)
+    assert (back == host).all()
+    staging.close()

@@ -25,10 +25,13 @@ from vdev.backends.cuda_driver import Driver
 BLOCK_NBYTES = 8 << 20
 #: Bytes of a piece at least: a shorter one costs more to hand over than to copy.
 PIECE_NBYTES = 1 << 20
-#: Copies of fewer bytes are left to the driver's own staging: some 9 GB/s from one thread. Handing pieces to threads
-#: and getting them back takes milliseconds beside other threads (8 MB to each of four H200: 9.9 ms, directly 2.9;
-#: 32 MB to each: 6.4 and 9.6).
-DIRECT_NBYTES = 16 << 20
+#: Copies of fewer bytes are left to the driver's own staging: some 10 GB/s, however many GPUs it serves at once.
+DIRECT_NBYTES = 2 << 20
+#: Bytes for which another thread takes part. Threads take turns with the interpreter at every piece, and each turn takes
+#: tens of microseconds: with eight of them for each of four H200 21 MB from each took 15 ms and more.
+THREAD_NBYTES = 16 << 20
+#: Pieces of a thread at least, so that the link and the thread work at the same time.
+_LEAST_PIECES = 4
 #: Threads at most; about 12 fill one link of 55 GB/s.
 MOST_THREADS = 32
 
@@ -113,9 +116,13 @@ class Staging:
         for _ in range(self.threads):
             self._pool.submit(self._blocks)
 
+    def takers(self, nbytes: int) -> int:
+        """How many threads take part in a transfer of so many bytes, the calling one among them."""
+        return min(max(nbytes // THREAD_NBYTES, 1), self._most)
+
     def limit(self, nbytes: int) -> int:
-        """The longest piece of a transfer of so many bytes: there is one for every thread that takes part."""
-        share = -(-nbytes // self._most)
+        """The longest piece of a transfer of so many bytes."""
+        share = -(-nbytes // (self.takers(nbytes) * _LEAST_PIECES))
         return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
 
     def prepare(self) -> None:
@@ -156,7 +163,7 @@ class Staging:
                 driver.check(driver.copy(target + piece.start, block.address, nbytes, stream), "upload")
                 driver.check(driver.event_record(self._event(block, context), stream), "upload")
 
-        self._share_out(run, len(pieces))
+        self._share_out(run, sum(piece.box.nbytes for piece in pieces))
 
     def download(
         self, target: Bytes, pieces: Sequence[Piece], source: int, context: int, stream: int
@@ -190,11 +197,11 @@ class Staging:
             if before is not None:
                 self._copy_out(target, *before)
 
-        self._share_out(run, len(pieces))
+        self._share_out(run, sum(piece.box.nbytes for piece in pieces))
 
-    def _share_out(self, run: Callable[[], None], pieces: int) -> None:
+    def _share_out(self, run: Callable[[], None], nbytes: int) -> None:
         """Run on the calling thread and on others; those that have not begun when it is through need not."""
-        futures = [self._pool.submit(run) for _ in range(min(self._most, pieces) - 1)]
+        futures = [self._pool.submit(run) for _ in range(self.takers(nbytes) - 1)]
         try:
             run()
         finally:
