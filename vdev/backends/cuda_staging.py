@@ -25,10 +25,11 @@ from vdev.backends.cuda_driver import Driver
 BLOCK_NBYTES = 8 << 20
 #: Bytes of a piece at least: a shorter one costs more to hand over than to copy.
 PIECE_NBYTES = 1 << 20
-#: Copies of fewer bytes are left to the driver's own staging: some 10 GB/s, however many GPUs it serves at once.
-DIRECT_NBYTES = 2 << 20
+#: Copies of fewer bytes are left to the driver's own staging: some 10 GB/s, of which several GPUs have no more than one
+#: (8 MB from each of four H200: 1.7 ms, and 2.7 through pinned blocks).
+DIRECT_NBYTES = 16 << 20
 #: Bytes for which another thread takes part. Threads take turns with the interpreter at every piece, and each turn takes
-#: tens of microseconds: with eight of them for each of four H200 21 MB from each took 15 ms and more.
+#: tens of microseconds: with eight threads for each of four H200, 32 MB to each took 24 ms, with two of them 7.
 THREAD_NBYTES = 16 << 20
 #: Pieces of a thread at least, so that the link and the thread work at the same time.
 _LEAST_PIECES = 4
