@@ -102,8 +102,9 @@ def test_a_write_through_an_index():
         ({"exact": False, "reason": INDEXED}, "every worker gets all 400 MB", "get_global_id()", 600 * MB),
         ({"moved": Moved(host_to_worker=4000 * MB)}, "400 MB of its 400 MB move", "write it once", 3600 * MB),
         ({"moved": Moved(worker_to_worker=3000 * MB)}, "between workers", "same dimension", 2600 * MB),
+        ({"fine": True}, "so 100 MB are brought", "coarse-grain", 1000 * MB),
     ],
-    ids=["condition", "other", "atomics", "read", "from the host", "between workers"],
+    ids=["condition", "other", "atomics", "read", "from the host", "between workers", "fine-grain"],
 )
 def test_what_is_said_of_an_argument(changes, problem, change, nbytes):
     advice = only(with_argument(**({"moved": Moved(host_to_worker=1000 * MB)} | changes)))

@@ -94,6 +94,13 @@ def _on_kernel(kernel: KernelStatistics, ns_per_byte: float) -> Iterator[Advice]
 
 def _on_argument(kernel: KernelStatistics, argument: ArgumentStatistics) -> tuple[str, str, int] | None:
     """What is wrong, what to do, and the bytes it costs."""
+    if argument.fine:
+        return (
+            "fine-grain shared virtual memory, which the host may use at any time, so "
+            f"{size(argument.moved.nbytes // max(kernel.launches, 1))} are brought from and to host memory at each launch",
+            "Allocate it coarse-grain (csvm_empty), and map it where the host uses it.",
+            argument.moved.nbytes,
+        )
     if argument.merged_nbytes and argument.access == "atomic":
         return (
             f"changed by atomics of all workers, so at each launch {_per_launch(kernel, argument)} are fetched "

@@ -84,6 +84,7 @@ class ArgumentStatistics:
     moved: Moved
     merged_nbytes: int
     inexact_mode: str | None = None  #: 'read', 'write' or 'atomic': what `reason` is about
+    fine: bool = False  #: it was fine-grain shared virtual memory in some launches
 
 
 @dataclass(frozen=True)
@@ -271,6 +272,7 @@ def _argument(tally: ArgumentTally) -> ArgumentStatistics:
         dataclasses.replace(tally.moved),
         tally.merged_nbytes,
         tally.inexact_mode,
+        tally.fine,
     )
 
 

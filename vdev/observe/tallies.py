@@ -48,6 +48,7 @@ class ArgumentTally:
     shares_with: str | None = None  #: its bytes are counted with this argument, which was the same buffer
     moved: Moved = field(default_factory=Moved)
     merged_nbytes: int = 0
+    fine: bool = False  #: it was fine-grain shared virtual memory
 
 
 @dataclass(slots=True)
@@ -166,6 +167,7 @@ def count_plan(
                 _note_access(by_index[item.arg], item, kernel)
     by_slot: dict[int, ArgumentTally] = {}
     for pointer, argument in zip(pointers, arguments, strict=True):
+        argument.fine = argument.fine or plan.states[pointer.slot].fine
         first = by_slot.setdefault(pointer.slot, argument)
         if first is not argument:
             argument.shares_with = first.name
