@@ -125,6 +125,22 @@ COUNT = Kernel(
 KERNELS = (AXPY, STENCIL, SCATTER, COUNT)
 
 
+def reference_openers(
+    count: int, backends: list[ReferenceBackend], faults: dict[int, Faults] | None = None, *, is_cpu: bool = True
+) -> list[Callable[[], Backend]]:
+    """What opens so many reference workers, each of which enters itself in `backends` (in any order)."""
+
+    def opener(number: int) -> Callable[[], Backend]:
+        def open_worker() -> Backend:
+            backend = ReferenceBackend(f"reference-{number}", (faults or {}).get(number), is_cpu=is_cpu)
+            backends.append(backend)
+            return backend
+
+        return open_worker
+
+    return [opener(number) for number in range(count)]
+
+
 class Buffer:
     """A virtual buffer: its home, what is known of it, and where it is."""
 

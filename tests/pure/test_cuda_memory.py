@@ -280,6 +280,15 @@ def test_one_launch_fetches_from_all_neighbours(backend: cuda.CudaBackend) -> No
     assert backend.driver.together == ["copy_boxes_u16"]  # type: ignore[attr-defined]
 
 
+def test_memory_that_goes_back_has_what_was_fetched_first(backend: cuda.CudaBackend) -> None:
+    """Whoever gets it next finds nothing written to it later."""
+    (source, given_), (target, into) = _allocation(0), _allocation(1)
+    backend.copy_from_peer(backend, source, target, Box.contiguous(0, 0, 64))
+    backend.free(target)
+    assert (into[:64] == given_[:64]).all()
+    assert backend._fetches == []
+
+
 def test_the_marker_tells_of_what_could_not_be_fetched(
     backend: cuda.CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from vdev.translators.access import AccessRange
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
-from vdev.backends.base import OUT_OF_RESOURCES, Backend
+from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.backends.merging import combine_changes
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Map, Migrate, Read, Unmap, Write
@@ -31,6 +31,8 @@ from vdev.planner.merges import identity_of
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_write
 from vdev.programs import SessionProgram
 from vdev.session import Session, VirtualBuffer
+
+from .machine import reference_openers
 
 LOCAL, WORDS, BINS = 64, 1024, 128
 span = Region.span
@@ -74,17 +76,7 @@ class Program:
     def __init__(self, workers: int, *, far: bool, faults: dict[int, Faults] | None = None) -> None:
         """`far`: they are what GPUs are, with transfers of their own and merges; else they share a machine's CPU."""
         self.backends: list[ReferenceBackend] = []
-
-        def opener(number: int) -> Callable[[], Backend]:
-            def open_worker() -> Backend:
-                found = (faults or {}).get(number)
-                backend = ReferenceBackend(f"reference-{number}", found, is_cpu=not far)
-                self.backends.append(backend)
-                return backend
-
-            return open_worker
-
-        self.session = Session([opener(number) for number in range(workers)])
+        self.session = Session(reference_openers(workers, self.backends, faults, is_cpu=not far))
         self.backends.sort(key=lambda backend: backend.info.name)
         self.queue = self.session.create_queue(in_order=True)
         self.plans: list[Plan] = []
@@ -194,7 +186,9 @@ def test_the_host_may_use_other_bytes_meanwhile(run: Program, name: str) -> None
             np.add.at(expected, given % BINS, 1)
             np.testing.assert_array_equal(seen[::2], expected[::2])
         else:
-            assert set(given[seen[::2] - 7]) == set(range(0, size, 2)), "each place has the number of one of its items"
+            assert set(given[seen[::2] - 7]) == set(range(0, size, 2)), (
+                "each place has the number of one of its items"
+            )
         assert (seen[hosts] >= 10_000).all()
         assert (seen[hosts] == next(values) - 1).all(), "the host's last"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from vdev.translators.access import AccessRange
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
-from vdev.backends.base import OUT_OF_RESOURCES, Backend
+from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.commands import BufferArg, Launch, Layout, Read, Write
 from vdev.planner.directory import HOST, buffer_state
@@ -23,6 +23,8 @@ from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.programs import SessionProgram
 from vdev.session import Session, VirtualBuffer
+
+from .machine import reference_openers
 
 LOCAL, WORDS = 64, 1 << 18
 BINS = 128
@@ -59,17 +61,7 @@ class Program:
 
     def __init__(self, faults: dict[int, Faults] | None = None) -> None:
         self.backends: list[ReferenceBackend] = []
-
-        def opener(number: int) -> Callable[[], Backend]:
-            def open_worker() -> Backend:
-                found = (faults or {}).get(number)
-                backend = ReferenceBackend(f"reference-{number}", found, is_cpu=False)
-                self.backends.append(backend)
-                return backend
-
-            return open_worker
-
-        self.session = Session([opener(number) for number in range(4)])
+        self.session = Session(reference_openers(4, self.backends, faults, is_cpu=False))
         self.backends.sort(key=lambda backend: backend.info.name)
         self.queue = self.session.create_queue(in_order=True)
         program = SessionProgram(SOURCE, (), self.session.workers)

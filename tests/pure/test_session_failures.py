@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from vdev.translators.ndrange import Chunk, NDRange
 
-from vdev.backends.base import Backend, BackendProgram, BuildResult
+from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
 from vdev.commands import (
     BufferArg,
@@ -37,6 +37,8 @@ from vdev.executor import Completion
 from vdev.ordering import DEPENDENCY_FAILED, QueueOrder
 from vdev.programs import SessionProgram
 from vdev.session import Session, VirtualBuffer
+
+from .machine import reference_openers
 
 WORDS, LOCAL = 1024, 64
 NBYTES = 4 * WORDS
@@ -67,18 +69,8 @@ class Program:
     """A session on reference workers, one in-order queue, and what a host program does with them."""
 
     def __init__(self, workers: int = 2, faults: dict[int, Faults] | None = None) -> None:
-        found = faults or {}
         self.backends: list[ReferenceBackend] = []
-
-        def opener(number: int) -> Callable[[], Backend]:
-            def open_worker() -> Backend:
-                backend = ReferenceBackend(f"reference-{number}", found.get(number))
-                self.backends.append(backend)
-                return backend
-
-            return open_worker
-
-        self.session = Session([opener(number) for number in range(workers)])
+        self.session = Session(reference_openers(workers, self.backends, faults))
         self.backends.sort(key=lambda backend: backend.info.name)
         self.queue = self.session.create_queue(in_order=True)
         program = SessionProgram(SOURCE, (), self.session.workers)

@@ -175,7 +175,10 @@ class CudaBackend(Backend):
         return CudaAllocation(memory, nbytes)
 
     def free(self, allocation: Allocation) -> None:
-        # Back to the pool, which gives it to later work of this stream only: in the order of the stream.
+        # Back to the pool, which gives it to later work of this stream only: in the order of the stream, which what has
+        # been asked for of peers is to be part of by then.
+        if self._fetches:
+            self._fetch()
         allocation.native = None
         self.counters.allocated_nbytes -= allocation.nbytes
 

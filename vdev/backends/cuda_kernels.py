@@ -40,7 +40,7 @@ extern "C" __global__ void copy_##T(const T *source, T *target, u8 width, u8 row
 COPY(u1) COPY(u2) COPY(u4) COPY(u8) COPY(u16)
 
 struct Box { const void *source; void *target; u8 width, rows, total, source_row, source_slice, target_row, target_slice; };
-struct Boxes { Box box[8]; };
+struct Boxes { Box box[8]; };  // MOST_BOXES
 
 // Several boxes, `total` units in all.
 template <typename T>
