@@ -54,7 +54,7 @@ ENTRIES = (
     # 65,536 rows; here many matrices of fewer: an eigenvalue is a long chain of divisions, and a GPU hides the latencies
     # of one chain behind thousands of others
     Entry("eigenvalue_bisection", KIM, "--size 4096 --matrices 4096", "--size 200 --matrices 3", 3e-5),
-    Entry("electron_repulsion", KIM, "--size 96 --batch 1048576 --points 48", "--size 12"),
+    Entry("electron_repulsion", KIM, "--size 96 --batch 4194304 --points 48", "--size 12"),
     # class D: 2^36 pairs
     Entry("embarrassingly_parallel", KIM, "--size 36", "--size 20"),
     # 8192 x 8192

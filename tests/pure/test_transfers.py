@@ -5,6 +5,8 @@ Where each byte of a command is read and written.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from vdev.translators.region import Region
 
@@ -188,6 +190,39 @@ def test_a_growing_replica_gets_slack_on_that_side() -> None:
     (item,), after = grown(state, 1 << 23, (1 << 24) + 1)
     assert item == Reserve(0, 0, 1 << 20, (1 << 24) + GRANULE + MAX_SLACK, span(1 << 20, 1 << 24))
     assert after.valid == state.valid
+
+
+@pytest.mark.parametrize(("room", "most"), [(1 << 30, 8), (48 << 20, 58), (0, 64)])
+def test_a_walk_over_a_buffer_moves_its_replica_few_times(room: int, most: int) -> None:
+    """64 windows, one after the other: a replica doubles as long as that much may lie idle."""
+    nbytes, window = 256 << 20, 4 << 20
+    links = replace(LinkCosts.uniform(2, peer=0.05, direct=True), gaps_nbytes=room)
+    state, moves = buffer_state(nbytes), 0
+    for start in range(0, nbytes, window):
+        builder = PlanBuilder([state], links)
+        builder.reserve(0, 0, start, start + window)
+        plan = builder.finish()
+        moves += sum(isinstance(item, Reserve) for item in plan.instructions)
+        state = plan.states[0]
+        low, high = state.replica(0) or (0, 0)
+        assert low <= start and start + window <= high
+        assert low == 0
+        assert high <= min(nbytes, max(room, start + window + MAX_SLACK))
+    assert moves <= most
+
+
+def test_a_replica_that_grows_by_its_neighbours_edge_does_not_double() -> None:
+    links = replace(LinkCosts.uniform(2, peer=0.05, direct=True), gaps_nbytes=1 << 34)
+    builder = PlanBuilder([buffer_state(HUGE, replicas=[(0, 0, 1 << 24)])], links)
+    builder.reserve(0, 0, 0, (1 << 24) + GRANULE)
+    assert builder.finish().states[0].replica(0) == (0, (1 << 24) + GRANULE + MAX_SLACK)
+
+
+def test_no_slack_where_none_is_wanted() -> None:
+    links = replace(LinkCosts.uniform(2, peer=0.05, direct=True), gaps_nbytes=1 << 34)
+    builder = PlanBuilder([buffer_state(HUGE, replicas=[(0, 0, 1 << 24)])], links)
+    builder.reserve(0, 0, 1 << 24, 1 << 25, slack=False)
+    assert builder.finish().states[0].replica(0) == (0, 1 << 25)
 
 
 def test_a_far_away_replica_is_given_up_where_others_hold_its_bytes() -> None:

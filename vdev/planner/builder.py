@@ -36,7 +36,8 @@ from vdev.translators.region import EMPTY, Region
 #: of allocations
 GRANULE = 4096
 
-#: a replica that grows gets up to this much more than needed in the direction of growth
+#: a replica that grows gets up to this much more than needed in the direction of growth; one that moves on, and
+#: keeps what it had, as much again as it then has, so that a walk over a buffer moves it few times
 MAX_SLACK = 1 << 20
 
 #: below this size a replica's hull may hold gaps without asking what they cost
@@ -277,15 +278,18 @@ class PlanBuilder:
 
     # replicas -----------------------------------------------------------------------------------
 
-    def reserve(self, slot: int, worker: int, start: int, stop: int) -> None:
-        """See to it that the worker's replica covers [start, stop), at least one byte."""
+    def reserve(self, slot: int, worker: int, start: int, stop: int, *, slack: bool = True) -> None:
+        """See to it that the worker's replica covers [start, stop), at least one byte.
+
+        `slack`: whether one that grows may become larger than that asks for.
+        """
         draft = self.drafts[slot]
         old = draft.replicas.get(worker)
         if old is not None and old[0] <= start and stop <= old[1]:
             return
         start, stop = round_out(start, stop, draft.nbytes)
         if old is not None:
-            start, stop = self._grow(slot, worker, old, start, stop)
+            start, stop = self._grow(slot, worker, old, start, stop, slack)
         self.resize(slot, worker, start, stop)
 
     def resize(self, slot: int, worker: int, start: int, stop: int) -> None:
@@ -311,22 +315,28 @@ class PlanBuilder:
         now, most = self._grown.get(worker, (0, 0))
         self._grown[worker] = (now + nbytes, max(most, now + nbytes))
 
-    def _grow(self, slot: int, worker: int, old: tuple[int, int], start: int, stop: int) -> tuple[int, int]:
+    def _grow(
+        self, slot: int, worker: int, old: tuple[int, int], start: int, stop: int, slack: bool
+    ) -> tuple[int, int]:
         """What a replica [old) becomes that must also cover [start, stop).
 
         The hull of both, where that holds few gaps; otherwise as much as is valid there; otherwise as much as
         nobody else holds. Where even that would be mostly gaps, what nobody else holds goes first, to workers
         whose replicas cover it or home. Slack in the direction of growth keeps a replica that grows launch by
-        launch from being moved each time.
+        launch from being moved each time: a part of what it has where the ranges wanted grow; where they move on
+        and all is kept, as much as it then has, if that is allowed to lie idle (`LinkCosts.gaps_nbytes`).
         """
         draft = self.drafts[slot]
         needed = stop - start
         low, high = min(old[0], start), max(old[1], stop)
         roomy = worker in self.links.direct and high - low <= self.links.gaps_nbytes
         if roomy or _few_gaps(old, start, stop, needed + (old[1] - old[0])):
-            slack = min((old[1] - old[0]) // 4, MAX_SLACK)
-            low = low - slack if low < old[0] else low
-            high = high + slack if high > old[1] else high
+            more = min((old[1] - old[0]) // 4, MAX_SLACK) if slack else 0
+            overlap = max(min(old[1], stop) - max(old[0], start), 0)
+            if slack and roomy and needed > 2 * overlap:
+                more = max(more, min(high - low, self.links.gaps_nbytes - (high - low)))
+            low = low - more if low < old[0] else low
+            high = high + more if high > old[1] else high
             return round_out(max(low, 0), high, draft.nbytes)
         held = draft.valid_at(worker)
         alone = held - draft.held_elsewhere(worker)
