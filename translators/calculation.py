@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 
 from . import expression as ex
 from .expression import INT, LONG, Expr, IntType
@@ -70,6 +71,9 @@ class Calculator(Memory, ABC):
 
     @abstractmethod
     def execute(self, node: Node) -> None: ...
+
+    @abstractmethod
+    def block(self, node: Node) -> Value: ...
 
     @abstractmethod
     def program_place(self, node: Node) -> Place: ...
@@ -463,9 +467,10 @@ class Calculator(Memory, ABC):
         return whole
 
     def _opaque(self, node: Node) -> Value:
+        """Something that is not followed: what it is made of may be evaluated or not."""
         for child in node.args:
             if isinstance(child, Node):
-                self.value(child)
+                self.branch(unknown_truth(), partial(self.value, child), lambda: None)
         return unknown_value(node.type)
 
     def declare(self, variable: Variable) -> None:
@@ -530,4 +535,5 @@ _VALUES: dict[str, Callable[[Calculator, Node], Value]] = {
     "function": Calculator._function,
     "list": Calculator._list,
     "opaque": Calculator._opaque,
+    "block": lambda self, node: self.block(node),
 }

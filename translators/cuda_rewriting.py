@@ -450,6 +450,23 @@ class Rewriter(Declarations):
         for child in children:
             self.visit(child)
 
+    def _statement_expression(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        """`({ ... })` becomes a lambda that is called at once; the last statement's value is what it returns."""
+        (body,) = cursor.get_children()
+        statements = list(body.get_children())
+        jump = _jump_out_of(body)
+        if jump is not None:
+            raise Untranslatable("a jump out of an expression", clang.line_of(jump))
+        opening, closing = clang.extent_of(body)
+        self.edits.insert(opening, "[&]() ")
+        for statement in statements[:-1]:
+            self.visit(statement)
+        if statements and cursor.type.get_canonical().kind != TypeKind.VOID:
+            self._wrap(*clang.extent_of(statements[-1]), "return (", ")", lambda: self.visit(statements[-1], True))
+        elif statements:
+            self.visit(statements[-1])
+        self.edits.insert(closing, "()")
+
     def _size(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         children = list(cursor.get_children())
         if self.text[start:stop].startswith(b"vec_step"):
@@ -482,6 +499,30 @@ def _one_by_one(match: re.Match[str]) -> str:
     return ",".join([one] * int(count))
 
 
+_LOOPS = (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT)
+_JUMPS = (CursorKind.RETURN_STMT, CursorKind.GOTO_STMT, CursorKind.LABEL_STMT)
+
+
+def _jump_out_of(cursor: Cursor, left: tuple[CursorKind, ...] = ()) -> Cursor | None:
+    """A jump that may lead out of a statement (or into it, past a label), None where there is none.
+
+    `left`: the kinds of jumps that stay inside where the statement stands.
+    """
+    for child in cursor.get_children():
+        kind = child.kind
+        if kind in _JUMPS or (kind in (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT) and kind not in left):
+            return child
+        inside = left
+        if kind in _LOOPS:
+            inside = (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT)
+        elif kind == CursorKind.SWITCH_STMT:
+            inside = (CursorKind.BREAK_STMT, *left)
+        found = _jump_out_of(child, inside)
+        if found is not None:
+            return found
+    return None
+
+
 _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], None]] = {
     CursorKind.DECL_STMT: lambda self, cursor, *_: self._declare(cursor),
     CursorKind.UNEXPOSED_EXPR: Rewriter._unexposed,
@@ -500,4 +541,5 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.FLOATING_LITERAL: Rewriter._float,
     CursorKind.CASE_STMT: Rewriter._case,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,
+    CursorKind.StmtExpr: Rewriter._statement_expression,
 }

@@ -46,9 +46,9 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
     """What says an implicit conversion in C++: the text in front of an operand in parentheses, or None."""
     to, from_ = target.get_canonical(), source.get_canonical()
     vector = vector_type(target)
+    # A load of a class from volatile memory is a copy part by part.
+    loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
     if vector is not None:
-        # A load from volatile memory is a copy component by component.
-        loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
         return None if vector_type(source) is not None and not loads else f"({spell(target)})"
     if is_volatile_record(source) and not to.is_volatile_qualified():
         return "::vdev_cl::settled"
@@ -67,7 +67,7 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
     if to.kind == TypeKind.ENUM:
         return "::vdev_cl::enumeration" if from_.kind != TypeKind.ENUM else None
     name = spell(target)
-    if name is None or to.kind == from_.kind:
+    if name is None or (to.kind == from_.kind and not (loads and to.kind == TypeKind.HALF)):
         return None
     halves = TypeKind.HALF in (to.kind, from_.kind)
     return f"({name})" if exact or halves else None

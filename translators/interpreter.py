@@ -18,7 +18,7 @@ from .expression import Expr
 from .loops import Jumps, Loop, Returned
 from .memory import State, join_envs
 from .recording import Step, common_way, condition_since, merge_branches
-from .syntax import Function, Node, SyntaxReader, Unsupported, Variable
+from .syntax import VOID, Function, Node, SyntaxReader, Unsupported, Variable
 from .values import (
     OPAQUE,
     Place,
@@ -101,6 +101,21 @@ class Interpreter(Calculator):
             state = self._join(end.state, state)
             value = join_values(condition, end.value, value)
         self.state = State(state.env, way)
+        return value
+
+    def block(self, node: Node) -> Value:
+        """Statements in place of an expression; the last one's value is that of all."""
+        njumps = self.njumps
+        *before, last = node.args or (Node("nothing", VOID),)
+        for statement in before:
+            self.execute(statement)
+        if node.type.kind == "void":
+            self.execute(last)
+            value = unknown_value(node.type)
+        else:
+            value = convert(self.value(last), node.type)
+        if self.njumps != njumps:  # what is evaluated with it would be left as well
+            raise Unsupported("a jump out of an expression is not followed", node.line)
         return value
 
     def program_place(self, node: Node) -> Place:

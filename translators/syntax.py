@@ -418,13 +418,20 @@ class SyntaxReader:
         return [self.expression(c) for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
 
     def _other(self, cursor: Cursor, ctype: CType) -> Node:
-        number = self._evaluate(cursor, ctype)
+        # What sizeof is applied to is not evaluated (C99 6.5.3.4).
+        found = [] if cursor.kind is CursorKind.CXX_UNARY_EXPR else self.operands(cursor)
+        number = None if any(_has_effects(node) for node in found) else self._evaluate(cursor, ctype)
         if number is not None:
             return Node("int", ctype, (number,))
-        return Node("opaque", ctype, tuple(self.operands(cursor)), self.line(cursor))
+        return Node("opaque", ctype, tuple(found), self.line(cursor))
+
+    def _statement_expression(self, cursor: Cursor, ctype: CType) -> Node:
+        """`({ ... })`, which clang takes although no standard has it: programs' macros are written with it."""
+        (body,) = self.operands(cursor)
+        return Node("block", ctype, body.args, self.line(cursor))
 
     def _evaluate(self, cursor: Cursor, ctype: CType) -> int | None:
-        """The constant value of an integer expression, by clang."""
+        """The constant value of an integer expression, by clang, which does not mind what else the expression does."""
         if ctype.integer is None:
             return None
         result = _lib.clang_Cursor_Evaluate(cursor)
@@ -585,7 +592,17 @@ _READERS: dict[CursorKind, Any] = {
     CursorKind.COMPOUND_LITERAL_EXPR: SyntaxReader._compound_literal,
     CursorKind.INIT_LIST_EXPR: SyntaxReader._list,
     CursorKind.UNEXPOSED_EXPR: SyntaxReader._unexposed,
+    CursorKind.StmtExpr: SyntaxReader._statement_expression,
 }
+
+
+def _has_effects(node: Node) -> bool:
+    """Whether evaluating `node` does, or may do, more than give a value."""
+    return (
+        node.kind in ("assign", "update", "step", "call", "block")
+        or node.type is VOID
+        or any(_has_effects(part) for part in _parts(node))
+    )
 
 
 def _collect_assigned(node: Node, found: set[int]) -> None:

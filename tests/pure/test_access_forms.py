@@ -569,3 +569,37 @@ def test_a_loop_that_waits_for_another_work_item_runs_on_one_worker(body: str, w
     assert [str(reason) for reason in reasons] == (
         ["a loop that waits for `a` to change (line 2)"] if waits else []
     )
+
+
+def test_statements_within_an_expression() -> None:
+    """clang folds them to their value, whatever else they do."""
+    swap = "#define SWAP(x, y) ({ int t_ = x; x = y; y = t_; t_; })"
+    found = ranges("int i = get_global_id(0), j = i + 4; a[j] = ({ b[i + 1] = 2; 3; }); int k = SWAP(i, j); a[j] = k;", before=swap)
+    check(found[0, "write"], (64, 144))
+    check(found[1, "write"], (68, 132))
+
+
+def test_statements_within_an_expression_that_may_be_left_out() -> None:
+    found = ranges("int i = get_global_id(0); a[i] = b[i] > 0 ? ({ b[i + 32] = 2; 3; }) : 4;")
+    check(found[0, "write"], (64, 128))
+    check(found[1, "write"], (192, 256), exact=False)
+
+
+@pytest.mark.parametrize(
+    "body", ["a[0] = ({ if (b[0] > 1) return; 3; });", "for (;;) a[0] = ({ if (b[0] > 1) break; 3; });"]
+)
+def test_a_jump_out_of_an_expression_is_not_followed(body: str) -> None:
+    found = summary("kernel void k(global float *a, global float *b) { " + body + " a[get_global_id(0)] = 1; }")
+    assert "jump out of an expression" in found.one_worker[0].text
+
+
+def test_a_conditional_without_its_middle() -> None:
+    found = ranges("int i = get_global_id(0); a[i] = (int)b[i] ?: ({ b[i + 32] = 2; 3; });")
+    check(found[0, "write"], (64, 128))
+    check(found[1, "read"], (64, 128), exact=False)
+    check(found[1, "write"], (192, 256), exact=False)
+
+
+def test_what_sizeof_is_applied_to_is_not_evaluated() -> None:
+    found = ranges("int i = get_global_id(0); a[i] = sizeof(b[i]++);")
+    assert set(found) == {(0, "write")}

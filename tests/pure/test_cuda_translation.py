@@ -81,6 +81,20 @@ KERNELS = {
           a[2] = convert_float4(q) * 2.0f; m[1] = (int4)(q.x, convert_int2(q.yz), 1);
           float4 fours[2] = { z, { 1, 2, 3, 4 } };
           a[3] = fours[1] + fours[0].xxyy; }""",
+    "volatile_halves": """
+        #pragma OPENCL EXTENSION cl_khr_fp16 : enable
+        kernel void k(volatile global half *a, global float *b, volatile global half4 *v, local volatile half *l) {
+          b[0] = (float)a[0] * (float)a[1] + a[2]; half x = a[3]; a[4] = x; a[5] = a[6]; a[7] = a[0] + a[1] * x; a[1] = 1;
+          a[2] += x; a[3] -= 2.5f; a[4] *= a[4]; ++a[5]; b[1] = a[6]--; b[2] = a[0] < a[1] ? a[2] : x; b[3] = -a[0];
+          v[0] += v[1]; v[2].xy = v[3].yx; l[0] = a[0]; b[4] = fma(a[0], l[0], x); b[5] = vload_half(3, (global half *)a);
+          volatile half y = x; y += y; y = -y; b[6] = y; }""",
+    "statements_within_expressions": """
+        #define LARGER(a, b) ({ float x_ = (a), y_ = (b); x_ > y_ ? x_ : y_; })
+        #define DO(what) ({ switch (what) { case 0: n++; break; default: for (int i = 0; i < 9; i++) { if (i == n) continue; if (i > n) break; n += i; } } })
+        int of(int n) { DO(n); return ({ n < 3; }); }
+        kernel void k(global float *a, global float4 *v, int n) { int i = get_global_id(0);
+          a[i] = LARGER(a[i + 1], LARGER(a[i + 2], 1)); DO(n); v[i] = ({ float4 t = v[i + 1]; t.x = n; t; }) * 2; a[n] = of(n);
+          a[0] = ({ if (n > 3) a[1] = 2; n; }); (void)({ a[2] = 1; }); ({}); }""",
     "conversions": """
         kernel void k(global float4 *f, global int4 *i, global uchar *b, global double *d, global long *l) {
           i[0] = convert_int4_sat_rte(f[0]) + convert_int4_rtp(f[1]) + as_int4(f[2]); f[1] = as_float4(i[0]);

@@ -40,6 +40,8 @@ STATEMENTS = {
     "  __attribute__((opencl_unroll_hint(2))) for (int k = 0; k < 9; ++k) s ^= k;\n  r[0] = s;",
     "array_literals": "r[0] = ((int[]){ 1, x, 3 })[1]; r[1] = ((const int[4]){ 4, 5 })[2]; int k = 1; r[2] = ((int[2]){ 7, 8 })[k];",
     "typeof_": "__typeof__(x) y = 3; __typeof__(y + 1l) z = 1l << 33; __typeof__(int) w = 2; r[0] = y; r[1] = z >> 30; r[2] = w; r[3] = sizeof(z);",
+    "statements_within": "r[0] = ({ int y = x; if (y < 0) y = -y; y; }) + ({ 'a'; }); r[1] = ({ int s = 0; for (int k = 0; k < 9; ++k) { if (k == x) break; "
+    "s += k; } s; }); ({ r[2] = x; }); r[3] = ({ int4 v = (int4)(x); v.y = 4; v; }).y + ({ int y = ({ x + 1; }); switch (y & 1) { case 0: y *= 2; break; } y; });",
     "designators": "int t[5] = { [1] = 2, [3] = x, 7 }; int4 p[2] = { [1] = (int4)(3) }; r[0] = t[1]; r[1] = t[3] + t[0]; r[2] = t[4]; r[3] = p[1].z + p[0].x;",
 }  # fmt: skip
 

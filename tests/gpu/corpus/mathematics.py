@@ -303,7 +303,18 @@ def _halves() -> list[Case]:
         "sin": ("sin(a)", 4), "fmax": ("fmax(a, b)", 0), "floor": ("floor(a)", 0), "nextafter": ("nextafter(a, b)", 0), "fma": ("fma(a, b, a)", 0),
         "mix": ("mix(a, b, a)", 64), "dot": ("(half4)(dot(a, b))", 8), "normalize": ("normalize(a)", 4), "pow": ("pow(a, b)", 8),
     }  # fmt: skip
-    return [
+    found = [
         function_case(f"half_type_{name}", call, [a, b], "half", width=4, ulp=2 * ulp, needs=needs)
         for name, (call, ulp) in calls.items()
     ]
+    call = "({ volatile half4 t = a; t += b; t.xy = t.yx; t; })"
+    turned = (a[1] + b[1]).reshape(-1, 4)[:, [1, 0, 2, 3]].reshape(-1)
+    found.append(
+        function_case("half_type_volatile4", call, [a, b], "half", width=4, needs=needs).stating(turned)
+    )
+    x, y = (("half", numbers[:COUNT]) for _, numbers in (a, b))
+    call = "({ volatile half t = a; t += b; t *= t; ++t; half kept = t--; kept - t; })"
+    squared = (x[1] + y[1]) * (x[1] + y[1])
+    lost = (squared + np.float16(1)) - ((squared + np.float16(1)) - np.float16(1))
+    found.append(function_case("half_type_volatile", call, [x, y], "half", needs=needs).stating(lost))
+    return found

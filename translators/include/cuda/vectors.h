@@ -36,23 +36,28 @@ struct half {
   half(short x) : half((float)x) {}
   half(ushort x) : half((float)x) {}
   half(bool x) : half((float)x) {}
+  // From and to volatile memory; templates, because members of their own would cost triviality.
+  template <class S> requires (!is_same<S, half> && is_same<plain_t<S>, half>) constexpr half(S &other) : bits(other.bits) {}
+  template <class S> requires is_same<S, half> void operator=(const S &other) volatile { bits = other.bits; }
   operator float() const { return float_of_half(bits); }
+  operator float() const volatile { return float_of_half(bits); }
 };
 constexpr half half_of(ushort bits) { half h{}; h.bits = bits; return h; }
-inline half operator+(half a, half b) { return half((float)a + (float)b); }
-inline half operator-(half a, half b) { return half((float)a - (float)b); }
-inline half operator*(half a, half b) { return half((float)a * (float)b); }
-inline half operator/(half a, half b) { return half((float)a / (float)b); }
 inline half operator-(half a) { return half_of(a.bits ^ 0x8000); }
 inline half operator+(half a) { return a; }
-inline half &operator+=(half &a, half b) { return a = a + b; }
-inline half &operator-=(half &a, half b) { return a = a - b; }
-inline half &operator*=(half &a, half b) { return a = a * b; }
-inline half &operator/=(half &a, half b) { return a = a / b; }
-inline half &operator++(half &a) { return a = a + half(1); }
-inline half &operator--(half &a) { return a = a - half(1); }
-inline half operator++(half &a, int) { half old = a; ++a; return old; }
-inline half operator--(half &a, int) { half old = a; --a; return old; }
+#define VDEV_BINARY(op) \
+  inline half operator op(half a, half b) { return half((float)a op (float)b); } \
+  inline half &operator op##=(half &a, half b) { return a = a op b; } \
+  inline half operator op##=(volatile half &a, half b) { half r = half(a) op b; a = r; return r; }
+VDEV_BINARY(+) VDEV_BINARY(-) VDEV_BINARY(*) VDEV_BINARY(/)
+#undef VDEV_BINARY
+#define VDEV_STEP(op, by) \
+  inline half &operator op(half &a) { return a = a by half(1); } \
+  inline half operator op(half &a, int) { half old = a; op a; return old; } \
+  inline half operator op(volatile half &a) { half r = half(a) by half(1); a = r; return r; } \
+  inline half operator op(volatile half &a, int) { half old = a; op a; return old; }
+VDEV_STEP(++, +) VDEV_STEP(--, -)
+#undef VDEV_STEP
 #define VDEV_COMPARE(op) inline bool operator op(half a, half b) { return (float)a op (float)b; }
 VDEV_COMPARE(==) VDEV_COMPARE(!=) VDEV_COMPARE(<) VDEV_COMPARE(>) VDEV_COMPARE(<=) VDEV_COMPARE(>=)
 #undef VDEV_COMPARE
@@ -100,7 +105,7 @@ template <class T, int N> struct alignas(sizeof(T) * (N == 3 ? 4 : N)) vec {
   template <class S> static constexpr T of(S s) { return is_same<S, bool> && !is_real<T> && s ? T(-1) : T(s); }
   // From volatile memory; a template, because a constructor for it would cost triviality.
   template <class S> requires is_same<plain_t<S>, vec> constexpr vec(S &other) : vec() { copy(all_of<N>(), other); }
-  template <int... I, class S> constexpr void copy(indices<I...>, S &other) { ((v[I] = other.v[I]), ...); }
+  template <int... I, class S> constexpr void copy(indices<I...>, S &other) { ((v[I] = T(other.v[I])), ...); }
   template <class S> requires is_same<S, vec> void operator=(const S &other) volatile {
     for (int i = 0; i < N; ++i) v[i] = other.v[i];
   }
