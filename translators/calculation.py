@@ -468,9 +468,13 @@ class Calculator(Memory, ABC):
 
     def _opaque(self, node: Node) -> Value:
         """Something that is not followed: what it is made of may be evaluated or not."""
+
+        def evaluate(child: Node) -> None:
+            self.value(child)
+
         for child in node.args:
             if isinstance(child, Node):
-                self.branch(unknown_truth(), partial(self.value, child), lambda: None)
+                self.branch(unknown_truth(), partial(evaluate, child), lambda: None)
         return unknown_value(node.type)
 
     def declare(self, variable: Variable) -> None:

@@ -90,7 +90,8 @@ KERNELS = {
           volatile half y = x; y += y; y = -y; b[6] = y; }""",
     "statements_within_expressions": """
         #define LARGER(a, b) ({ float x_ = (a), y_ = (b); x_ > y_ ? x_ : y_; })
-        #define DO(what) ({ switch (what) { case 0: n++; break; default: for (int i = 0; i < 9; i++) { if (i == n) continue; if (i > n) break; n += i; } } })
+        #define DO(what) ({ switch (what) { case 0: n++; break; \\
+          default: for (int i = 0; i < 9; i++) { if (i == n) continue; if (i > n) break; n += i; } } })
         int of(int n) { DO(n); return ({ n < 3; }); }
         kernel void k(global float *a, global float4 *v, int n) { int i = get_global_id(0);
           a[i] = LARGER(a[i + 1], LARGER(a[i + 2], 1)); DO(n); v[i] = ({ float4 t = v[i + 1]; t.x = n; t; }) * 2; a[n] = of(n);
