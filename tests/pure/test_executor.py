@@ -635,6 +635,35 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
         assert not too_far
 
 
+def test_what_both_neighbours_send_is_asked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes between the two copies, once no replica grows any more: a back end may make them one."""
+    calls: list[str] = []
+
+    def noted(name: str) -> None:
+        original = getattr(ReferenceBackend, name)
+
+        def call(self: ReferenceBackend, *rest: object) -> object:
+            if self is machine.backends[1]:
+                calls.append(name)
+            return original(self, *rest)
+
+        monkeypatch.setattr(ReferenceBackend, name, call)
+
+    with Machine(3, {number: delays(number) for number in range(3)}) as machine:
+        for name in ("copy_from_peer", "order_after", "record", "launch"):
+            noted(name)
+        first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
+        machine.write(first, counting(1))
+        for _ in range(6):
+            machine.launch(STENCIL, [second, first], WORDS)
+            machine.launch(STENCIL, [first, second], WORDS)
+        machine.executor.quiesce()
+    assert calls.count("copy_from_peer") == 2 * calls.count("launch") - 2
+    places = [index for index, name in enumerate(calls) if name == "copy_from_peer"]
+    between = [second - first for first, second in zip(places[::2], places[1::2], strict=True)]
+    assert between[1:] == [1] * (len(between) - 1)
+
+
 def marked_steps(machine: Machine, monkeypatch: pytest.MonkeyPatch, launches: int) -> list[int]:
     """The steps behind which worker 0 put markers for launches that were queued before it took up the first."""
     worker = machine.executor.worker(0)

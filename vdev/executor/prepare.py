@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vdev.executor.steps import LaunchRecipe, LaunchStep, Step, make_step
+from vdev.executor.steps import CopyStep, LaunchRecipe, LaunchStep, Step, make_step
 from vdev.planner.instructions import (
     HOST,
     Combine,
@@ -43,7 +43,7 @@ _MERGES = (Merge, Fetch, Gather, Combine, Restore)
 class Batch:
     """The steps of one plan that one worker performs, in order."""
 
-    __slots__ = ("brief", "careful", "marks", "plain", "steps", "waits")
+    __slots__ = ("brief", "careful", "marks", "plain", "rows", "steps", "waits")
 
     def __init__(
         self, steps: tuple[Step, ...], waits: tuple[tuple[tuple[int, int], ...], ...], marks: tuple[bool, ...]
@@ -58,6 +58,16 @@ class Batch:
         self.plain = len(steps) == 1 and isinstance(steps[0], LaunchStep)
         #: all of it is handed over to the device without waiting on the host
         self.brief = all(step.brief for step in steps)
+        #: by step: the last of the copies between workers that follow one another from there on, itself for others
+        self.rows = _rows(steps)
+
+
+def _rows(steps: tuple[Step, ...]) -> tuple[int, ...]:
+    last = list(range(len(steps)))
+    for index in range(len(steps) - 2, -1, -1):
+        if all(isinstance(step, CopyStep) and step.brief for step in steps[index : index + 2]):
+            last[index] = last[index + 1]
+    return tuple(last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -530,7 +530,9 @@ class Worker:
             try:
                 for worker, other in batch.waits[index]:
                     self._await(worker, job.bases[worker] + other + 1)
-                while at < len(waits) and waits[at][0] <= index:
+                # Copies in a row wait together, so that a back end may make them one; what they wait for here are
+                # earlier commands, which do not wait for this one.
+                while at < len(waits) and waits[at][0] <= batch.rows[index]:
                     self._await(waits[at][1], waits[at][2])
                     at += 1
                 if completion.error is not None and not step.coherent:
