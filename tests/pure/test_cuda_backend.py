@@ -87,6 +87,35 @@ def test_parts_are_the_box(box: Box, limit: int) -> None:
     assert sorted(rows) == sorted(box.rows())
 
 
+@st.composite
+def targets(draw: st.DrawFn) -> Box:
+    """Boxes into an array whose rows are 12 bytes apart and whose slices are 48, or others."""
+    row, plane = draw(st.sampled_from([(12, 48), (12, 48), (9, 48), (7, 30)]))
+    shape = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 7))
+    return Box(shape, 0, (plane, row), draw(st.integers(0, 60)), (plane, row))
+
+
+@given(targets(), targets())
+@settings(deadline=None, max_examples=300)
+def test_targets_that_may_overlap(first: Box, second: Box) -> None:
+    bytes_of = [
+        {byte for _, start, nbytes in box.rows() for byte in range(start, start + nbytes)} for box in (first, second)
+    ]
+    one, other = (cuda_boxes.placed(1 << 20, 1 << 12, box) for box in (first, second))
+    assert one.may_overlap(other) or not bytes_of[0] & bytes_of[1]
+    assert one.may_overlap(other) == other.may_overlap(one)
+    assert one.may_overlap(one)
+
+
+def test_columns_side_by_side_do_not_overlap() -> None:
+    """The edges of a block of rows in every plane of a volume: they begin within one another's extent."""
+    low, high = (
+        cuda_boxes.placed(0, 0, Box((720, 1, 5760), 0, (8294400, 5760), start * 5760, (8294400, 5760))) for start in (359, 720)
+    )
+    assert low.target < high.target < low.stop
+    assert not low.may_overlap(high)
+
+
 @given(
     st.integers(0, 40),
     st.integers(1, 40),

@@ -280,6 +280,19 @@ def test_one_launch_fetches_from_all_neighbours(backend: cuda.CudaBackend) -> No
     assert backend.driver.together == ["copy_boxes_u16"]  # type: ignore[attr-defined]
 
 
+def test_one_launch_fetches_the_edges_on_both_sides(backend: cuda.CudaBackend) -> None:
+    """Columns of one array: each begins before the other one ends."""
+    (source, given_), (target, into) = _allocation(0), _allocation(1)
+    backend.driver.together.clear()  # type: ignore[attr-defined]
+    for start in (0, 48):
+        backend.copy_from_peer(backend, source, target, Box((1, 4, 16), start, (256, 64), start, (256, 64)))
+    backend.record()
+    assert backend.driver.together == ["copy_boxes_u16"]  # type: ignore[attr-defined]
+    for row in range(4):
+        at = slice(64 * row + 48, 64 * row + 64)
+        assert (into[at] == given_[at]).all()
+
+
 def test_memory_that_goes_back_has_what_was_fetched_first(backend: cuda.CudaBackend) -> None:
     """Whoever gets it next finds nothing written to it later."""
     (source, given_), (target, into) = _allocation(0), _allocation(1)

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +40,15 @@ from vdev.backends.base import (
     Marker,
     WorkerInfo,
 )
-from vdev.backends.cuda_boxes import is_packed, packed_pitches, parts, whole_units
+from vdev.backends.cuda_boxes import (
+    PlacedBox,
+    is_one_row,
+    is_packed,
+    packed_pitches,
+    parts,
+    placed,
+    whole_units,
+)
 from vdev.backends.cuda_driver import (
     LOCAL_NBYTES,
     SHARED_NBYTES,
@@ -63,45 +71,6 @@ _PACKED_NBYTES = 256 << 20
 _FETCHED_NBYTES = 32 << 20
 #: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
 _AT_ONCE_NBYTES = 64 << 10
-
-
-class _Bytes(NamedTuple):
-    """A box between two addresses, in bytes."""
-
-    source: int
-    target: int
-    width: int
-    rows: int
-    nbytes: int
-    pitches: tuple[int, int, int, int]  #: rows and slices of the source, rows and slices of the target
-    alignment: int  #: addresses, widths and pitches that matter, all their bits
-    stop: int  #: one past the last byte of the target
-
-    def words(self, unit: int) -> tuple[int, ...]:
-        """What our kernels are told, in units."""
-        pitches = (pitch // unit for pitch in self.pitches)
-        return self.source, self.target, self.width // unit, self.rows, self.nbytes // unit, *pitches
-
-
-def _is_one_row(box: Box) -> bool:
-    return box.is_contiguous or (
-        is_packed(box.shape, box.source_pitches) and is_packed(box.shape, box.target_pitches)
-    )
-
-
-def _in_bytes(source: int, target: int, box: Box) -> _Bytes:
-    """`box` from the memory that begins at `source` to that at `target`."""
-    slices, rows, width = (1, 1, box.nbytes) if _is_one_row(box) else box.shape
-    start, to = source + box.source_start, target + box.target_start
-    pitches = (box.source_pitches[1], box.source_pitches[0], box.target_pitches[1], box.target_pitches[0])
-    alignment, stop = start | to | width, to + width
-    if rows > 1:
-        alignment |= pitches[0] | pitches[2]
-        stop += (rows - 1) * pitches[2]
-    if slices > 1:
-        alignment |= pitches[1] | pitches[3]
-        stop += (slices - 1) * pitches[3]
-    return _Bytes(start, to, width, rows, box.nbytes, pitches, alignment, stop)
 
 
 class CudaBackend(Backend):
@@ -142,7 +111,7 @@ class CudaBackend(Backend):
         self._first = 0
         self._count = 0
         #: copies from peers that have been asked for and not been started, and why some could not be
-        self._fetches: list[_Bytes] = []
+        self._fetches: list[PlacedBox] = []
         self._lost: BackendError | None = None
         self.clock = Clock(cupy, driver)
         self.info: WorkerInfo = worker_info(cupy, number, share)
@@ -261,8 +230,8 @@ class CudaBackend(Backend):
         else:
             # What comes from several peers, or in several boxes, comes in one launch: it takes some 10 us however
             # little it copies, and a row of them one after the other as often that.
-            wanted = _in_bytes(address_of(source), address_of(target), box)
-            if any(wanted.target < other.stop and other.target < wanted.stop for other in self._fetches):
+            wanted = placed(address_of(source), address_of(target), box)
+            if any(wanted.may_overlap(other) for other in self._fetches):
                 self._fetch()  # the later one is to be the last
             self._count_one()
             self._fetches.append(wanted)
@@ -278,7 +247,7 @@ class CudaBackend(Backend):
         except BackendError as error:
             self._lost = error
 
-    def _copy_boxes(self, boxes: Sequence[_Bytes]) -> None:
+    def _copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
         """Copy boxes between addresses that this GPU reaches, with one launch of ours."""
         together = 0
         for box in boxes:
@@ -320,14 +289,14 @@ class CudaBackend(Backend):
     def _copy_box(self, source: int, target: int, box: Box) -> None:
         """Between two addresses that this GPU reaches, with the copy engine where rows are long."""
         slices, rows, nbytes = box.shape
-        if _is_one_row(box):
+        if is_one_row(box):
             start, to = source + box.source_start, target + box.target_start
             self._check(self.driver.copy(to, start, box.nbytes, self.stream), "copy")
         elif nbytes >= _LONG_ROW and slices * rows <= 64:
             for start, to, length in box.rows():
                 self._check(self.driver.copy(target + to, source + start, length, self.stream), "copy")
         else:
-            self._copy_boxes([_in_bytes(source, target, box)])
+            self._copy_boxes([placed(source, target, box)])
 
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         if nbytes == 0:
