@@ -73,7 +73,7 @@ ENTRIES = (
     Entry("fft", AMGE, "--size 268435456", "--size 65536", parts=("fft1D",)),
     # 16K x 16K
     Entry("heat_equation", AMGE, "--size 24576 --steps 40 --output -", "--size 512 --steps 20 --output -"),
-    Entry("reduction", AMGE, "--size 2147483648", "--size 1000000"),
+    Entry("reduction", AMGE, "--size 3221225472", "--size 1000000"),
     Entry("saxpy", AMGE, "--size 536870912", "--size 1000000", 1e-6),
     Entry("sgemm", AMGE, "--size 12288", "--size 500", 1e-4),
     Entry("sgemv", AMGE, "--size 32768", "--size 1000"),
