@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 import pyopencl as cl  # noqa: E402
 
 SOURCE = "__kernel void count(__global uint *counts, uint step) { counts[get_global_id(0)] += step; }"
-ITEMS, ROUNDS = 64, 5
+ITEMS, ROUNDS, TURNS = 64, 5, 3
 
 
 def measure(launches: int) -> columns.Figures:
@@ -56,7 +56,7 @@ def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--launches", type=common.positive, default=10_000, help="(default: %(default)s)")
     options = parser.parse_args()
-    found = columns.measured(options, lambda: measure(options.launches))
+    found = columns.measured(options, lambda: measure(options.launches), turns=TURNS, least="best_us")
     lines = [
         f"{name}: {figures['median_us']:.2f} us a launch (best {figures['best_us']:.2f})"
         for name, figures in found.items()

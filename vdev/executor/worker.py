@@ -147,6 +147,8 @@ class Worker:
         self._current: Job | None = None  #: the command being handed over
         #: the coherent step being handed over, its command, and its first operation since the last mark
         self._moving: tuple[Job, Step, int] | None = None
+        #: by other worker: the step of its that what is handed over now waits for anyway
+        self._ordered: dict[int, int] = {}
         self._fresh_nbytes = 0
         #: where its work is recorded, if anybody wants to know; set before there is any
         self.records: WorkRecords | None = None
@@ -575,12 +577,15 @@ class Worker:
 
     def _await(self, number: int, step: int) -> None:
         """Order what follows after a step of another worker, on the device where the back end can."""
+        if self._ordered.get(number, 0) >= step:
+            return  # everything handed over since waits for that step or a later one
         other = self.executor.worker(number)
         if other.completed >= step:
             return
         marker = other.marker_at(step, self)
         if marker is not None:
             self.backend.order_after(marker)
+            self._ordered[number] = step
 
     def _idle(self) -> bool:
         """Nothing is queued: mark, sleep, and learn what is complete. True when the thread shall end."""
