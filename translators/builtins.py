@@ -18,7 +18,6 @@ from .values import (
     OPAQUE,
     Number,
     Pointer,
-    Target,
     Value,
     Vector,
     convert,
@@ -100,40 +99,14 @@ def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
         return OPAQUE if node.type.kind != "pointer" else unknown_value(node.type)
     if name in _BOUNDED and node.type.integer is not None:
         return Number(ex.unknown(*_BOUNDED[name]), node.type.integer)
-    for position, value in enumerate(values):
-        if isinstance(value, Pointer):
-            _unknown_effect(
-                calculator, node, value, name in _WRITERS and position == len(values) - 1, args[position]
-            )
+    if name in _WRITERS and args:
+        *values, last = values
+        pointee = args[-1].type.element
+        if isinstance(last, Pointer) and pointee is not None and pointee.kind != "void":
+            calculator.store(last, pointee, unknown_value(pointee), node.line)
+    for value in values:
+        calculator.give_away(value, f"a function that is not known: {name}", node.line)
     return unknown_value(node.type, f"the result of {name}()")
-
-
-def _unknown_effect(
-    calculator: Calculator, node: Node, pointer: Pointer, writes_one: bool, arg: Node
-) -> None:
-    """What a function that is not followed may do behind a pointer."""
-    pointee = arg.type.element
-    if pointee is None or (pointee.kind == "void" and writes_one):
-        return
-    if writes_one:
-        calculator.store(pointer, pointee, unknown_value(pointee), node.line)
-        return
-    for target in pointer.targets:
-        reason = f"a function that is not known: {node.args[0]}"
-        for mode in ("read", "write"):
-            calculator.record(
-                target.place, mode, None, 1, node.line, condition=unknown_truth(), reason=reason
-            )
-        if target.place in calculator.state.env:
-            place = target.place
-            reachable = places_of(calculator.state.env[place])
-            for inner in reachable:
-                calculator.record(
-                    inner, "write", None, 1, node.line, condition=unknown_truth(), reason=reason
-                )
-            calculator.store(
-                Pointer((Target(place, ex.unknown(0, 1)),)), CType("other", 1), OPAQUE, node.line
-            )
 
 
 def _work_item(calculator: Calculator, node: Node, op: str, args: tuple[Node, ...]) -> Value:

@@ -29,6 +29,7 @@ from .values import (
     Pointer,
     Private,
     Shared,
+    Target,
     Value,
     Vector,
     arithmetic,
@@ -466,11 +467,26 @@ class Calculator(Memory, ABC):
             whole = store_private(whole, ctype, ex.const(byte), member, convert(value, member), True)
         return whole
 
+    def give_away(self, value: Value, reason: str, line: int | None) -> None:
+        """Something that is not followed gets `value`: it may do anything behind the pointers in it, atomically too."""
+        found: set[Place] = set()
+        places = list(places_of(value))
+        while places:
+            place = places.pop()
+            if place in found:
+                continue
+            found.add(place)
+            self.record(place, "atomic", None, 1, line, condition=unknown_truth(), reason=reason)
+            if place in self.state.env:
+                places += places_of(self.state.env[place])
+                everywhere = Pointer((Target(place, ex.unknown(0, 1)),))
+                self.store(everywhere, CType("other", 1), OPAQUE, line)
+
     def _opaque(self, node: Node) -> Value:
         """Something that is not followed: what it is made of may be evaluated or not."""
 
         def evaluate(child: Node) -> None:
-            self.value(child)
+            self.give_away(self.value(child), "an operation that is not known", node.line)
 
         for child in node.args:
             if isinstance(child, Node):

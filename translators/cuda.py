@@ -44,6 +44,7 @@ from .preprocess import MAIN_FILE
 from .rewrite import Edits, Function, Functions, Untranslatable
 from .source import KernelInfo, ParsedProgram, parse_program
 from .subgrid import SubgridKernel, translate_subgrid
+from .unused import without_unused
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
 
@@ -128,6 +129,7 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
         for argument in info.args:
             if argument.kind not in ("global", "constant", "local", "value"):
                 raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
+    program = without_unused(program)
     subgrid = translate_subgrid(program, shared_variables=True)
     again = parse_program(subgrid.source, program.engine_options, target=program.target)
     if not again.exact:

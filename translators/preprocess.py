@@ -273,7 +273,8 @@ class Preprocessor(Expander):
             and words[0] not in _VERBATIM_PRAGMAS
             and not self._expandable.isdisjoint(NAME.findall(rest))
         ):
-            text = "#pragma " + spell(self.expand(tokenize(rest)))
+            # The pragma's own name is not expanded, as in clang: programs have macros called `pack`.
+            text = " ".join(["#pragma", words[0], *(spell(self.expand(tokenize(part))) for part in words[1:])])
         self._output.emit(file.name, self.line, text)
 
     def _renumber(self, file: _File, rest: str) -> None:

@@ -15,6 +15,7 @@ from vdev.translators.cuda import CudaProgram, Untranslatable, nvrtc_options, tr
 from vdev.translators.images import lower_images
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.source import parse_program
+from vdev.translators.unused import without_unused
 
 from .nvrtc import MISSING, compile_cuda, library
 
@@ -452,3 +453,37 @@ def test_refused(source: str, options: tuple[str, ...], reason: str, line: int) 
     with pytest.raises(Untranslatable, match=reason) as caught:
         translate(source, *options)
     assert caught.value.line == line
+
+
+UNUSED = """
+int early(int x);
+static inline int unused(int x) { return x /
+  0 + early(x); }
+int __attribute__((overloadable)) twice(int x) { return 2 * x; }
+float __attribute__((overloadable)) twice(float x) { return 2 * x; }
+__attribute__((always_inline)) int
+refused(int x) {
+#line 20 "other.h"
+  switch (x) { case 1 ... 3: return 1; } return x; }
+int early(int x) { return twice(x) + 1; }
+kernel void k(global int *a) { a[0] = early(a[1]); a[2] = __LINE__; }
+"""
+
+
+def test_functions_that_no_kernel_calls_are_only_declared() -> None:
+    program = parse_program(UNUSED)
+    found = without_unused(program)
+    assert "unused(int x) ;" in found.preprocessed
+    assert "refused(int x) ;" in found.preprocessed
+    assert found.preprocessed.count("return") == 3
+    assert 'other.h"\n' in found.preprocessed
+    assert len(found.preprocessed.splitlines()) == len(program.preprocessed.splitlines())
+    assert found.kernels["k"].line == program.kernels["k"].line
+    assert without_unused(found) is found
+
+
+@needs_nvrtc
+def test_what_is_not_called_is_not_refused() -> None:
+    compiled(translate(UNUSED))
+    with pytest.raises(Untranslatable):
+        translate(UNUSED.replace("early(a[1])", "refused(a[1])"))

@@ -156,13 +156,15 @@ def test_includes(tmp_path: Path) -> None:
 
 def test_pragmas_and_line_directives() -> None:
     source = """#define N 4
+#define pack(a, b, c) a
 #pragma unroll N
+#pragma pack(push, N)
 #pragma OPENCL EXTENSION N : enable
 #line 70 "x.cl"
 __LINE__ __FILE__
 """
     text = expand(source).text
-    assert "#pragma unroll 4\n#pragma OPENCL EXTENSION N : enable\n" in text
+    assert "#pragma unroll 4\n#pragma pack(push, 4)\n#pragma OPENCL EXTENSION N : enable\n" in text
     assert text.endswith('#line 70 "x.cl"\n70 "x.cl"\n')
 
 
