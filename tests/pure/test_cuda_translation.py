@@ -477,7 +477,6 @@ def test_functions_that_no_kernel_calls_are_only_declared() -> None:
     assert "refused(int x) ;" in found.preprocessed
     assert found.preprocessed.count("return") == 3
     assert 'other.h"\n' in found.preprocessed
-    assert len(found.preprocessed.splitlines()) == len(program.preprocessed.splitlines())
     assert found.kernels["k"].line == program.kernels["k"].line
     assert without_unused(found) is found
 
