@@ -26,6 +26,8 @@ T = TypeVar("T")
 #: Cases of one condition or one offset, before bounds must do.
 _MAX_CASES = 24
 _MAX_SCRIPT = 8
+#: Comparisons that are decided for one offset or condition: each may ask for others, and these again.
+_MAX_TRIALS = 200
 
 
 def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
@@ -128,6 +130,7 @@ class Scope:
         "position",
         "quotients",
         "script",
+        "trials",
     )
 
     def __init__(self, launch: Launch, domain: Domain) -> None:
@@ -141,6 +144,8 @@ class Scope:
         self.alternatives: list[tuple[int, ...]] = []
         #: no new choices: bounds must do
         self.frozen = False
+        #: comparisons that may still be decided, shared with the copies that these are tried in
+        self.trials = [_MAX_TRIALS]
         #: casts taken as the identity on trial, see `_assume_while`
         self.doubtful: list[tuple[Form, IntType]] | None = None
 
@@ -155,13 +160,15 @@ class Scope:
         twin.position = 0
         twin.alternatives = []
         twin.frozen = False
+        twin.trials = [_MAX_TRIALS]
         twin.doubtful = None
         return twin
 
     # cases ------------------------------------------------------------------------------------------
 
     def may_choose(self) -> bool:
-        return self.position < len(self.script) or not (self.frozen or len(self.script) >= _MAX_SCRIPT)
+        done = self.frozen or len(self.script) >= _MAX_SCRIPT or self.trials[0] == 0
+        return self.position < len(self.script) or not done
 
     def choose(self, ncases: int = 2) -> int:
         """The case to take; the others are taken by later replays."""
@@ -297,8 +304,8 @@ class Scope:
         elif op == "ne0":
             self._assume_not_zero(self.value(condition.args[0]))
         elif op == "land":
-            self.assume(condition.args[0])
-            self.assume(condition.args[1])
+            for part in conjuncts(condition):
+                self.assume(part)
         elif op == "lor":
             self._assume_either(condition.args[0], condition.args[1])
         elif op == "const":
@@ -372,19 +379,27 @@ class Scope:
     def decide(self, condition: Expr) -> bool | None:
         """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at
         once."""
+        return self._decided(condition, {})
+
+    def _decided(self, condition: Expr, known: dict[Expr, bool | None]) -> bool | None:
+        """`known`: what has been decided on the way, as one condition may be part of many."""
         op = condition.op
         if op == "const":
             return bool(condition.args[0])
         if op in ("land", "lor"):
-            first, second = self.decide(condition.args[0]), self.decide(condition.args[1])
-            strong = op == "lor"
-            if first is strong or second is strong:
-                return strong
-            return (not strong) if first is second is (not strong) else None
+            if condition not in known:
+                first, second = (self._decided(part, known) for part in condition.args)
+                strong = op == "lor"
+                weak = None if first is None or second is None else not strong
+                known[condition] = strong if first is strong or second is strong else weak
+            return known[condition]
         if op not in ("ge0", "eq0", "ne0"):
             return None
+        if self.trials[0] == 0:
+            return None
+        self.trials[0] -= 1
         trial = self.copy()
-        trial.frozen = True
+        trial.frozen, trial.trials = True, self.trials
         try:
             low, high = trial.domain.bounds(trial.value(condition.args[0]))
         except Infeasible:

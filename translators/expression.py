@@ -255,20 +255,31 @@ def divisor_of(expr: Expr, limit: int) -> int:
     >>> divisor_of(add(scale(i, 12), const(8)), 16)
     4
     """
-    op, args = expr.op, expr.args
+    return _divisor(expr, limit, {})
+
+
+def _divisor(expr: Expr, limit: int, known: dict[Expr, int]) -> int:
+    """`known`: of what has been met, as one operand may be part of many."""
+    found = known.get(expr)
+    if found is None:
+        found = known[expr] = _divisor_of_parts(expr.op, expr.args, limit, lambda part: _divisor(part, limit, known))
+    return found
+
+
+def _divisor_of_parts(op: str, args: tuple[Any, ...], limit: int, divisor: Callable[[Expr], int]) -> int:
     if op == "const":
         return gcd(args[0], limit)
     if op == "sum":
         common = gcd(args[0], limit)
         for term, coefficient in args[1]:
-            common = gcd(common, coefficient * divisor_of(term, limit))
+            common = gcd(common, coefficient * divisor(term))
         return common
     if op == "mul":
-        return gcd(prod(divisor_of(factor, limit) for factor in args), limit)
+        return gcd(prod(divisor(factor) for factor in args), limit)
     if op == "cast" and 1 << args[0] >= limit:
-        return divisor_of(args[2], limit)
+        return divisor(args[2])
     if op in ("min", "max", "select"):
-        return gcd(divisor_of(args[-2], limit), divisor_of(args[-1], limit))
+        return gcd(divisor(args[-2]), divisor(args[-1]))
     return 1
 
 
@@ -545,8 +556,16 @@ def truth(a: Expr) -> Expr:
     return compare_zero("ne0", a)
 
 
+_OTHER_JOIN = {"land": "lor", "lor": "land"}
+
+
 def negate(a: Expr) -> Expr:
     """The negation of a truth value, pushed down to the comparisons."""
+    return _negated(a, {})
+
+
+def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
+    """`known`: negations made on the way, as what comes together several times is one node in many places."""
     op = a.op
     if op == "const":
         return FALSE if a.args[0] else TRUE
@@ -556,15 +575,34 @@ def negate(a: Expr) -> Expr:
         return compare_zero("ne0", a.args[0])
     if op == "ne0":
         return compare_zero("eq0", a.args[0])
-    if op == "land":
-        return either(negate(a.args[0]), negate(a.args[1]))
-    if op == "lor":
-        return both(negate(a.args[0]), negate(a.args[1]))
+    if op in _OTHER_JOIN:
+        found = known.get(a)
+        if found is None:
+            join = either if op == "land" else both
+            found = known[a] = join(*[_negated(part, known) for part in a.args])
+        return found
     if op == "not":
         return a.args[0]  # type: ignore[no-any-return]
     if op == "unknown":
         return _node("not", (a,), 0, 1)
     return compare_zero("eq0", a)
+
+
+def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None) -> bool:
+    """Whether one is the other's negation. `known`: pairs that are.
+
+    Making the negation to see would make those of its parts, and so on, twice at each step.
+    """
+    if a.op not in _OTHER_JOIN:
+        return b.op not in _OTHER_JOIN and negate(a) is b
+    if b.op != _OTHER_JOIN[a.op]:
+        return False
+    known = set() if known is None else known
+    if (a, b) not in known:
+        if not all(_are_opposite(one, other, known) for one, other in zip(a.args, b.args, strict=True)):
+            return False
+        known.add((a, b))
+    return True
 
 
 def both(a: Expr, b: Expr) -> Expr:
@@ -574,7 +612,7 @@ def both(a: Expr, b: Expr) -> Expr:
         return b
     if b is TRUE:
         return a
-    if negate(a) is b:
+    if _are_opposite(a, b):
         return FALSE
     return _node("land", (a, b), 0, 1)
 
@@ -586,7 +624,7 @@ def either(a: Expr, b: Expr) -> Expr:
         return b
     if b is FALSE:
         return a
-    if negate(a) is b:
+    if _are_opposite(a, b):
         return TRUE
     return _node("lor", (a, b), 0, 1)
 
@@ -605,6 +643,15 @@ def select(condition: Expr, a: Expr, b: Expr) -> Expr:
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
-    if condition.op == "land":
-        return [*conjuncts(condition.args[0]), *conjuncts(condition.args[1])]
-    return [condition]
+    """What must hold for `condition` to hold, from left to right."""
+    found: dict[Expr, None] = {}
+    joined: set[Expr] = set()
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        if part.op != "land":
+            found[part] = None
+        elif part not in joined:
+            joined.add(part)
+            waiting += reversed(part.args)
+    return list(found)

@@ -22,6 +22,11 @@ def _const(scope: Scope, expr: Expr) -> Form:
     return Form(expr.args[0], {})
 
 
+#: No number that a program computes is larger: those of signed types do not overflow (C99 6.5p5), others wrap.
+#: Bounds of products of products would be, and take ever longer.
+_LARGEST = 1 << 200
+
+
 def _sum(scope: Scope, expr: Expr) -> Form:
     constant, terms = expr.args
     total: dict[int, int] = {}
@@ -49,7 +54,10 @@ def _product(scope: Scope, a: Form, b: Form) -> Form:
     if not b.terms:
         return a.times(b.constant)
     corners = [x * y for x in scope.domain.bounds(a) for y in scope.domain.bounds(b)]
-    return scope.between(min(corners), max(corners), a, b, origin="a product of variables")
+    low, high = min(corners), max(corners)
+    if low < -_LARGEST or high > _LARGEST:
+        low, high = -_LARGEST, _LARGEST
+    return scope.between(low, high, a, b, origin="a product of variables")
 
 
 def _div(scope: Scope, expr: Expr) -> Form:

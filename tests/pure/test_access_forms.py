@@ -603,3 +603,26 @@ def test_a_conditional_without_its_middle() -> None:
 def test_what_sizeof_is_applied_to_is_not_evaluated() -> None:
     found = ranges("int i = get_global_id(0); a[i] = sizeof(b[i]++);")
     assert set(found) == {(0, "write")}
+
+
+#: Text that is repeated for many k; what follows it. Each repetition uses the results of the one before twice.
+MANY_TIMES = {
+    "conditions": ("{ int x = f && (g || i < k), y = f || (g && i < k); f = x; g = y; }", "if (f) a[i] = 1; else a[i] = 2;"),
+    "branches": ("if (f && i < n + k) f = i > n - k; else f = !f;", "if (f) a[i] = 1; else b[i] = 2;"),
+    "choices": ("f = f > n + k ? f - k : f + k;", "a[f & 31] = 1;"),
+    "products": ("{ int x = f * g + k, y = f - g; f = x; g = y; }", "a[f & 31] = 1;"),
+    "large_products": ("{ uint x = f * (g + 9), y = f + g; f = x; g = y; }", "a[f & 31] = 1;"),
+    "extremes": ("{ int x = min(f, g + k), y = max(f - k, g); f = x; g = y; }", "a[clamp(f, 0, 31)] = 1;"),
+    "bits": ("{ uint x = (f & g) ^ n, y = (f | g) >> 1; f = x; g = y; }", "a[f & 31] = 1;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANY_TIMES)
+def test_what_is_used_twice_again_and_again_is_looked_at_once(name: str) -> None:
+    """As trees these expressions have billions of parts: the test does not end where one of them is walked as such."""
+    repeated, end = MANY_TIMES[name]
+    body = "int i = get_global_id(0), f = i, g = n;" + "".join(repeated.replace("k", str(k)) for k in range(40)) + end
+    found = ranges(body, "__global int *a, __global int *b, int n", values={2: 3})
+    written = found[0, "write"].region
+    assert written
+    assert (written - Region.span(0, 128)).nbytes == 0

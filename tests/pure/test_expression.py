@@ -50,3 +50,17 @@ def test_expressions_of_a_kernel_go_with_the_program() -> None:
     before = live()
     analyse()
     assert live() == before
+
+
+def test_conditions_that_come_together_often_are_negated_once_each() -> None:
+    """Its size as a tree doubles with every step."""
+    conditions = [expression.compare_zero("ne0", expression.argument(index, 0, expression.INT)) for index in range(60)]
+    first, second = conditions[0], conditions[1]
+    for condition in conditions[2:]:
+        some, all_ = expression.either(second, condition), expression.both(second, condition)
+        first, second = expression.both(first, some), expression.either(first, all_)
+    negated = expression.negate(first)
+    assert expression.negate(negated) is first
+    assert expression.both(first, negated) is expression.FALSE
+    assert expression.either(negated, first) is expression.TRUE
+    assert expression.both(first, second) is not expression.FALSE
