@@ -626,3 +626,5 @@ def test_what_is_used_twice_again_and_again_is_looked_at_once(name: str) -> None
     written = found[0, "write"].region
     assert written
     assert (written - Region.span(0, 128)).nbytes == 0
+    text = "\n".join(map(str, summary(f"kernel void k(global int *a, global int *b, int n) {{ {body} }}").accesses))
+    assert len(text) < 10_000
