@@ -117,7 +117,9 @@ class Access:
 
     @property
     def expression(self) -> Any:
-        """The byte offset as a sympy expression; None where the access may be anywhere in the buffer."""
+        """The byte offset as a sympy expression, cut short where it is very long (see `to_sympy`); None where the access
+        may be anywhere in the buffer.
+        """
         return None if self._offset is None else to_sympy(self._offset, self.names)
 
     @property

@@ -1,7 +1,7 @@
 """OpenCL C's own functions: what they return and which memory they touch (OpenCL C specification 6.13, 6.15).
 
-A table by name. Functions that are not in it and take no pointers are pure; those that do may read and write
-anything behind their pointers.
+A table by name. Functions that are not in it and take no pointers are pure; those that do may do anything behind their
+pointers, atomically too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BOUNDED = {
     "ilogb": (INT.lo, INT.hi),
 }
 
-#: Functions that only order or hint (prefetch reads nothing that the program sees).
+#: Functions that only order, hint or ask (prefetch reads nothing that the program sees).
 _SILENT = frozenset(
     [
         "barrier",
@@ -65,6 +65,7 @@ _SILENT = frozenset(
         "write_mem_fence",
         "atomic_work_item_fence",
         "prefetch",
+        "get_fence",
         "wait_group_events",
     ]
 )

@@ -3,7 +3,7 @@
     python samples/benchmarks/tiny_kernel.py [--launches N] [--workers 1,2,4] [--json FILE]
 
 Each launch adds to what the one before left, so that all of them are ordered. The time is that of all launches and a wait at the
-end, divided by their number.
+end, divided by their number; the best round of three processes for each column.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ BENCHMARKS = SAMPLES / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 import catalogue  # noqa: E402
+import columns  # noqa: E402
 import report  # noqa: E402
 from measure import difference, digest_of  # noqa: E402
 
@@ -268,3 +269,11 @@ def test_crash_after_the_measurement_is_told_and_loses_nothing(tmp_path: Path) -
     assert found["1"]["status"] == 0
     assert found["1"]["exit"] == 9
     assert "then ended with status 9" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_the_best_of_several_processes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([{"us": 5.0}, {"us": 9.0}, {"us": 4.0}, {"failed": "at once"}, {"us": 6.0}, {"us": 1.0}])
+    monkeypatch.setattr(columns, "_column", lambda *_: next(found))
+    options = columns.parser("").parse_args(["--workers", "1", "--kind", "cpu"])
+    measured = columns.measured(options, dict, turns=3, least="us")
+    assert measured == {"native": {"us": 4.0}, "1": {"failed": "at once"}}

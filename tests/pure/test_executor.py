@@ -605,6 +605,16 @@ def test_the_submitting_thread_hands_over_where_it_may(
     assert (issued == {threading.get_ident()}) is any_thread
 
 
+def exchange_edges(machine: Machine) -> None:
+    """A stencil, twelve times between two buffers."""
+    first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
+    machine.write(first, counting(1))
+    for _ in range(6):
+        machine.launch(STENCIL, [second, first], WORDS)
+        machine.launch(STENCIL, [first, second], WORDS)
+    machine.executor.quiesce()
+
+
 def test_neighbours_wait_for_what_came_before_and_no_more(
     any_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -624,12 +634,7 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
 
     monkeypatch.setattr(Worker, "marker_at", noted)
     with Machine(3, {number: delays(number) for number in range(3)}) as machine:
-        first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
-        machine.write(first, counting(1))
-        for _ in range(6):
-            machine.launch(STENCIL, [second, first], WORDS)
-            machine.launch(STENCIL, [first, second], WORDS)
-        machine.executor.quiesce()
+        exchange_edges(machine)
     if any_thread:
         assert waited
         assert not too_far
@@ -652,12 +657,7 @@ def test_what_both_neighbours_send_is_asked_for_together(monkeypatch: pytest.Mon
     with Machine(3, {number: delays(number) for number in range(3)}) as machine:
         for name in ("copy_from_peer", "order_after", "record", "launch"):
             noted(name)
-        first, second = machine.buffer(NBYTES), machine.buffer(NBYTES)
-        machine.write(first, counting(1))
-        for _ in range(6):
-            machine.launch(STENCIL, [second, first], WORDS)
-            machine.launch(STENCIL, [first, second], WORDS)
-        machine.executor.quiesce()
+        exchange_edges(machine)
     assert calls.count("copy_from_peer") == 2 * calls.count("launch") - 2
     places = [index for index, name in enumerate(calls) if name == "copy_from_peer"]
     between = [second - first for first, second in zip(places[::2], places[1::2], strict=True)]
