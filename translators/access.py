@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from . import expression as ex
+from . import logic
 from .domain import Infeasible
 from .evaluation import Launch, Scope, explore, uniform_pieces
 from .expression import Expr
@@ -28,7 +29,8 @@ from .ndrange import Chunk, NDRange
 from .recording import Record, Step
 from .region import Region
 from .report import show, to_sympy
-from .syntax import CType, SyntaxReader, Unsupported
+from .syntax import CType, Unsupported
+from .syntax_reader import SyntaxReader
 from .values import (
     ANYWHERE,
     OPAQUE,
@@ -390,7 +392,7 @@ def _gave_up(
 ) -> KernelSummary:
     text = problem.text if isinstance(problem, Unsupported) else "functions are nested too deeply"
     line = problem.line if isinstance(problem, Unsupported) else None
-    root = Step(None, "root", ex.TRUE)
+    root = Step(None, "root", logic.TRUE)
     accesses = tuple(
         Access(index, mode, 1, line, None, None, text, names, None, root)
         for index in pointers

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from . import expression as ex
+from . import logic
 from .calculation import Calculator
 from .expression import INT, LONG, UINT, ULONG
 from .memory import unknown_truth
@@ -121,7 +122,7 @@ def _work_item(calculator: Calculator, node: Node, op: str, args: tuple[Node, ..
     outside = ex.ZERO if op in ("gid", "lid", "group", "goffset") else ex.ONE
     result = outside
     for index in range(3):
-        result = ex.select(ex.equal(dimension, ex.const(index)), ex.workitem(op, index), result)
+        result = logic.select(logic.equal(dimension, ex.const(index)), ex.workitem(op, index), result)
     return Number(result, kind)
 
 
@@ -213,7 +214,7 @@ def _select(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bo
     """select(a, b, c) is c ? b : a for scalars (OpenCL C 6.13.6)."""
     a, b, c = (calculator.value(arg) for arg in args)
     if isinstance(c, Number) and node.type.kind != "vector":
-        return join_values(ex.truth(c.observed()), convert(b, node.type), convert(a, node.type))
+        return join_values(logic.truth(c.observed()), convert(b, node.type), convert(a, node.type))
     return join_values(unknown_truth(), convert(b, node.type), convert(a, node.type))
 
 
@@ -286,8 +287,8 @@ def _async_copy(calculator: Calculator, node: Node, args: tuple[Node, ...], used
     to_global = any(getattr(t.place, "index", None) is not None for t in target.targets)
     counter = ex.counter("loop")
     outside = calculator.state.way
-    way = calculator.ways.step(outside, "loop", ex.TRUE, counter)
-    calculator.state.way = calculator.ways.condition(way, ex.less(counter, count))
+    way = calculator.ways.step(outside, "loop", logic.TRUE, counter)
+    calculator.state.way = calculator.ways.condition(way, logic.less(counter, count))
     step = Number(counter, LONG)
     far = step
     if isinstance(stride, Number):

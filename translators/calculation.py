@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from . import expression as ex
+from . import logic
 from .expression import INT, LONG, Expr, IntType
 from .memory import Location, Memory, State, element_like, join_envs, unknown_truth
 from .syntax import CType, Node, Variable
@@ -173,30 +174,32 @@ class Calculator(Memory, ABC):
         if node.kind == "binary" and node.args[0] in ("&&", "||") and node.type.kind != "vector":
             return self._short_circuit(node)
         if node.kind == "unary" and node.args[0] == "!" and node.type.kind != "vector":
-            return ex.negate(self.condition(node.args[1]))
+            return logic.negate(self.condition(node.args[1]))
         if node.kind == "cast" and node.type.integer is not None and node.args[0].type.integer is not None:
-            return self.condition(node.args[0]) if node.type.kind == "bool" else ex.truth(self.number(node))
+            return (
+                self.condition(node.args[0]) if node.type.kind == "bool" else logic.truth(self.number(node))
+            )
         value = self.value(node)
         if isinstance(value, Number):
-            return ex.truth(value.observed())
+            return logic.truth(value.observed())
         return unknown_truth(FLOATING if value is OPAQUE else "")
 
     def _short_circuit(self, node: Node) -> Expr:
         operator, a, b = node.args
         first = self.condition(a)
         found: list[Expr] = []
-        wanted = first if operator == "&&" else ex.negate(first)
+        wanted = first if operator == "&&" else logic.negate(first)
         self.branch(wanted, lambda: found.append(self.condition(b)), lambda: None)
         if not found:
             return first
-        return ex.both(first, found[0]) if operator == "&&" else ex.either(first, found[0])
+        return logic.both(first, found[0]) if operator == "&&" else logic.either(first, found[0])
 
     def branch(self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """Evaluate one of two things; neither leaves the expression, so the way behind is the way before."""
-        if condition is ex.TRUE:
+        if condition is logic.TRUE:
             then()
             return
-        if condition is ex.FALSE:
+        if condition is logic.FALSE:
             otherwise()
             return
         way = self.state.way
@@ -204,7 +207,7 @@ class Calculator(Memory, ABC):
         self.state = State(dict(before.env), self.ways.condition(way, condition))
         then()
         taken = self.state
-        self.state = State(before.env, self.ways.condition(way, ex.negate(condition)))
+        self.state = State(before.env, self.ways.condition(way, logic.negate(condition)))
         otherwise()
         self.state = State(join_envs(condition, taken.env, self.state.env), way)
 
@@ -330,7 +333,7 @@ class Calculator(Memory, ABC):
             if node.type.kind == "vector":
                 self.value(a)
                 return unknown_value(node.type)
-            return bool_number(ex.negate(self.condition(a)))
+            return bool_number(logic.negate(self.condition(a)))
         return self._negative(operator, self.value(a), node.type)
 
     def _negative(self, operator: str, value: Value, ctype: CType) -> Value:

@@ -17,7 +17,8 @@ from math import gcd
 from typing import TypeVar
 
 from .domain import SOME_VALUE, Domain, Form, Infeasible
-from .expression import Expr, IntType, children, conjuncts, negate
+from .expression import Expr, IntType, children
+from .logic import conjuncts, negate
 from .ndrange import Chunk, NDRange
 from .operations import VALUES
 

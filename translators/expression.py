@@ -2,7 +2,7 @@
 quantities.
 
 Decides how values are written down, so that equal ones are found equal: sums are flattened and collected,
-comparisons are brought to one form, constants are folded. Knows nothing of launches; numbers are put in by
+constants are folded; truth values are made in `logic`. Knows nothing of launches; numbers are put in by
 `evaluation`.
 
 Arithmetic is that of the ring of integers: `+ - *` never wrap by themselves. Where C would look at the
@@ -157,7 +157,8 @@ def _key(op: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return (op, *[arg.serial if type(arg) is Expr else arg for arg in args])
 
 
-def _node(op: str, args: tuple[Any, ...], lo: int = -INFINITE, hi: int = INFINITE) -> Expr:
+def node(op: str, args: tuple[Any, ...], lo: int = -INFINITE, hi: int = INFINITE) -> Expr:
+    """The node of `op` and `args`, whose value is from `lo` to `hi`."""
     key = _key(op, args)
     found = _nodes.get(key)
     if found is None:
@@ -181,7 +182,7 @@ _SMALL = {number: Expr("const", (number,), number, number) for number in range(-
 
 def const(number: int) -> Expr:
     small = _SMALL.get(number)
-    return small if small is not None else _node("const", (number,), number, number)
+    return small if small is not None else node("const", (number,), number, number)
 
 
 ZERO, ONE = const(0), const(1)
@@ -201,15 +202,15 @@ _ID_BOUNDS = {
 
 def workitem(op: str, dimension: int) -> Expr:
     """One of `get_global_id` (gid), `get_group_id` (group) … in a dimension from 0 to 2."""
-    return _node(op, (dimension,), *_ID_BOUNDS[op])
+    return node(op, (dimension,), *_ID_BOUNDS[op])
 
 
-WORK_DIM = _node("workdim", (), 1, 3)
+WORK_DIM = node("workdim", (), 1, 3)
 
 
 def argument(index: int, byte: int, kind: IntType) -> Expr:
     """The integer at `byte` of the value argument `index`."""
-    return _node("arg", (index, byte, kind.bits, kind.signed), kind.lo, kind.hi)
+    return node("arg", (index, byte, kind.bits, kind.signed), kind.lo, kind.hi)
 
 
 def unknown(lo: int, hi: int, origin: str = "") -> Expr:
@@ -262,7 +263,9 @@ def _divisor(expr: Expr, limit: int, known: dict[Expr, int]) -> int:
     """`known`: of what has been met, as one operand may be part of many."""
     found = known.get(expr)
     if found is None:
-        found = known[expr] = _divisor_of_parts(expr.op, expr.args, limit, lambda part: _divisor(part, limit, known))
+        found = known[expr] = _divisor_of_parts(
+            expr.op, expr.args, limit, lambda part: _divisor(part, limit, known)
+        )
     return found
 
 
@@ -310,7 +313,7 @@ def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
         else:
             lo += coefficient * term.hi
             hi += coefficient * term.lo
-    return _node("sum", (constant, tuple(kept)), lo, hi)
+    return node("sum", (constant, tuple(kept)), lo, hi)
 
 
 def _age(item: tuple[Expr, int]) -> int:
@@ -374,7 +377,7 @@ def _product(a: Expr, b: Expr) -> Expr:
             max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)
         ]
         corners = [min(corners), max(corners)]
-    return _node("mul", factors, min(corners), max(corners))
+    return node("mul", factors, min(corners), max(corners))
 
 
 def trunc_div(a: int, b: int) -> int:
@@ -395,7 +398,7 @@ def div(a: Expr, b: Expr) -> Expr:
         if constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in terms):
             return linear(constant // divisor, {term: coefficient // divisor for term, coefficient in terms})
     largest = max(abs(a.lo), abs(a.hi))
-    return _node("div", (a, b), 0 if a.lo >= 0 and b.lo >= 0 else -largest, largest)
+    return node("div", (a, b), 0 if a.lo >= 0 and b.lo >= 0 else -largest, largest)
 
 
 def mod(a: Expr, b: Expr) -> Expr:
@@ -409,13 +412,13 @@ def mod(a: Expr, b: Expr) -> Expr:
         if abs(divisor) == 1:
             return ZERO
     largest = max(abs(b.lo), abs(b.hi)) - 1
-    return _node("mod", (a, b), 0 if a.lo >= 0 else -largest, largest)
+    return node("mod", (a, b), 0 if a.lo >= 0 else -largest, largest)
 
 
 def shift_left(a: Expr, b: Expr) -> Expr:
     if b.op == "const":
         return scale(a, 1 << b.args[0])
-    return _node("shl", (a, b))
+    return node("shl", (a, b))
 
 
 def shift_right(a: Expr, b: Expr) -> Expr:
@@ -424,7 +427,7 @@ def shift_right(a: Expr, b: Expr) -> Expr:
             return const(a.args[0] >> b.args[0])
         if b.args[0] == 0:
             return a
-    return _node("shr", (a, b), min(a.lo, 0), max(a.hi, 0))
+    return node("shr", (a, b), min(a.lo, 0), max(a.hi, 0))
 
 
 def _mask(number: int) -> int:
@@ -443,7 +446,7 @@ def bit_and(a: Expr, b: Expr) -> Expr:
         return a
     bounds = [x.hi for x in (a, b) if x.lo >= 0]
     lo, hi = (0, min(bounds)) if bounds else (-INFINITE, INFINITE)
-    return _node("and", (a, b), lo, hi)
+    return node("and", (a, b), lo, hi)
 
 
 def bit_or(a: Expr, b: Expr) -> Expr:
@@ -454,8 +457,8 @@ def bit_or(a: Expr, b: Expr) -> Expr:
     if a.op == "const":
         a, b = b, a
     if a.lo >= 0 and b.lo >= 0:
-        return _node("or", (a, b), max(a.lo, b.lo), _mask(max(a.hi, b.hi)))
-    return _node("or", (a, b))
+        return node("or", (a, b), max(a.lo, b.lo), _mask(max(a.hi, b.hi)))
+    return node("or", (a, b))
 
 
 def bit_xor(a: Expr, b: Expr) -> Expr:
@@ -468,8 +471,8 @@ def bit_xor(a: Expr, b: Expr) -> Expr:
     if b.op == "const" and b.args[0] == -1:
         return linear(-1, {a: -1}) if a.op != "sum" else add(const(-1), a, -1)
     if a.lo >= 0 and b.lo >= 0:
-        return _node("xor", (a, b), 0, _mask(max(a.hi, b.hi)))
-    return _node("xor", (a, b))
+        return node("xor", (a, b), 0, _mask(max(a.hi, b.hi)))
+    return node("xor", (a, b))
 
 
 def minimum(a: Expr, b: Expr) -> Expr:
@@ -479,7 +482,7 @@ def minimum(a: Expr, b: Expr) -> Expr:
         return b
     if a.serial > b.serial:
         a, b = b, a
-    return _node("min", (a, b), min(a.lo, b.lo), min(a.hi, b.hi))
+    return node("min", (a, b), min(a.lo, b.lo), min(a.hi, b.hi))
 
 
 def maximum(a: Expr, b: Expr) -> Expr:
@@ -489,7 +492,7 @@ def maximum(a: Expr, b: Expr) -> Expr:
         return b
     if a.serial > b.serial:
         a, b = b, a
-    return _node("max", (a, b), max(a.lo, b.lo), max(a.hi, b.hi))
+    return node("max", (a, b), max(a.lo, b.lo), max(a.hi, b.hi))
 
 
 def cast(kind: IntType, a: Expr) -> Expr:
@@ -499,159 +502,4 @@ def cast(kind: IntType, a: Expr) -> Expr:
         return a
     if a.op == "const":
         return const(kind.wrap(a.args[0]))
-    return _node("cast", (kind.bits, kind.signed, a), lo, hi)
-
-
-# truth values ---------------------------------------------------------------------------------------
-
-TRUE, FALSE = ONE, ZERO
-
-
-def ge0(a: Expr) -> Expr:
-    if a.lo >= 0:
-        return TRUE
-    if a.hi < 0:
-        return FALSE
-    constant, terms = terms_of(a)
-    common = gcd(*(coefficient for _, coefficient in terms))
-    if common > 1:
-        a = linear(constant // common, {term: coefficient // common for term, coefficient in terms})
-    return _node("ge0", (a,), 0, 1)
-
-
-def less(a: Expr, b: Expr) -> Expr:
-    return ge0(linear_difference(b, a, -1))
-
-
-def less_equal(a: Expr, b: Expr) -> Expr:
-    return ge0(sub(b, a))
-
-
-def linear_difference(a: Expr, b: Expr, constant: int) -> Expr:
-    """`a - b + constant`."""
-    return add(sub(a, b), const(constant))
-
-
-def compare_zero(op: str, a: Expr) -> Expr:
-    constant, terms = terms_of(a)
-    if not terms:
-        return TRUE if (constant == 0) == (op == "eq0") else FALSE
-    if a.lo > 0 or a.hi < 0:
-        return FALSE if op == "eq0" else TRUE
-    if op == "ne0" and a.lo >= 0 and a.hi <= 1:
-        return a  # a truth value already
-    if terms[0][1] < 0:
-        a = scale(a, -1)
-    return _node(op, (a,), 0, 1)
-
-
-def equal(a: Expr, b: Expr) -> Expr:
-    return compare_zero("eq0", sub(a, b))
-
-
-def truth(a: Expr) -> Expr:
-    """C's `a != 0`."""
-    if a.lo >= 0 and a.hi <= 1:
-        return a
-    return compare_zero("ne0", a)
-
-
-_OTHER_JOIN = {"land": "lor", "lor": "land"}
-
-
-def negate(a: Expr) -> Expr:
-    """The negation of a truth value, pushed down to the comparisons."""
-    return _negated(a, {})
-
-
-def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
-    """`known`: negations made on the way, as what comes together several times is one node in many places."""
-    op = a.op
-    if op == "const":
-        return FALSE if a.args[0] else TRUE
-    if op == "ge0":
-        return ge0(add(const(-1), a.args[0], -1))
-    if op == "eq0":
-        return compare_zero("ne0", a.args[0])
-    if op == "ne0":
-        return compare_zero("eq0", a.args[0])
-    if op in _OTHER_JOIN:
-        found = known.get(a)
-        if found is None:
-            join = either if op == "land" else both
-            found = known[a] = join(*[_negated(part, known) for part in a.args])
-        return found
-    if op == "not":
-        return a.args[0]  # type: ignore[no-any-return]
-    if op == "unknown":
-        return _node("not", (a,), 0, 1)
-    return compare_zero("eq0", a)
-
-
-def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None) -> bool:
-    """Whether one is the other's negation. `known`: pairs that are.
-
-    Making the negation to see would make those of its parts, and so on, twice at each step.
-    """
-    if a.op not in _OTHER_JOIN:
-        return b.op not in _OTHER_JOIN and negate(a) is b
-    if b.op != _OTHER_JOIN[a.op]:
-        return False
-    known = set() if known is None else known
-    if (a, b) not in known:
-        if not all(_are_opposite(one, other, known) for one, other in zip(a.args, b.args, strict=True)):
-            return False
-        known.add((a, b))
-    return True
-
-
-def both(a: Expr, b: Expr) -> Expr:
-    if a is FALSE or b is FALSE:
-        return FALSE
-    if a is TRUE or a is b:
-        return b
-    if b is TRUE:
-        return a
-    if _are_opposite(a, b):
-        return FALSE
-    return _node("land", (a, b), 0, 1)
-
-
-def either(a: Expr, b: Expr) -> Expr:
-    if a is TRUE or b is TRUE:
-        return TRUE
-    if a is FALSE or a is b:
-        return b
-    if b is FALSE:
-        return a
-    if _are_opposite(a, b):
-        return TRUE
-    return _node("lor", (a, b), 0, 1)
-
-
-def select(condition: Expr, a: Expr, b: Expr) -> Expr:
-    """C's `condition ? a : b`."""
-    if condition is TRUE or a is b:
-        return a
-    if condition is FALSE:
-        return b
-    if a is TRUE and b is FALSE:
-        return condition
-    if a is FALSE and b is TRUE:
-        return negate(condition)
-    return _node("select", (condition, a, b), min(a.lo, b.lo), max(a.hi, b.hi))
-
-
-def conjuncts(condition: Expr) -> list[Expr]:
-    """What must hold for `condition` to hold, from left to right."""
-    found: dict[Expr, None] = {}
-    joined: set[Expr] = set()
-    waiting = [condition]
-    while waiting:
-        part = waiting.pop()
-        if part.op != "land":
-            found[part] = None
-        elif part not in joined:
-            joined.add(part)
-            waiting += reversed(part.args)
-    return list(found)
+    return node("cast", (kind.bits, kind.signed, a), lo, hi)

@@ -11,14 +11,15 @@ from time import perf_counter
 
 from clang.cindex import Cursor
 
-from . import expression as ex
+from . import logic
 from .builtins import builtin
 from .calculation import Calculator
 from .expression import Expr
 from .loops import Jumps, Loop, Returned
 from .memory import State, join_envs
 from .recording import Step, common_way, condition_since, merge_branches
-from .syntax import VOID, Function, Node, SyntaxReader, Unsupported, Variable
+from .syntax import VOID, Function, Node, Unsupported, Variable
+from .syntax_reader import SyntaxReader
 from .values import (
     OPAQUE,
     Place,
@@ -189,7 +190,7 @@ class Interpreter(Calculator):
         start = common_way(a.way, b.way)
         first, second = condition_since(a.way, start), condition_since(b.way, start)
         env = join_envs(first, a.env, b.env)
-        return State(env, self.ways.condition(start, ex.either(first, second)))
+        return State(env, self.ways.condition(start, logic.either(first, second)))
 
     def come_together(self, states: list[State], way: Step | None) -> None:
         """Go on from all of `states`; `way`: known to lead to one of them whatever happens."""
@@ -205,14 +206,14 @@ class Interpreter(Calculator):
     def _if(self, node: Node) -> None:
         test, then, otherwise = node.args
         condition = self.condition(test)
-        if condition is ex.TRUE or condition is ex.FALSE:
-            chosen = then if condition is ex.TRUE else otherwise
+        if condition is logic.TRUE or condition is logic.FALSE:
+            chosen = then if condition is logic.TRUE else otherwise
             if chosen is not None:
                 self.execute(chosen)
             return
         start, njumps = self.state, self.njumps
         states = []
-        for branch, branch_condition in ((then, condition), (otherwise, ex.negate(condition))):
+        for branch, branch_condition in ((then, condition), (otherwise, logic.negate(condition))):
             self.state = State(dict(start.env), self.ways.condition(start.way, branch_condition))
             self.alive = True
             if branch is not None:
@@ -228,9 +229,9 @@ class Interpreter(Calculator):
         labels = [_labels(statement) for statement in statements]
         numbers = [label for found, _ in labels for label in found if label is not None]
         cases = [self.number(label) for label in numbers]
-        nothing = ex.TRUE
+        nothing = logic.TRUE
         for case in cases:
-            nothing = ex.both(nothing, ex.negate(ex.equal(value, case)))
+            nothing = logic.both(nothing, logic.negate(logic.equal(value, case)))
         start, njumps = self.state, self.njumps
         self.jumps.append(Jumps(continues=self.jumps[-1].continues if self.jumps else []))
         self.alive = False
@@ -241,7 +242,7 @@ class Interpreter(Calculator):
                 if label is None:
                     has_default, condition = True, nothing
                 else:
-                    condition = ex.equal(value, cases[position])
+                    condition = logic.equal(value, cases[position])
                     position += 1
                 self._enter_case(start, condition)
             self.execute(statement)
@@ -255,7 +256,7 @@ class Interpreter(Calculator):
         self.come_together(ends, start.way if outer_jumps == 0 else None)
 
     def _enter_case(self, start: State, condition: Expr) -> None:
-        if condition is ex.FALSE:
+        if condition is logic.FALSE:
             return
         entered = State(dict(start.env), self.ways.condition(start.way, condition))
         if self.alive:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from . import expression as ex
+from . import logic
 from .expression import Expr, Trips
 from .memory import State, join_envs, unknown_truth
 from .recording import LOOP_END, LoopRewriter, condition_since, steps_since
@@ -70,7 +71,7 @@ class Loop:
         self.wide = dict(wide)
         self.counter = ex.counter("loop")
         self.mark = self.counter.serial  #: leaves younger than this belong to the body
-        self.entry = interpreter.ways.step(start.way, "loop", ex.TRUE, self.counter)
+        self.entry = interpreter.ways.step(start.way, "loop", logic.TRUE, self.counter)
         self.first_record = len(interpreter.records)
         self.first_return = len(interpreter.returned)
         self.first_poll = len(interpreter.polls)
@@ -110,10 +111,10 @@ class Loop:
     def _leave_unless(self, condition: Expr, jumps: Jumps) -> None:
         interpreter = self.interpreter
         state = interpreter.state
-        if condition is not ex.TRUE:
-            way = interpreter.ways.condition(state.way, ex.negate(condition))
+        if condition is not logic.TRUE:
+            way = interpreter.ways.condition(state.way, logic.negate(condition))
             jumps.breaks.append(State(dict(state.env), way))
-        if condition is ex.FALSE:
+        if condition is logic.FALSE:
             interpreter.alive = False
         else:
             interpreter.state = State(state.env, interpreter.ways.condition(state.way, condition))
@@ -238,14 +239,14 @@ class Loop:
         stays: list[tuple[Expr, bool]] = []
         inside = [state.way for state in self.breaks] + [returned.state.way for returned in self.returns]
         for way in inside:
-            remaining = ex.TRUE
+            remaining = logic.TRUE
             for step in steps_since(way, self.entry):
                 if step.kind == "maybe" or (step.kind in ("while", "earlier", "loop")):
-                    remaining = ex.both(remaining, unknown_truth(LOOP_END))
+                    remaining = logic.both(remaining, unknown_truth(LOOP_END))
                 elif step.expr not in passed:
-                    remaining = ex.both(remaining, step.expr)
-            stay = ex.negate(remaining)
-            if stay is not ex.TRUE:
+                    remaining = logic.both(remaining, step.expr)
+            stay = logic.negate(remaining)
+            if stay is not logic.TRUE:
                 passed.add(stay)
                 stays.append((stay, self._regular(stay, heads)))
         return stays
@@ -318,7 +319,9 @@ class Loop:
         assert env is not None
         if self.returns:
             line = self.node.line
-            way = interpreter.ways.step(way, "maybe", ex.TRUE, text="a loop that may return early", line=line)
+            way = interpreter.ways.step(
+                way, "maybe", logic.TRUE, text="a loop that may return early", line=line
+            )
         interpreter.state, interpreter.alive = State(env, way), True
 
     def _rewrite_env(
@@ -333,10 +336,10 @@ class Loop:
         return result
 
     def _trips(self, leaf: Expr, rewriter: LoopRewriter, stays: list[tuple[Expr, bool]]) -> Trips:
-        condition = ex.TRUE
+        condition = logic.TRUE
         for stay, regular in stays:
             if regular:
-                condition = ex.both(condition, rewriter.expr(stay))
+                condition = logic.both(condition, rewriter.expr(stay))
         exact = all(regular for _, regular in stays)
 
         def at(position: Expr) -> Expr:
@@ -344,8 +347,8 @@ class Loop:
 
         before = at(ex.add(leaf, ex.const(-1)))
         if not exact:
-            return Trips(ex.TRUE, before, ex.TRUE, False)
-        return Trips(ex.negate(at(ex.ZERO)), before, ex.negate(at(leaf)), True)
+            return Trips(logic.TRUE, before, logic.TRUE, False)
+        return Trips(logic.negate(at(ex.ZERO)), before, logic.negate(at(leaf)), True)
 
 
 def _origin(end: Expr | None) -> str:

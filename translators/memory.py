@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from . import expression as ex
+from . import logic
 from .expression import Expr
 from .recording import Record, Step, Ways
 from .syntax import CType, Unsupported
@@ -134,7 +135,7 @@ class Memory:
             if found is None:
                 found = value
             else:
-                found = join_values(ex.negate(target.condition or unknown_truth()), found, value)
+                found = join_values(logic.negate(target.condition or unknown_truth()), found, value)
         return unknown_value(ctype, LOADED) if found is None else found
 
     def _load_target(self, target: Target, ctype: CType, line: int | None) -> Value:
@@ -209,7 +210,7 @@ class Memory:
             self.record(
                 place, "write", offset, 3 * ctype.element.size, line, condition=target.condition, align=align
             )
-            condition = ex.both(target.condition or ex.TRUE, unknown_truth())
+            condition = logic.both(target.condition or logic.TRUE, unknown_truth())
             self.record(
                 place,
                 "write",

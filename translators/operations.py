@@ -11,7 +11,8 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from .domain import Form
-from .expression import INFINITE, Expr, IntType, negate
+from .expression import INFINITE, Expr, IntType
+from .logic import negate
 from .recording import LOOP_END
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from . import expression as ex
+from . import logic
 from .expression import Expr
 from .rewriting import substitute
 
@@ -54,7 +55,7 @@ class Ways:
     """Makes steps; equal ways are one object."""
 
     def __init__(self) -> None:
-        self.root = Step(None, "root", ex.TRUE)
+        self.root = Step(None, "root", logic.TRUE)
         self._known: dict[tuple[object, ...], Step] = {}
 
     def step(
@@ -66,7 +67,7 @@ class Ways:
         text: str = "",
         line: int | None = None,
     ) -> Step:
-        if kind in ("if", "while", "earlier") and expr is ex.TRUE:
+        if kind in ("if", "while", "earlier") and expr is logic.TRUE:
             return parent
         key = (parent, kind, expr, counter, text)
         found = self._known.get(key)
@@ -105,12 +106,12 @@ def common_way(a: Step, b: Step) -> Step:
 
 def condition_since(way: Step, start: Step) -> Expr:
     """What must hold to come from `start` to `way`."""
-    condition = ex.TRUE
+    condition = logic.TRUE
     for step in steps_since(way, start):
         if step.kind in ("if", "while"):
-            condition = ex.both(condition, step.expr)
+            condition = logic.both(condition, step.expr)
         else:
-            condition = ex.both(condition, ex.unknown(0, 1, LOOP_END))
+            condition = logic.both(condition, ex.unknown(0, 1, LOOP_END))
     return condition
 
 
@@ -207,7 +208,7 @@ def merge_branches(records: Iterable[Record], ways: Ways) -> list[Record]:
             way = pending.pop()
             if way not in by_way or way.kind != "if" or way.parent is None:
                 continue
-            other = ways.step(way.parent, "if", ex.negate(way.expr))
+            other = ways.step(way.parent, "if", logic.negate(way.expr))
             if other in by_way and other is not way:
                 record = by_way.pop(way)
                 del by_way[other]

@@ -13,25 +13,20 @@ from .expression import (
     bit_and,
     bit_or,
     bit_xor,
-    both,
     cast,
-    compare_zero,
     const,
     div,
-    either,
-    ge0,
     linear,
     maximum,
     minimum,
     mod,
     mul,
-    negate,
-    select,
     shift_left,
     shift_right,
     terms_of,
     trips,
 )
+from .logic import both, compare_zero, either, ge0, negate, select
 
 _REBUILD: dict[str, Callable[..., Expr]] = {
     "mul": lambda *factors: _fold(mul, factors),

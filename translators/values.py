@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import expression as ex
+from . import logic
 from .expression import Expr, IntType
 from .syntax import CType
 
@@ -210,7 +211,7 @@ def _convert_number(value: Number, ctype: CType) -> Number:
     target = ctype.integer
     assert target is not None
     if ctype.kind == "bool":
-        return Number(ex.truth(value.observed()), target)
+        return Number(logic.truth(value.observed()), target)
     if target.bits > value.kind.bits:
         return Number(value.observed(), target)
     if target is value.kind:
@@ -281,13 +282,13 @@ def same_value(a: Value, b: Value) -> bool:
 
 def join_values(condition: Expr, a: Value, b: Value) -> Value:
     """The value that is `a` where `condition` holds and `b` where it does not."""
-    if same_value(a, b) or condition is ex.TRUE:
+    if same_value(a, b) or condition is logic.TRUE:
         return a
-    if condition is ex.FALSE:
+    if condition is logic.FALSE:
         return b
     if isinstance(a, Number) and isinstance(b, Number):
         if a.kind == b.kind:
-            return Number(ex.select(condition, a.expr, b.expr), a.kind)
+            return Number(logic.select(condition, a.expr, b.expr), a.kind)
         return unknown_number(a.kind)
     if isinstance(a, Pointer) and isinstance(b, Pointer):
         return _join_pointers(condition, a, b)
@@ -307,16 +308,16 @@ def _join_pointers(condition: Expr, a: Pointer, b: Pointer) -> Pointer:
     if len(a.targets) == 1 and len(b.targets) == 1:
         (s,), (t,) = a.targets, b.targets
         if s.place is t.place and s.condition is t.condition:
-            return Pointer((Target(s.place, ex.select(condition, s.offset, t.offset), s.condition),))
+            return Pointer((Target(s.place, logic.select(condition, s.offset, t.offset), s.condition),))
     if len(a.targets) + len(b.targets) > 8:
         return pointer_into(places_of(a) | places_of(b))
     joined = [_under(condition, target) for target in a.targets]
-    joined += [_under(ex.negate(condition), target) for target in b.targets]
+    joined += [_under(logic.negate(condition), target) for target in b.targets]
     return Pointer(tuple(joined))
 
 
 def _under(condition: Expr, target: Target) -> Target:
-    both = condition if target.condition is None else ex.both(condition, target.condition)
+    both = condition if target.condition is None else logic.both(condition, target.condition)
     return Target(target.place, target.offset, both)
 
 
@@ -427,12 +428,12 @@ def arithmetic(operator: str, a: Expr, b: Expr, kind: IntType) -> Expr:
 _OBSERVING = {"/": ex.div, "%": ex.mod, "&": ex.bit_and, "|": ex.bit_or, "^": ex.bit_xor}
 
 _COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "<": ex.less,
-    "<=": ex.less_equal,
-    ">": lambda a, b: ex.less(b, a),
-    ">=": lambda a, b: ex.less_equal(b, a),
-    "==": ex.equal,
-    "!=": lambda a, b: ex.negate(ex.equal(a, b)),
+    "<": logic.less,
+    "<=": logic.less_equal,
+    ">": lambda a, b: logic.less(b, a),
+    ">=": lambda a, b: logic.less_equal(b, a),
+    "==": logic.equal,
+    "!=": lambda a, b: logic.negate(logic.equal(a, b)),
 }
 
 

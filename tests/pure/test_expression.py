@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from vdev.translators import expression
+from vdev.translators import expression, logic
 from vdev.translators.access import analyse_kernel
 from vdev.translators.source import parse_program
 
@@ -33,7 +33,7 @@ def test_a_count_of_iterations_goes_with_what_defines_it() -> None:
 
     def define(leaf: expression.Expr) -> expression.Trips:
         rest = expression.sub(expression.argument(0, 0, expression.INT), leaf)
-        return expression.Trips(expression.ge0(leaf), expression.ge0(rest), expression.equal(rest, leaf), True)
+        return expression.Trips(logic.ge0(leaf), logic.ge0(rest), logic.equal(rest, leaf), True)
 
     leaf = expression.trips(define)
     assert live() > before
@@ -54,13 +54,15 @@ def test_expressions_of_a_kernel_go_with_the_program() -> None:
 
 def test_conditions_that_come_together_often_are_negated_once_each() -> None:
     """Its size as a tree doubles with every step."""
-    conditions = [expression.compare_zero("ne0", expression.argument(index, 0, expression.INT)) for index in range(60)]
+    conditions = [
+        logic.compare_zero("ne0", expression.argument(index, 0, expression.INT)) for index in range(60)
+    ]
     first, second = conditions[0], conditions[1]
     for condition in conditions[2:]:
-        some, all_ = expression.either(second, condition), expression.both(second, condition)
-        first, second = expression.both(first, some), expression.either(first, all_)
-    negated = expression.negate(first)
-    assert expression.negate(negated) is first
-    assert expression.both(first, negated) is expression.FALSE
-    assert expression.either(negated, first) is expression.TRUE
-    assert expression.both(first, second) is not expression.FALSE
+        some, all_ = logic.either(second, condition), logic.both(second, condition)
+        first, second = logic.both(first, some), logic.either(first, all_)
+    negated = logic.negate(first)
+    assert logic.negate(negated) is first
+    assert logic.both(first, negated) is logic.FALSE
+    assert logic.either(negated, first) is logic.TRUE
+    assert logic.both(first, second) is not logic.FALSE
