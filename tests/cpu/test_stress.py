@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdev.backends.opencl import SharedDevice
+from vdev.backends.opencl_device import SharedDevice
 from vdev.executor.executor import Executor
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import HOST

@@ -1,19 +1,17 @@
 """Workers on native OpenCL devices, through PyOpenCL's real native module.
 
-Decides how bytes and kernels go through OpenCL queues. Several workers may share one device: they share its
-context and its built programs, and have a queue, kernel objects and memory each. It never decides what moves
-where.
+Decides how bytes and kernels go through OpenCL queues. Several workers may share one device (`opencl_device`), with
+a queue, kernel objects and memory each. It never decides what moves where.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ctypes import c_char
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +22,6 @@ from vdev.backends.base import (
     BackendError,
     BackendProgram,
     Box,
-    BuildFailure,
     BuildResult,
     Bytes,
     Counters,
@@ -33,256 +30,14 @@ from vdev.backends.base import (
     LaunchShape,
     LocalBytes,
     Marker,
-    Times,
     WorkerInfo,
 )
-from vdev.backends.native import load_native
 from vdev.backends.opencl_boxes import halves, pieces_within, rectangle
-from vdev.backends.opencl_info import kernel_resources, loses_compiled_kernels, worker_info
+from vdev.backends.opencl_device import SharedDevice, failure_of
+from vdev.backends.opencl_info import worker_info
+from vdev.backends.opencl_marker import OpenCLMarker
 
 INVALID_BUFFER_SIZE, MEM_COPY_OVERLAP = -61, -8
-EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
-#: events of one marker whose times are asked for, if any are, however short the work was
-_FEW_EVENTS = 8
-
-
-def _failure(error: Any, text: str) -> BackendError:
-    """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the
-    module.
-    """
-    record: Any = error.args[0] if error.args else None
-    status = record.code() if hasattr(record, "code") else EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-    routine = record.routine() if hasattr(record, "routine") else ""
-    return BackendError(int(status), f"{text}: {routine}" if routine else text)
-
-
-class SharedDevice:
-    """One native device in use: its context, the programs built for it and the memory its workers hold
-    together.
-    """
-
-    _opened: ClassVar[weakref.WeakValueDictionary[int, SharedDevice]] = weakref.WeakValueDictionary()
-    _opening = threading.Lock()
-
-    def __init__(self, native: Any) -> None:
-        self.cl = load_native()
-        self.native = native
-        self.context = self.cl.Context([native])
-        self.memory_nbytes = int(native.get_info(self.cl.device_info.GLOBAL_MEM_SIZE))
-        self.held_nbytes = 0
-        self.is_cpu = bool(native.get_info(self.cl.device_info.TYPE) & self.cl.device_type.CPU)
-        self._launch_order = threading.Lock() if loses_compiled_kernels(self.cl, native) else None
-        self._last_launch: Any = None
-        self._lock = threading.Lock()
-        self._programs: weakref.WeakKeyDictionary[BackendProgram, _Built] = weakref.WeakKeyDictionary()
-
-    @classmethod
-    def of(cls, native: Any) -> SharedDevice:
-        """The one SharedDevice of a native device, made on first use."""
-        with cls._opening:
-            found = cls._opened.get(native.int_ptr)
-            if found is None:
-                found = cls._opened[native.int_ptr] = cls(native)
-            return found
-
-    def reserve(self, nbytes: int) -> None:
-        """Count memory against the device's. A CPU engine overcommits: without this the process is killed
-        instead of told.
-        """
-        with self._lock:
-            if self.held_nbytes + nbytes > self.memory_nbytes:
-                raise BackendError(
-                    MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes do not fit into the device's memory"
-                )
-            self.held_nbytes += nbytes
-
-    def give_back(self, nbytes: int) -> None:
-        with self._lock:
-            self.held_nbytes -= nbytes
-
-    def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape, offset: Any) -> Any:
-        """Launch, after the launches of all queues where the driver asks for it; the event."""
-        enqueue = self.cl.enqueue_nd_range_kernel
-        if self._launch_order is None:
-            return enqueue(queue, kernel, shape.global_size, shape.local_size, offset, None, False, False)
-        with self._launch_order:
-            last = self._last_launch
-            if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
-                last = None
-            waits = None if last is None else [last]
-            event = enqueue(queue, kernel, shape.global_size, shape.local_size, offset, waits, False, False)
-            self._last_launch = event
-            return event
-
-    def build(self, program: BackendProgram) -> _Built:
-        """Build once, whichever worker comes first; the others wait for it."""
-        with self._lock:
-            built = self._programs.get(program)
-            if built is None:
-                built = self._programs[program] = _Built()
-        with built.lock:
-            if built.native is None and built.failure is None:
-                self._compile(program, built)
-        if built.failure is not None:
-            raise BuildFailure(built.failure.log, built.failure.status)
-        return built
-
-    def _compile(self, program: BackendProgram, built: _Built) -> None:
-        cl = self.cl
-        native = self._native_program(program.source)
-        options = " ".join((*program.options, "-cl-kernel-arg-info")).encode()
-        try:
-            native._build(options=options, devices=None)
-            # A program without kernels has no names to ask for.
-            count = native.get_info(cl.program_info.NUM_KERNELS)
-            names = native.get_info(cl.program_info.KERNEL_NAMES).split(";") if count else []
-            kernels = {
-                name: kernel_resources(cl, cl.Kernel(native, name), self.native) for name in names if name
-            }
-        except cl.Error as error:
-            built.failure = BuildFailure(self._log(native), _failure(error, "build").status)
-            return
-        binaries = native.get_info(cl.program_info.BINARIES)
-        built.result = BuildResult(self._log(native), kernels, bytes(binaries[0]) if binaries else b"")
-        built.native = native
-
-    def _native_program(self, source: str | bytes) -> Any:
-        if isinstance(source, bytes):
-            return self.cl._create_program_with_il(self.context, source)
-        return self.cl._Program(self.context, source)
-
-    def _log(self, native: Any) -> str:
-        try:
-            return str(native.get_build_info(self.native, self.cl.program_build_info.LOG))
-        except self.cl.Error as error:
-            return f"<no log: {_failure(error, 'build log')}>"
-
-
-class _Built:
-    """A program on its way to being built for a device: `native` and `result`, or `failure`."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.native: Any = None
-        self.result: BuildResult | None = None
-        self.failure: BuildFailure | None = None
-
-
-class OpenCLMarker(Marker):
-    """Native events since the marker before; waiting on all of them finds every failure.
-
-    It also keeps the events of transfers alive: PyOpenCL waits in their destructor with the interpreter lock
-    held.
-    """
-
-    __slots__ = (
-        "_cl",
-        "_events",
-        "_failure",
-        "_first",
-        "_spans",
-        "_timed_from_ns",
-        "context",
-        "last",
-        "offset_ns",
-    )
-
-    def __init__(
-        self,
-        cl: Any,
-        context: Any,
-        events: list[Any],
-        last: Any,
-        offset_ns: int,
-        timed_from_ns: int | None = None,
-    ) -> None:
-        self._cl = cl
-        self.context = context
-        self._events = events
-        self._first = events[0] if events else None
-        self.last = last
-        self._failure: BackendError | None = None
-        self.offset_ns = offset_ns
-        self._timed_from_ns = timed_from_ns
-        self._spans: tuple[tuple[int, int], ...] = ()
-
-    def wait(self) -> None:
-        events = self._events
-        if events:
-            if not self._all_well(events):
-                try:
-                    self._cl.wait_for_events(events)
-                except self._cl.Error as error:
-                    self._failure = self._find_failure(events, error)
-            if self._timed_from_ns is not None and self._failure is None:
-                self._spans = self._times_of(events, self._timed_from_ns)
-            self._events = []
-        elif self.last is not None and not self.done():
-            try:
-                self.last.wait()
-            except self._cl.Error:
-                if self._failure is None:
-                    return  # the failure belongs to the marker that covers it
-        if self._failure is not None:
-            raise self._failure
-
-    def _all_well(self, events: list[Any]) -> bool:
-        """Whether all events are complete, without failures and without letting go of the interpreter lock.
-
-        Waiting natively lets go of it, and getting it back from a busy thread can take 5 ms.
-        """
-        if not self.done():
-            return False
-        status = self._cl.event_info.COMMAND_EXECUTION_STATUS
-        return not any(event.get_info(status) for event in events)
-
-    def _find_failure(self, events: list[Any], error: Any) -> BackendError:
-        statuses: dict[int, int] = {}
-        for index, event in enumerate(events):  # clWaitForEvents may return at the first failure
-            try:
-                event.wait()
-            except self._cl.Error:
-                statuses[index] = int(event.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS))
-        failure = _failure(error, "work failed on the device")
-        status = next((status for status in statuses.values() if status < 0), failure.status)
-        return BackendError(status, failure.text, tuple(statuses))
-
-    def _times_of(self, events: list[Any], timed_from_ns: int) -> tuple[tuple[int, int], ...]:
-        """When each of the events' operations started and ended; nothing where they were many and short."""
-        start, end, offset = self._cl.profiling_info.START, self._cl.profiling_info.END, self.offset_ns
-        if len(events) > _FEW_EVENTS:
-            took = events[-1].get_profiling_info(end) - events[0].get_profiling_info(start)
-            if took < timed_from_ns * len(events):
-                return ()
-        return tuple(
-            (event.get_profiling_info(start) + offset, event.get_profiling_info(end) + offset)
-            for event in events
-        )
-
-    def operations(self) -> Sequence[tuple[int, int]]:
-        return self._spans
-
-    def failed(self, failure: BackendError) -> None:
-        """What the marker covers is known to have failed."""
-        self._failure = failure
-
-    def done(self) -> bool:
-        if self.last is None:
-            return True
-        status = self.last.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS)
-        return bool(status <= 0)
-
-    def times(self) -> Times | None:
-        if self._first is None:
-            return None
-        info, offset = self._cl.profiling_info, self.offset_ns
-        first, last = self._first.get_profiling_info, self.last.get_profiling_info
-        return (
-            first(info.QUEUED) + offset,
-            first(info.SUBMIT) + offset,
-            first(info.START) + offset,
-            last(info.END) + offset,
-        )
 
 
 class _Kernel:
@@ -336,7 +91,7 @@ class OpenCLBackend(Backend):
                 self._did(cl.enqueue_migrate_mem_objects(self._queue, [native], flags, None))
         except cl.Error as error:
             self.device.give_back(nbytes)
-            failure = _failure(error, f"{nbytes} bytes")
+            failure = failure_of(error, f"{nbytes} bytes")
             if failure.status == INVALID_BUFFER_SIZE:  # larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE
                 raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, failure.text) from error
             raise failure from error
@@ -454,7 +209,7 @@ class OpenCLBackend(Backend):
             for piece in pieces_within(whole, source_nbytes=source.nbytes):
                 self._enqueue_read(queue, source, stage, piece, True)
         except self._cl.Error as error:
-            raise _failure(error, "copy from a peer") from error
+            raise failure_of(error, "copy from a peer") from error
         before = self.counters.from_host
         self.write(target, stage, Box(box.shape, 0, packed, box.target_start, box.target_pitches))
         self.counters.from_host = before  # it counts as a peer's
@@ -483,7 +238,7 @@ class OpenCLBackend(Backend):
             try:
                 kernel = kernels[name] = _Kernel(self._cl.Kernel(native, name))
             except self._cl.Error as error:
-                raise _failure(error, f"kernel {name}") from error
+                raise failure_of(error, f"kernel {name}") from error
         return kernel
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
@@ -503,7 +258,7 @@ class OpenCLBackend(Backend):
             offset = shape.ndrange.offset if hidden is None else None
             event = self.device.enqueue(self._queue, native, shape, offset)
         except self._cl.Error as error:
-            raise _failure(error, "launch") from error
+            raise failure_of(error, "launch") from error
         self._events.append(event)
         self._last = event
         self.counters.launches += 1
@@ -541,7 +296,7 @@ class OpenCLBackend(Backend):
             try:
                 self._last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
             except cl.Error as error:
-                raise _failure(error, "barrier") from error
+                raise failure_of(error, "barrier") from error
             return
         try:
             marker.wait()
@@ -559,7 +314,7 @@ class OpenCLBackend(Backend):
         try:
             self._queue.flush()
         except self._cl.Error as error:
-            marker.failed(_failure(error, "flush"))
+            marker.failed(failure_of(error, "flush"))
         return marker
 
     def close(self) -> None:
@@ -582,7 +337,7 @@ class OpenCLBackend(Backend):
         try:
             self._did(call())
         except self._cl.Error as error:
-            raise _failure(error, "transfer") from error
+            raise failure_of(error, "transfer") from error
 
     def _measure_clock(self) -> int:
         """Nanoseconds from the device's clock to time.perf_counter_ns; 0 where they may be the same."""
