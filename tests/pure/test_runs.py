@@ -18,8 +18,8 @@ from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.commands import BufferArg, Fill, Launch, Marker
 from vdev.executor import Completion
+from vdev.executor.mark import MARK_EVERY
 from vdev.executor.run import Run, SplitRun
-from vdev.executor.worker import MARK_EVERY
 from vdev.ordering import QueueOrder
 from vdev.session import VirtualBuffer
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from inspect import GEN_CREATED, getgeneratorstate
 
 from vdev.executor.job import Job
+from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.worker import MARKS_IN_FLIGHT, Waits, Worker
+from vdev.executor.worker import Waits, Worker
 from vdev.finalisers import may_wait
 
 #: entries of a worker's queue, and seconds, that a thread which could do their work itself waits for

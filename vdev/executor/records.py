@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
-    from vdev.executor.worker import Mark
+    from vdev.executor.mark import Mark
 
 #: (start, end) in nanoseconds of time.perf_counter_ns
 Span = tuple[int, int]

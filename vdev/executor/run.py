@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.executor.job import Job
+from vdev.executor.mark import MARK_EVERY, Mark
 from vdev.executor.prepare import Batch
 from vdev.executor.steps import LaunchStep, Step
-from vdev.executor.worker import MARK_EVERY, Mark, Worker
+from vdev.executor.worker import Worker
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion

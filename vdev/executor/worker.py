@@ -27,6 +27,16 @@ from vdev.backends.base import (
     BackendError,
     Marker,
 )
+from vdev.executor.mark import (
+    MARK_AFTER_NS,
+    MARK_EVERY,
+    MARK_NBYTES,
+    MARKS_AHEAD,
+    MARKS_IN_FLIGHT,
+    Mark,
+    Waiter,
+    outcome_of,
+)
 from vdev.finalisers import enter_own_thread, leave_own_thread, may_wait
 from vdev.planner.instructions import HOST
 
@@ -38,18 +48,8 @@ if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
     from vdev.executor.steps import Step
 
-#: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
-#: alive
-MARK_EVERY, MARKS_IN_FLIGHT = 64, 16
-#: markers in flight at which a thread that issues by itself waits for the device
-MARKS_AHEAD = 64
-#: nanoseconds after which a command gets a marker before the next: another worker that waits for it shall not
-#: wait for what follows as well. A row of launches that take the host less shares its markers.
-MARK_AFTER_NS = 200_000
 #: seconds to wait for an idle worker's turn
 TURN_TIMEOUT = 0.001
-#: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
-MARK_NBYTES = 64 << 20
 #: seconds between two looks of an idle thread at how far the device is: at first, when nothing has come of it for a
 #: while, and where somebody wants to be called
 GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
@@ -61,57 +61,6 @@ NEVER = 1 << 62
 #: additional waits of one batch: (index of the step, worker, step number there), ascending by index
 Waits = list[tuple[int, int, int]]
 Entry = tuple["Job", "Batch", int, "Waits | None"]
-
-
-class Mark:
-    """A marker behind step number `step`, and the commands since the mark before.
-
-    `ends`: for each of them the operations handed over since the mark before, when it was through. `moves`:
-    the coherent steps, each with its command, its first operation and one past its last.
-    """
-
-    __slots__ = ("ends", "jobs", "marker", "moves", "step")
-
-    def __init__(self) -> None:
-        self.step = 0
-        self.marker: Marker
-        self.jobs: list[Job] = []
-        self.ends: list[int] = []
-        self.moves: list[tuple[Job, Step, int, int]] = []
-
-    def concerned(self, error: BackendError) -> tuple[list[Job], list[tuple[Job, Step]]]:
-        """Commands and coherent steps whose work failed; all, where the back end cannot tell."""
-        failed = error.at or range(max(self.ends, default=0))
-        starts = [0, *self.ends]
-        jobs = [
-            job
-            for job, start, end in zip(self.jobs, starts, self.ends, strict=False)
-            if any(start <= number < end for number in failed)
-        ]
-        moves = [
-            (job, step)
-            for job, step, start, end in self.moves
-            if any(start <= number < end for number in failed)
-        ]
-        return jobs, moves
-
-
-def _outcome(mark: Mark) -> BackendError | None:
-    """Wait for a mark, and say what of the work behind it failed."""
-    try:
-        mark.marker.wait()
-    except BackendError as error:
-        return error
-    return None
-
-
-class _Waiter:
-    __slots__ = ("gate", "step")
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self.gate = threading.Lock()
-        self.gate.acquire()
 
 
 class Worker:
@@ -132,7 +81,7 @@ class Worker:
         self.completed = 0
         self.lock = threading.RLock()
         self.marks: deque[Mark] = deque()
-        self.waiters: list[_Waiter] = []
+        self.waiters: list[Waiter] = []
         self.wanted = NEVER  #: the first step for which somebody waits
         self.hurried = False
         self.stopping = False
@@ -281,7 +230,7 @@ class Worker:
             found = self._find_mark(step)
             if found is not None or self.completed >= step:
                 return found
-            waiter = _Waiter(step)
+            waiter = Waiter(step)
             self.waiters.append(waiter)
             self.wanted = min(self.wanted, step)
         if self.asleep and self.marked < self.issued:
@@ -324,7 +273,7 @@ class Worker:
             if not self.marks:
                 return
             mark = self.marks[0]
-        error = _outcome(mark)
+        error = outcome_of(mark)
         jobs: list[Job] = []
         before = self.completed
         with self.lock:
@@ -339,7 +288,7 @@ class Worker:
                 if not self.marks or not self.marks[0].marker.done():
                     break
                 mark = self.marks[0]
-                error = _outcome(mark)
+                error = outcome_of(mark)
         if jobs or self.completed > before:
             self.executor.settle(jobs, self)
 

@@ -1,0 +1,79 @@
+"""Marks: the points of a worker's work at which it is known how far the device is, and what came between two of them.
+
+Decides which commands a failure concerns; when a mark is due, with the limits below, is for the worker to say.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from vdev.backends.base import BackendError, Marker
+
+if TYPE_CHECKING:
+    from vdev.executor.job import Job
+    from vdev.executor.steps import Step
+
+#: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
+#: alive
+MARK_EVERY, MARKS_IN_FLIGHT = 64, 16
+#: markers in flight at which a thread that issues by itself waits for the device
+MARKS_AHEAD = 64
+#: nanoseconds after which a command gets a marker before the next: another worker that waits for it shall not
+#: wait for what follows as well. A row of launches that take the host less shares its markers.
+MARK_AFTER_NS = 200_000
+#: device memory newly taken that asks for a marker: temporaries shall not pile up behind the device
+MARK_NBYTES = 64 << 20
+
+
+class Mark:
+    """A marker behind step number `step`, and the commands since the mark before.
+
+    `ends`: for each of them the operations handed over since the mark before, when it was through. `moves`:
+    the coherent steps, each with its command, its first operation and one past its last.
+    """
+
+    __slots__ = ("ends", "jobs", "marker", "moves", "step")
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.marker: Marker
+        self.jobs: list[Job] = []
+        self.ends: list[int] = []
+        self.moves: list[tuple[Job, Step, int, int]] = []
+
+    def concerned(self, error: BackendError) -> tuple[list[Job], list[tuple[Job, Step]]]:
+        """Commands and coherent steps whose work failed; all, where the back end cannot tell."""
+        failed = error.at or range(max(self.ends, default=0))
+        starts = [0, *self.ends]
+        jobs = [
+            job
+            for job, start, end in zip(self.jobs, starts, self.ends, strict=False)
+            if any(start <= number < end for number in failed)
+        ]
+        moves = [
+            (job, step)
+            for job, step, start, end in self.moves
+            if any(start <= number < end for number in failed)
+        ]
+        return jobs, moves
+
+
+def outcome_of(mark: Mark) -> BackendError | None:
+    """Wait for a mark, and say what of the work behind it failed."""
+    try:
+        mark.marker.wait()
+    except BackendError as error:
+        return error
+    return None
+
+
+class Waiter:
+    """A thread that waits for a marker behind step number `step`: `gate` opens when there is one."""
+
+    __slots__ = ("gate", "step")
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.gate = threading.Lock()
+        self.gate.acquire()
