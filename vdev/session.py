@@ -12,7 +12,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,32 +28,19 @@ from vdev.backends.base import (
 from vdev.buffers import VirtualBuffer, buffer_of
 from vdev.checking import CheckFailure, LaunchChecker
 from vdev.choosing import Choosing, can_choose
-from vdev.commands import (
-    Command,
-    CopyBuffer,
-    Fill,
-    Launch,
-    Layout,
-    Map,
-    Marker,
-    Migrate,
-    Read,
-    Unmap,
-    Write,
-)
+from vdev.commands import Command, Launch, Layout, Marker, Write
 from vdev.executor import Completion, Executor, repaired
 from vdev.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans, make_plan
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
-from vdev.planner import transfers
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.programs import BuildError, SessionKernel, SessionProgram
 from vdev.repetition import open_repetition
 from vdev.room import NoRoom, RoomMaker
-from vdev.translators.region import Region
+from vdev.transferring import TRANSFERS, Transfer, transfer_of
 from vdev.workers import open_workers
 
 if TYPE_CHECKING:
@@ -150,14 +137,8 @@ class Session:
             type, Callable[[Any, Completion, Sequence[Completion], Completion | None], None]
         ] = {
             Launch: self._launch,
-            Write: self._write,
-            Read: self._read,
-            CopyBuffer: self._copy,
-            Fill: self._fill,
-            Map: self._map,
-            Unmap: self._unmap,
-            Migrate: self._migrate,
             Marker: self._marker,
+            **dict.fromkeys(TRANSFERS, self._transfer),
         }
 
     # making things --------------------------------------------------------------------------------
@@ -416,21 +397,12 @@ class Session:
         completion.settle(MEM_OBJECT_ALLOCATION_FAILURE)
         raise NoRoom(completion.reason)
 
-    def _submit_plan(
-        self,
-        command: Command,
-        found: ReadyPlan,
-        buffers: Sequence[VirtualBuffer],
-        completion: Completion,
-        after: Sequence[Completion],
-        order: Completion | None,
-        *,
-        host: Bytes | None = None,
-        layout: Layout | None = None,
-        host_writes: bool = False,
-        homes: Sequence[int] = (),
+    def _transfer(
+        self, command: Command, completion: Completion, after: Sequence[Completion], order: Completion | None
     ) -> None:
-        plan = found.plan
+        transfer = transfer_of(command)
+        found = self._plan_transfer(command, completion, transfer)
+        plan, buffers = found.plan, transfer.buffers
         self._number = number = self._number + 1
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
@@ -443,10 +415,10 @@ class Session:
             found.prepared,
             [buffer.holdings for buffer in buffers],
             completion,
-            host=host,
-            layout=layout,
-            host_writes=host_writes,
-            homes=homes,
+            host=transfer.host,
+            layout=transfer.layout,
+            host_writes=transfer.host_writes,
+            homes=transfer.homes,
             after=after,
             order=order,
         )
@@ -455,19 +427,12 @@ class Session:
                 found.shape = Shape(kind, tally.times, plan)
             self.recorder.submitted(job, found.shape)
 
-    def _plan_transfer(
-        self,
-        command: Command,
-        completion: Completion,
-        buffers: Sequence[VirtualBuffer],
-        what: Hashable,
-        make: Callable[[LinkCosts], Plan],
-    ) -> ReadyPlan:
-        """The plan of a command that is no launch, with room made for it.
-
-        `what` and the buffers' states are all that `make` depends on beside the costs it is given.
-        """
-        key = (type(command), what, *(buffer.state for buffer in buffers))
+    def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
+        """The plan of a command that is no launch; with room made for it, where it takes any."""
+        buffers, make = transfer.buffers, transfer.make
+        if transfer.what is None:
+            return self._ready(make(self.links))
+        key = (type(command), transfer.what, *(buffer.state for buffer in buffers))
         found = self._transfers.find(key)
         if found is None:
             started, kind = time.perf_counter_ns(), type(command).__name__.lower()
@@ -489,105 +454,6 @@ class Session:
         tally = self._ledger.count(kind, plan)
         if self.recorder is not None:
             self.recorder.submitted_aside(number, Shape(kind, tally.times, plan))
-
-    def _write(
-        self, command: Write, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        buffer, layout = command.buffer, command.layout
-        found = self._plan_transfer(
-            command,
-            completion,
-            (buffer,),
-            layout,
-            lambda links: transfers.plan_write(buffer.state, layout.buffer_region(), links),
-        )
-        self._submit_plan(
-            command, found, (buffer,), completion, after, order, host=command.host, layout=layout
-        )
-
-    def _read(
-        self, command: Read, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        buffer, layout = command.buffer, command.layout
-        found = self._plan_transfer(
-            command,
-            completion,
-            (buffer,),
-            layout,
-            lambda links: transfers.plan_read(
-                buffer.state, layout.buffer_region(), links, contiguous=layout.is_contiguous
-            ),
-        )
-        self._submit_plan(
-            command,
-            found,
-            (buffer,),
-            completion,
-            after,
-            order,
-            host=command.host,
-            layout=layout,
-            host_writes=True,
-        )
-
-    def _copy(
-        self,
-        command: CopyBuffer,
-        completion: Completion,
-        after: Sequence[Completion],
-        order: Completion | None,
-    ) -> None:
-        buffers = [command.source] if command.source is command.target else [command.source, command.target]
-        source = transfers.Box(command.shape, command.source_start, command.source_pitches)
-        target = transfers.Box(command.shape, command.target_start, command.target_pitches)
-        found = self._plan_transfer(
-            command,
-            completion,
-            buffers,
-            (source, target),
-            lambda links: transfers.plan_copy([buffer.state for buffer in buffers], source, target, links),
-        )
-        self._submit_plan(command, found, buffers, completion, after, order)
-
-    def _fill(
-        self, command: Fill, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        buffer = command.buffer
-        what = (command.offset, command.nbytes, command.pattern)
-        found = self._plan_transfer(
-            command,
-            completion,
-            (buffer,),
-            what,
-            lambda links: transfers.plan_fill(buffer.state, *what, links),
-        )
-        self._submit_plan(command, found, (buffer,), completion, after, order)
-
-    def _map(
-        self, command: Map, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        region = Region.span(command.offset, command.offset + command.nbytes)
-        plan = transfers.plan_map(
-            command.buffer.state, region, self.links, read=command.read, write=command.write
-        )
-        self._submit_plan(command, self._ready(plan), (command.buffer,), completion, after, order, homes=(0,))
-
-    def _unmap(
-        self, command: Unmap, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        mapping = command.map
-        region = Region.span(mapping.offset, mapping.offset + mapping.nbytes)
-        plan = transfers.plan_unmap(mapping.buffer.state, region, self.links, write=mapping.write)
-        self._submit_plan(command, self._ready(plan), (mapping.buffer,), completion, after, order, homes=(0,))
-
-    def _migrate(
-        self, command: Migrate, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        buffers = list(dict.fromkeys(command.buffers))
-        plan = transfers.plan_migrate(
-            [buffer.state for buffer in buffers], self.links, to_host=command.to_host
-        )
-        self._submit_plan(command, self._ready(plan), buffers, completion, after, order)
 
     def _marker(
         self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None

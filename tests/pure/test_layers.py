@@ -18,7 +18,7 @@ LAYERS = (
     {"engines", "log", "commands", "capabilities", "access_picture"},
     {"executor", "workers", "observe"},
     {"buffers", "ordering", "programs"},
-    {"launching", "differences", "room"},
+    {"launching", "differences", "room", "transferring"},
     {"choosing", "repetition", "shadows"},
     {"checking"},
     {"session"},
