@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from ctypes import POINTER, byref, c_int, c_uint
+from ctypes import POINTER, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "priv
 
 _ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY)
 _SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
+#: libclang's CXEvalResultKind
+_EVALUATED_INT, _EVALUATED_FLOAT = 1, 2
 _lock = threading.Lock()
 
 
@@ -55,7 +57,39 @@ def _library() -> Any:
     library.clang_getCursorUnaryOperatorKind.restype = c_int
     library.clang_getUnaryOperatorKindSpelling.argtypes = [c_int]
     library.clang_getUnaryOperatorKindSpelling.restype = cindex._CXString
+    library.clang_Cursor_Evaluate.argtypes = [Cursor]
+    library.clang_Cursor_Evaluate.restype = c_void_p
+    for name, result in (
+        ("getKind", c_int),
+        ("isUnsignedInt", c_uint),
+        ("getAsUnsigned", c_ulonglong),
+        ("getAsLongLong", c_longlong),
+        ("getAsDouble", c_double),
+        ("dispose", None),
+    ):
+        function = getattr(library, f"clang_EvalResult_{name}")
+        function.argtypes = [c_void_p]
+        function.restype = result
     return library
+
+
+def evaluate(cursor: Cursor) -> int | float | None:
+    """The value of a constant expression, whose effects clang does not mind; None where it finds none."""
+    library = _library()
+    result = library.clang_Cursor_Evaluate(cursor)
+    if not result:
+        return None
+    try:
+        kind = library.clang_EvalResult_getKind(result)
+        if kind == _EVALUATED_FLOAT:
+            return float(library.clang_EvalResult_getAsDouble(result))
+        if kind != _EVALUATED_INT:
+            return None
+        if library.clang_EvalResult_isUnsignedInt(result):
+            return int(library.clang_EvalResult_getAsUnsigned(result))
+        return int(library.clang_EvalResult_getAsLongLong(result))
+    finally:
+        library.clang_EvalResult_dispose(result)
 
 
 @lru_cache(maxsize=1)

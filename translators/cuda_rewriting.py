@@ -46,6 +46,7 @@ class Rewriter(Declarations):
         self.constants = cuda_dialect.constants()
         self.uses_work_dim = False
         self._passing: set[int] = set()  # array literals that nothing keeps
+        self._initialising = False  # a constant, which in C++ takes others' values only where these are integers
 
     # declarations -----------------------------------------------------------------------------------
 
@@ -90,9 +91,11 @@ class Rewriter(Declarations):
     def _variable(self, cursor: Cursor) -> None:
         if self._is_done(clang.extent_of(cursor)[0]):
             return
+        self._initialising = space_of(cursor.type) == "constant"
         for child in cursor.get_children():
             if child.kind not in SKIPPED:
                 self.visit(child)
+        self._initialising = False
 
     def _declare(self, cursor: Cursor) -> None:
         variables = [c for c in cursor.get_children() if c.kind == CursorKind.VAR_DECL]
@@ -437,6 +440,9 @@ class Rewriter(Declarations):
             self._wrap(start, stop, "((int)", ")", lambda: None)
         if meaning is not None and meaning.kind == CursorKind.FUNCTION_DECL:
             raise Untranslatable(f"{meaning.spelling}() is used as a value", clang.line_of(cursor))
+        name = spell(cursor.type)
+        if self._initialising and name is not None and isinstance(number := clang.evaluate(cursor), float):
+            self._replace(start, stop, f"(({name}){number.hex()})")
 
     def _float(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         if cursor.type.get_canonical().kind == TypeKind.HALF:

@@ -52,10 +52,11 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
         return None if vector_type(source) is not None and not loads else f"({spell(target)})"
     if is_volatile_record(source) and not to.is_volatile_qualified():
         return "::vdev_cl::settled"
-    if to.kind == TypeKind.POINTER:
-        if from_.kind != TypeKind.POINTER:
+    # libclang shows a parameter that is written as an array as one, also where a pointer is passed.
+    if to.kind == TypeKind.POINTER or (to.kind in ARRAYS and from_.kind == TypeKind.POINTER):
+        there, here = _pointee(to), _pointee(from_)
+        if there is None or here is None:
             return None
-        there, here = to.get_pointee(), from_.get_pointee()
         if there.kind == TypeKind.VOID:
             return None
         narrower = here.is_const_qualified() and not there.is_const_qualified()
@@ -71,6 +72,13 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
         return None
     halves = TypeKind.HALF in (to.kind, from_.kind)
     return f"({name})" if exact or halves else None
+
+
+def _pointee(canonical: Type) -> Type | None:
+    """What a pointer, or an array that becomes one, leads to."""
+    if canonical.kind in ARRAYS:
+        return canonical.element_type
+    return canonical.get_pointee() if canonical.kind == TypeKind.POINTER else None
 
 
 def _bare(type_: Type) -> str:

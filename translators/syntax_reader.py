@@ -8,7 +8,6 @@ for.
 from __future__ import annotations
 
 import re
-from ctypes import c_int, c_longlong, c_uint, c_ulonglong, c_void_p
 from typing import TYPE_CHECKING, Any
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
@@ -80,18 +79,6 @@ _UNARY = {
 _lib: Any = clang._library()
 _lib.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
 _lib.clang_Cursor_getVarDeclInitializer.restype = Cursor
-_lib.clang_Cursor_Evaluate.argtypes = [Cursor]
-_lib.clang_Cursor_Evaluate.restype = c_void_p
-_lib.clang_EvalResult_getKind.argtypes = [c_void_p]
-_lib.clang_EvalResult_getKind.restype = c_int
-_lib.clang_EvalResult_isUnsignedInt.argtypes = [c_void_p]
-_lib.clang_EvalResult_isUnsignedInt.restype = c_uint
-_lib.clang_EvalResult_getAsUnsigned.argtypes = [c_void_p]
-_lib.clang_EvalResult_getAsUnsigned.restype = c_ulonglong
-_lib.clang_EvalResult_getAsLongLong.argtypes = [c_void_p]
-_lib.clang_EvalResult_getAsLongLong.restype = c_longlong
-_lib.clang_EvalResult_dispose.argtypes = [c_void_p]
-_lib.clang_EvalResult_dispose.restype = None
 _STATEMENTS = {
     CursorKind.COMPOUND_STMT, CursorKind.DECL_STMT, CursorKind.IF_STMT, CursorKind.FOR_STMT,
     CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.SWITCH_STMT, CursorKind.CASE_STMT,
@@ -359,17 +346,8 @@ class SyntaxReader:
         """The constant value of an integer expression, by clang, which does not mind what else the expression does."""
         if ctype.integer is None:
             return None
-        result = _lib.clang_Cursor_Evaluate(cursor)
-        if not result:
-            return None
-        try:
-            if _lib.clang_EvalResult_getKind(result) != 1:
-                return None
-            if _lib.clang_EvalResult_isUnsignedInt(result):
-                return int(_lib.clang_EvalResult_getAsUnsigned(result))
-            return int(_lib.clang_EvalResult_getAsLongLong(result))
-        finally:
-            _lib.clang_EvalResult_dispose(result)
+        number = clang.evaluate(cursor)
+        return number if isinstance(number, int) else None
 
     def _integer(self, cursor: Cursor, ctype: CType) -> Node:
         number = self._evaluate(cursor, ctype)

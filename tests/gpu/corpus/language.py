@@ -88,6 +88,16 @@ DECLARED = {
         "int taken(constant int *p, int k) { return p[k & 3]; }\n",
         "constant int inner[2] = { 4, 5 }; r[0] = table[x & 3] + inner[x & 1]; r[1] = (int)(pairs2[1].y + settings.b.z); r[2] = taken(table, x) * scale; r[3] = place[0];",
     ),
+    "constants_of_constants": (
+        "constant float darkest = 16.0f, brightest = 0.1f; static constant float ratio = darkest / brightest; constant double exact = ratio / 3;\n"
+        "constant float4 shades = (float4)(darkest, -ratio, 1.0f, brightest * 10); constant float steps[2] = { brightest, darkest - brightest };\n",
+        "constant float half_way = ratio * 0.5f; r[0] = (int)ratio + (x & 3); r[1] = as_int(steps[x & 1]); r[2] = as_int(shades.y); "
+        "r[3] = as_int((float)exact) ^ as_int(half_way);",
+    ),
+    "signs_of_pointers": (
+        "uint total(uint t[4], const uint *u) { t[3] += u[1]; return t[0] + t[3]; } int first(int *p) { return p[0]++; }\n",
+        "int t[4] = { x, 1, 2, 3 }, n[2][2] = { 4, 5, 6, 7 }; uint u = 8; r[0] = total(t, n[1]); r[1] = t[3]; r[2] = first(&u) + first(n[0]); r[3] = u;",
+    ),
     "designated_constants": (
         "constant int sparse[6] = { [2] = 5, [4] = 7 }; constant struct { int a; int b[3]; } partial = { .b = { 1, 2 } };\n",
         "r[0] = sparse[x & 3]; r[1] = sparse[4] + sparse[5]; r[2] = partial.b[1] + partial.a; r[3] = partial.b[2];",

@@ -110,6 +110,9 @@ template <int N, bool ALIGNED, class H> inline auto vload_half(size_t offset, co
     return each<float, N>([](half h) { return (float)h; }, all);
   } else return each<float, N>([](half h) { return (float)h; }, load_of(all_of<N>(), p + offset * (ALIGNED ? 4 : N)));
 }
+template <int N, bool ALIGNED> inline auto vload_half(size_t offset, any_pointer p) {
+  return vload_half<N, ALIGNED>(offset, (const half *)p);
+}
 template <int N, bool ALIGNED, rounding R, class S> inline void vstore_half(S x, size_t offset, half *p) {
   if constexpr (N == 1) p[offset] = to_half<R>(x);
   else {
