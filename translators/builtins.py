@@ -17,8 +17,13 @@ from .memory import unknown_truth
 from .syntax import CType, Node
 from .values import (
     OPAQUE,
+    Anywhere,
+    Argument,
     Number,
+    Place,
     Pointer,
+    Private,
+    Shared,
     Value,
     Vector,
     convert,
@@ -359,6 +364,15 @@ def _printf(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bo
     return unknown_value(node.type)
 
 
+def _into_space(*kinds: type[Place]) -> Handler:
+    """to_global() and its like: the pointer where it leads into that address space, else none."""
+
+    def handler(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+        return Pointer(tuple(t for t in calculator.pointer(args[0]).targets if isinstance(t.place, (Anywhere, *kinds))))
+
+    return handler
+
+
 _HANDLERS: dict[str, Handler] = {
     "get_work_dim": _work_dim,
     "get_global_linear_id": _linear_id,
@@ -372,6 +386,10 @@ _HANDLERS: dict[str, Handler] = {
     "abs_diff": _abs_diff,
     "select": _select,
     "printf": _printf,
+    # A program's variables in global memory are shared memory here, as local ones are.
+    "to_global": _into_space(Argument, Shared),
+    "to_local": _into_space(Shared),
+    "to_private": _into_space(Private),
 }
 
 _PATTERNS: list[tuple[re.Pattern[str], Handler]] = [

@@ -67,6 +67,18 @@ def test_asking_where_a_pointer_leads_touches_nothing() -> None:
     assert (found.arg, found.mode) == (0, "write")
 
 
+@pytest.mark.parametrize(("space", "writes"), [("global", True), ("local", False), ("private", False)])
+def test_a_pointer_made_one_of_its_address_space(space: str, writes: bool) -> None:
+    text = (
+        "kernel void k(global int *a, global int *b) { int *p = a + get_global_id(0);"
+        f" {space} int *q = to_{space}(p); if (q) *q = b[get_global_id(0)]; }}"
+    )
+    found = analyse_kernel(parse_program(text, ("-cl-std=CL2.0",)), "k").evaluate(LINE, SECOND_QUARTER, {}, {0: 4096, 1: 4096})
+    regions = {(item.arg, item.mode): item.region for item in found}
+    expected = {(1, "read"): Region.span(64, 128)} | ({(0, "write"): Region.span(64, 128)} if writes else {})
+    assert regions == expected
+
+
 #: Text that is repeated for many k; what follows it. Each repetition uses the results of the one before twice.
 MANY_TIMES = {
     "conditions": ("{ int x = f && (g || i < k), y = f || (g && i < k); f = x; g = y; }", "if (f) a[i] = 1; else a[i] = 2;"),
