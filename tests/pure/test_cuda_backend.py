@@ -5,8 +5,10 @@ what is said where there is no GPU.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import struct
+import weakref
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,7 +101,8 @@ def targets(draw: st.DrawFn) -> Box:
 @settings(deadline=None, max_examples=300)
 def test_targets_that_may_overlap(first: Box, second: Box) -> None:
     bytes_of = [
-        {byte for _, start, nbytes in box.rows() for byte in range(start, start + nbytes)} for box in (first, second)
+        {byte for _, start, nbytes in box.rows() for byte in range(start, start + nbytes)}
+        for box in (first, second)
     ]
     one, other = (cuda_boxes.placed(1 << 20, 1 << 12, box) for box in (first, second))
     assert one.may_overlap(other) or not bytes_of[0] & bytes_of[1]
@@ -110,7 +113,8 @@ def test_targets_that_may_overlap(first: Box, second: Box) -> None:
 def test_columns_side_by_side_do_not_overlap() -> None:
     """The edges of a block of rows in every plane of a volume: they begin within one another's extent."""
     low, high = (
-        cuda_boxes.placed(0, 0, Box((720, 1, 5760), 0, (8294400, 5760), start * 5760, (8294400, 5760))) for start in (359, 720)
+        cuda_boxes.placed(0, 0, Box((720, 1, 5760), 0, (8294400, 5760), start * 5760, (8294400, 5760)))
+        for start in (359, 720)
     )
     assert low.target < high.target < low.stop
     assert not low.may_overlap(high)
@@ -265,10 +269,14 @@ class _Cupy:
         self.cuda = SimpleNamespace(driver=self)
         self.registers = registers
         self.loaded: list[bytes] = []
+        self.unloaded: list[int] = []
 
     def moduleLoadData(self, cubin: bytes) -> int:
         self.loaded.append(cubin)
         return len(self.loaded)
+
+    def moduleUnload(self, module: int) -> None:
+        self.unloaded.append(module)
 
     def moduleGetFunction(self, module: int, entry: str) -> int:
         return int(entry[-1])  # in the order of the kernels
@@ -289,13 +297,22 @@ def test_kernels_that_live_from_the_cache_are_compiled_for_fewer_groups(
 ) -> None:
     compiler, cupy = _Compiler(), _Cupy(registers)
     program = BackendProgram("", options, parse_program(HALF_FULL, options, target=TARGET))
-    hopper = Multiprocessor(65536, 2048)
+    hopper, unused = Multiprocessor(65536, 2048), deque[int]()
     loaded = cuda_launch.LoadedProgram(
-        cupy, translated(program, Cubins(tmp_path, compiler, "1")), "sm_90", hopper, full_groups=full_groups
+        cupy,
+        translated(program, Cubins(tmp_path, compiler, "1")),
+        "sm_90",
+        hopper,
+        unused,
+        full_groups=full_groups,
     )
     assert loaded.module == len(cupy.loaded) == len(compiler.asked) == (2 if asked else 1)
     further = [option for option in compiler.asked[-1][1] if option.startswith("-D")]
     assert further == (asked or [])
+    assert cupy.unloaded == ([1] if asked else [])  # nothing of it has been launched
+    module = loaded.module
+    del loaded
+    assert list(unused) == [module]
 
 
 def test_fewer_groups_are_three_quarters_where_half_of_the_work_items_are_resident() -> None:
@@ -426,7 +443,7 @@ class _Driver:
     """Notes launches and contexts, as integers."""
 
     def __init__(self) -> None:
-        self.current, self.result = 0, 0
+        self.current, self.result, self.busy = 0, 0, False
         self.launched: list[list[int]] = []
         self.contexts: list[int] = []
 
@@ -442,6 +459,9 @@ class _Driver:
 
     def event_record(self, event: int, stream: int) -> int:
         return 0
+
+    def event_query(self, event: int) -> int:
+        return cuda_driver.ERROR_NOT_READY if self.busy else cuda_driver.SUCCESS
 
     def new_event(self) -> int:
         return 5
@@ -477,6 +497,7 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     backend.counters, backend.free_events = Counters(), deque()
     backend._first = backend._count = 0
     backend._fetches, backend._lost = [], None
+    backend._unused, backend._leaving = deque(), deque()
     return backend, driver
 
 
@@ -545,3 +566,32 @@ def test_a_context_is_asked_for_without_ado() -> None:
     assert driver.asked_context()() == 0x7F00_1234_5678
     driver._get_context = lambda address: 201
     assert driver.asked_context()() == 0
+
+
+@pytest.mark.parametrize("full_groups", [False, True])
+def test_modules_of_programs_that_are_gone_are_unloaded_behind_their_work(
+    tmp_path: Path, full_groups: bool
+) -> None:
+    backend, driver = _cuda()
+    backend._cupy = cupy = _Cupy(56)
+    backend._cubins, backend._architecture = Cubins(tmp_path, _Compiler(), "1"), "sm_90"
+    backend._multiprocessor, backend.clock = Multiprocessor(65536, 2048), SimpleNamespace(due=1 << 62)
+    backend._loaded = weakref.WeakKeyDictionary()
+    first, second = (BackendProgram("", (), parse_program(HALF_FULL, (), target=TARGET)) for _ in range(2))
+    loaded = [backend._load(program) for program in (first, second)]
+    assert backend._load(first) is loaded[0]
+    if full_groups:
+        loaded[0].with_full_groups = backend._load_cubin(loaded[0].program, full_groups=True)
+    modules = [1, 3] if full_groups else [1]
+
+    backend.record()
+    del first, loaded[0]
+    gc.collect()
+    driver.busy = True
+    backend.record()
+    backend.record()
+    assert cupy.unloaded == []
+    driver.busy = False
+    backend.record()
+    assert sorted(cupy.unloaded) == modules
+    assert [entry.module for entry in backend._loaded.values()] == [2]

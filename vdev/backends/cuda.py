@@ -12,6 +12,7 @@ than a page of 2 MiB; block-cyclic kernels, whose bytes are far apart, step by l
 from __future__ import annotations
 
 import ctypes
+import logging
 import struct
 import time
 import weakref
@@ -62,6 +63,8 @@ from vdev.backends.cuda_staging import DIRECT_NBYTES, pieces_of, staging, turned
 from vdev.switches import cache_dir
 from vdev.translators.region import Block, Region
 
+logger = logging.getLogger("vdev.cuda")
+
 #: Rows of a rectangle that are at least so long are copied by the copy engine.
 _LONG_ROW = 64 << 10
 #: Device memory for the packed form of rectangles on their way from or to the host, at most.
@@ -102,9 +105,10 @@ class CudaBackend(Backend):
         self._multiprocessor = Multiprocessor(
             int(properties["regsPerMultiprocessor"]), int(properties["maxThreadsPerMultiProcessor"])
         )
-        self._loaded: weakref.WeakKeyDictionary[Translated, dict[bool, LoadedProgram]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._loaded: weakref.WeakKeyDictionary[BackendProgram, LoadedProgram] = weakref.WeakKeyDictionary()
+        #: modules of programs that are gone; and with a marker behind all that may still run of them
+        self._unused: deque[int] = deque()
+        self._leaving: deque[tuple[Marker, list[int]]] = deque()
         self._helpers: dict[str, int] = {}
         self._reached: dict[int, bool] = {number: True}
         self.free_events: deque[int] = deque()
@@ -366,7 +370,7 @@ class CudaBackend(Backend):
     # programs -----------------------------------------------------------------------------------
 
     def build(self, program: BackendProgram) -> BuildResult:
-        loaded = self._load(translated(program, self._cubins), full_groups=False)
+        loaded = self._load(program)
         kernels = {}
         for name, info in loaded.program.kernels.items():
             function = loaded.function(info.entry)
@@ -380,26 +384,32 @@ class CudaBackend(Backend):
             )
         return BuildResult(loaded.log, kernels, loaded.cubin)
 
-    def _load(self, program: Translated, *, full_groups: bool) -> LoadedProgram:
-        known = self._loaded.setdefault(program, {})
-        found = known.get(full_groups)
+    def _load(self, program: BackendProgram) -> LoadedProgram:
+        found = self._loaded.get(program)
         if found is None:
-            try:
-                found = known[full_groups] = LoadedProgram(
-                    self._cupy, program, self._architecture, self._multiprocessor, full_groups=full_groups
-                )
-            except self._cupy.cuda.driver.CUDADriverError as error:
-                raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error
+            found = self._loaded[program] = self._load_cubin(translated(program, self._cubins), full_groups=False)
         return found
 
-    def kernel(self, program: BackendProgram, name: str) -> Kernel:
-        return self._kernel(translated(program, self._cubins), name, full_groups=False)
+    def _load_cubin(self, program: Translated, *, full_groups: bool) -> LoadedProgram:
+        try:
+            return LoadedProgram(
+                self._cupy,
+                program,
+                self._architecture,
+                self._multiprocessor,
+                self._unused,
+                full_groups=full_groups,
+            )
+        except self._cupy.cuda.driver.CUDADriverError as error:
+            raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error
 
-    def _kernel(self, program: Translated, name: str, *, full_groups: bool) -> Kernel:
-        loaded = self._load(program, full_groups=full_groups)
+    def kernel(self, program: BackendProgram, name: str) -> Kernel:
+        return self._kernel(self._load(program), name)
+
+    def _kernel(self, loaded: LoadedProgram, name: str) -> Kernel:
         found = loaded.kernels.get(name)
         if found is None:
-            info = program.kernels[name]
+            info = loaded.program.kernels[name]
             found = loaded.kernels[name] = Kernel(info, loaded, loaded.function(info.entry), self.driver)
             if info.local_nbytes:  # local variables of its own that no static shared memory holds
                 found.lay_out_local_memory()
@@ -440,7 +450,7 @@ class CudaBackend(Backend):
         grid = grids[0]
         if grid[3] * grid[4] * grid[5] > kernel.threads:
             kernel = self._with_full_groups(kernel)
-        start, name = kernel.assembled(grid, self.stream, self.driver), kernel.info.name
+        start = kernel.assembled(grid, self.stream, self.driver)
         counters, own = self.counters, self.context
         context, set_context = self.driver.asked_context(), self.driver.set_context
 
@@ -453,7 +463,8 @@ class CudaBackend(Backend):
                 result = start()
                 self.leave(outside)
             if result:
-                raise self.driver.error(result, f"launch of kernel {name}")
+                # Its name is the kernel's, which is to be there as long as this may be called.
+                raise self.driver.error(result, f"launch of kernel {kernel.info.name}")
             self._count += 1  # the first since the marker has been counted, with its event
             counters.launches += 1
 
@@ -462,8 +473,10 @@ class CudaBackend(Backend):
     def _with_full_groups(self, kernel: Kernel) -> Kernel:
         small = kernel.small
         if small is None:
-            small = self._kernel(kernel.program.program, kernel.info.name, full_groups=True)
-            kernel.small = small
+            program = kernel.program
+            if program.with_full_groups is None:
+                program.with_full_groups = self._load_cubin(program.program, full_groups=True)
+            small = kernel.small = self._kernel(program.with_full_groups, kernel.info.name)
         return small
 
     def _help(self, name: str, parameters: bytes, work: int) -> None:
@@ -516,7 +529,24 @@ class CudaBackend(Backend):
             event, failure = 0, error
         if failure is None and time.perf_counter_ns() > self.clock.due:
             self.clock.rebase()
-        return CudaMarker(self, first, event, failure)
+        marker = CudaMarker(self, first, event, failure)
+        if self._unused or self._leaving:
+            self._unload(marker)
+        return marker
+
+    def _unload(self, marker: Marker) -> None:
+        """Unload what nobody uses any more and what no work before `marker` does either."""
+        unused, leaving = self._unused, self._leaving
+        if unused:
+            leaving.append((marker, [unused.popleft() for _ in range(len(unused))]))
+        driver = self._cupy.cuda.driver
+        while leaving and leaving[0][0].done():
+            for module in leaving.popleft()[1]:
+                try:
+                    driver.moduleUnload(module)
+                except driver.CUDADriverError as error:
+                    # A GPU that has failed refuses everything, and its work tells so: this is no command's failure.
+                    logger.debug("module of a program that is gone: %s", error)
 
     def close(self) -> None:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -161,7 +162,9 @@ class Kernel:
 
 
 class LoadedProgram:
-    """A program on one GPU."""
+    """A program on one GPU. Its module is added to `unused` when nobody can launch a kernel of it any more."""
+
+    module: int
 
     def __init__(
         self,
@@ -169,17 +172,27 @@ class LoadedProgram:
         program: Translated,
         architecture: str,
         multiprocessor: Multiprocessor,
+        unused: deque[int],
         *,
         full_groups: bool,
     ) -> None:
         self.cuda_driver = cupy.cuda.driver
         self.program = program
+        self._unused = unused
         self.cubin, self.log = program.cubin(architecture, full_groups=full_groups)
-        self.module: int = self.cuda_driver.moduleLoadData(self.cubin)
+        self.module = self.cuda_driver.moduleLoadData(self.cubin)
         self.kernels: dict[str, Kernel] = {}
+        #: the program with few enough registers for work-groups of 1024, where it has been needed
+        self.with_full_groups: LoadedProgram | None = None
         if not full_groups and (further := self._further(multiprocessor)):
             self.cubin, _ = program.cubin(architecture, further=further)
-            self.module = self.cuda_driver.moduleLoadData(self.cubin)
+            first, self.module = self.module, self.cuda_driver.moduleLoadData(self.cubin)
+            self.cuda_driver.moduleUnload(first)
+
+    def __del__(self) -> None:
+        # On any thread, and work may be under way: the back end unloads it.
+        if hasattr(self, "module"):
+            self._unused.append(self.module)
 
     def _further(self, multiprocessor: Multiprocessor) -> tuple[str, ...]:
         """Options to compile with once more, now that it is known how many registers the kernels take."""
