@@ -142,6 +142,7 @@ class Generator:
         self.helpers: list[tuple[str, str]] = []
         self.forms: set[str] = set()
         self.loop_kinds: list[str] = []
+        self.in_expression = False  #: which nothing may jump out of
         nbuffers = rng.randrange(1, 4)
         self.buffers = [Buffer(i, "abc"[i], *rng.choice(_ELEMENTS)) for i in range(nbuffers)]
         self.scalar_types: dict[str, str] = {}
@@ -478,11 +479,14 @@ class Generator:
 
     def leave(self) -> None:
         """An early return, a break or a continue under a condition."""
-        words = ["return"]
+        words = [] if self.in_expression else ["return"]
         if self.loop_kinds:
             words += ["break", "break", "break"]
             # A continue in a while loop would skip its step.
             words += ["continue"] * (2 if self.loop_kinds[-1] not in ("while", "do") else 0)
+        if not words:
+            self.access()
+            return
         word = self.rng.choice(words)
         self.forms.add(word)
         test = self.condition(1)
@@ -743,6 +747,26 @@ class Generator:
         self.loop_kinds = kinds
         self.line("}", None)
 
+    def statement_expression(self) -> None:
+        """`({ ... })`, sometimes in a part of an expression that may be left out."""
+        self.forms.add("statement expression")
+        name, test, other = self.fresh("x"), self.condition(1), self.expr(1)
+        always = self.chance(0.5)
+        kept = self.loop_kinds, self.in_expression
+        self.loop_kinds, self.in_expression = [], True
+        start = "" if always else f"{test.c} ? "
+        self.line(f"int {name} = {start}({{", "if True:" if always else f"if {test.py}:")
+        self.block(self.rng.randrange(1, 3))
+        self.loop_kinds, self.in_expression = kept
+        value = self.expr(1)
+        common = value.type if always else usual(value.type, other.type)
+        self.depth += 1
+        self.line(f"{value.c}; }}){'' if always else f' : {other.c}'};", f"{name} = {to(to(value, common), 'int').py}")
+        self.depth -= 1
+        if not always:
+            self.line(None, f"else: {name} = {to(to(other, common), 'int').py}")
+        self.ints.append((name, "int"))
+
     def local_memory(self) -> None:
         self.forms.add("local memory")
         name, value = self.fresh("l"), self.expr(1)
@@ -846,6 +870,7 @@ class Generator:
             self.rng.choice(
                 [
                     self.switch,
+                    self.statement_expression,
                     self.local_memory,
                     self.private_array,
                     self.vector_position,

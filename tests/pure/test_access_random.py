@@ -41,7 +41,7 @@ def test_random_kernels_cover_the_forms() -> None:
     names = """quotient bits min/max ?: indirect struct swizzle vload atomic pointer helper return break
     continue switch local_memory private_array vector_arithmetic pointer_cast for_loop grid_loop down_loop
     while_loop do_loop not_equal_loop halving_loop endless_loop pointer_loop loop_with_loaded_bounds
-    async_copy constant_table volatile side_effects"""
+    async_copy constant_table volatile side_effects statement_expression"""
     wanted = [name.replace("_", " ") for name in names.split()]
     assert all(seen[name] for name in wanted), [name for name in wanted if not seen[name]]
 
