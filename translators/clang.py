@@ -117,6 +117,15 @@ def parse(text: str, arguments: Sequence[str]) -> TranslationUnit:
         return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, content)])
 
 
+@lru_cache(maxsize=1024)
+def holds(condition: str) -> bool | None:
+    """Whether `#if condition` does, for what the preprocessor asks of clang itself; None where it is malformed."""
+    unit = parse(f"#if {condition}\nvoid found(void);\n#endif\n", ())
+    if any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics):
+        return None
+    return any(cursor.spelling == "found" for cursor in unit.cursor.get_children())
+
+
 def presumed(location: SourceLocation) -> Presumed:
     """File, line and column as `#line` directives tell them."""
     library = _library()

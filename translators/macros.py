@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from . import clang
 from .conditions import Malformed
 
 _TOKEN = re.compile(
@@ -23,6 +24,14 @@ _TOKEN = re.compile(
 NAME = re.compile(r"[A-Za-z_$][\w$]*")
 #: Names that expand to something without being defined.
 PREDEFINED = frozenset({"__LINE__", "__FILE__", "__COUNTER__"})
+#: Operators of conditions beside `defined`: what they ask of clang, and what of the folders of included files.
+ASKS_CLANG = frozenset(
+    {
+        "__has_attribute", "__has_builtin", "__has_c_attribute", "__has_constexpr_builtin", "__has_declspec_attribute",
+        "__has_extension", "__has_feature", "__has_warning", "__is_identifier", "__is_target_arch", "__is_target_os",
+    }
+)  # fmt: skip
+ASKS_FOLDERS = "__has_include"
 _EMPTY: frozenset[str] = frozenset()
 _OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
 
@@ -157,6 +166,13 @@ class Expander:
             if condition and token.text == "defined":
                 done.append(self._defined(pending))
                 continue
+            if condition and token.text in ASKS_CLANG:
+                done.append(self._asked(token.text, pending))
+                continue
+            if condition and token.text == ASKS_FOLDERS:
+                found = self.has_include(self._operand(token.text, pending))
+                done.append(Token(str(int(found)), "number", True))
+                continue
             macro = self.macros.get(token.text)
             if macro is None:
                 done.append(self._predefined(token))
@@ -195,7 +211,33 @@ class Expander:
         return token
 
     def is_defined(self, name: str) -> bool:
-        return name in self.macros or name in PREDEFINED or name in ("__DATE__", "__TIME__")
+        known = (PREDEFINED, ASKS_CLANG, (ASKS_FOLDERS, "__DATE__", "__TIME__"))
+        return name in self.macros or any(name in names for names in known)
+
+    def has_include(self, operand: list[Token]) -> bool:
+        """Whether `#include` of what these tokens name would find a file."""
+        raise Malformed("no file can be included here")
+
+    def _operand(self, operator: str, pending: list[Token]) -> list[Token]:
+        """Take the tokens in the parentheses that follow, as they are: clang does not expand them either."""
+        if not pending or pending.pop().text != "(":
+            raise Malformed(f"missing '(' after '{operator}'")
+        found: list[Token] = []
+        depth = 0
+        while pending:
+            token = pending.pop()
+            if token.text == ")" and depth == 0:
+                return found
+            depth += (token.text == "(") - (token.text == ")")
+            found.append(token)
+        raise Malformed(f"missing ')' after '{operator}'")
+
+    def _asked(self, operator: str, pending: list[Token]) -> Token:
+        """The answer of clang, which reads the program afterwards."""
+        answer = clang.holds(f"{operator}({spell(self._operand(operator, pending))})")
+        if answer is None:
+            raise Malformed(f"what '{operator}' is asked makes no sense")
+        return Token(str(int(answer)), "number", True)
 
     def _defined(self, pending: list[Token]) -> Token:
         """The value of `defined`, whose operand comes next; from a macro's expansion too, as in clang."""

@@ -290,7 +290,14 @@ class Preprocessor(Expander):
         rest = rest.strip()
         if rest[:1] not in ('"', "<"):
             rest = spell(self.expand(tokenize(rest))).strip()
-        match = re.match(r'"([^"]+)"|<([^>]+)>', rest)
+        name, path = self._find_include(file, rest)
+        if path is None:
+            raise Malformed(f"'{name}' file not found")
+        self._include_file(os.path.abspath(path), path, os.stat(path))
+
+    def _find_include(self, file: _File, written: str) -> tuple[str, str | None]:
+        """The name that an `#include` gives, and the file that it means, if there is one."""
+        match = re.match(r'"([^"]+)"|<([^>]+)>', written)
         if match is None:
             raise Malformed('expected "FILENAME" or <FILENAME>')
         if match.group(2):
@@ -300,16 +307,14 @@ class Preprocessor(Expander):
             name = match.group(1)
             # As clang does: the folder of the including file, for the program itself the current directory.
             folders = [os.path.dirname(file.path) if file.path else "", *self.include_dirs]
-        for folder in folders:
-            path = os.path.normpath(os.path.join(folder, name))
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
-            if os.path.isfile(path):
-                self._include_file(os.path.abspath(path), path, status)
-                return
-        raise Malformed(f"'{name}' file not found")
+        paths = (os.path.normpath(os.path.join(folder, name)) for folder in folders)
+        return name, next((path for path in paths if os.path.isfile(path)), None)
+
+    def has_include(self, operand: list[Token]) -> bool:
+        written = spell(operand).strip()
+        if written[:1] not in ('"', "<"):
+            written = spell(self.expand(operand, condition=True)).strip()
+        return self._find_include(self._files[-1], written)[1] is not None
 
     def _include_file(self, path: str, name: str, status: os.stat_result) -> None:
         if path not in self.included:

@@ -258,9 +258,31 @@ def test_null_stays_null(native: Any) -> None:
     kernel = translated.kernels["k"]
     buffer = native.buffer(np.zeros(1, np.int32))
     whole = NDRange((1,), (1,), (0,))
-    hidden = np.frombuffer(kernel.pack(whole, Chunk((0,), (1,)), [4096, 0]), np.uint8)
+    hidden = np.frombuffer(kernel.pack(whole, Chunk((0,), (1,)), [0, 0]), np.uint8)
     native.run_chunk(native.kernel(translated.source, "k"), whole, Chunk((0,), (1,)), None, buffer, hidden)
     assert native.read(buffer, np.zeros(1, np.int32))[0] == 1
+
+
+def test_what_is_guarded_is_left_alone(native: Any) -> None:
+    """Intel's vectoriser once ran all of the last work-group, where pointers were made from integers."""
+    row = "128 * ((int)get_group_id(0)) + ((int)get_local_id(0))"
+    statements = " ".join(f"out[{row}].s{at:x} = 2.0f * a[16 * ({row}) + {at}];" for at in range(16))
+    source = f"""__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
+    void k(__global const float *restrict a, __global float16 *restrict out, const int n)
+    {{ if (-1 + -128 * ((int)get_group_id(0)) + -1 * ((int)get_local_id(0)) + n >= 0)
+      {{ {statements} }} }}"""
+    rows, wanted = 1280, 1184
+    a, untouched = np.arange(16 * rows, dtype=np.float32), np.full(16 * rows, -7, np.float32)
+    translated = _translated(source)
+    ndrange = NDRange((rows,), (128,), (0,))
+    inputs, result = native.buffer(a), native.buffer(untouched)
+    for chunk in (Chunk((0,), (3,)), Chunk((3,), (10,))):
+        hidden = np.frombuffer(translated.kernels["k"].pack(ndrange, chunk, [0, 0]), np.uint8)
+        run = native.kernel(translated.source, "k")
+        native.run_chunk(run, ndrange, chunk, inputs, result, np.int32(wanted), hidden)
+    found = native.read(result, untouched)
+    np.testing.assert_array_equal(found[: 16 * wanted], 2 * a[: 16 * wanted])
+    np.testing.assert_array_equal(found[16 * wanted :], untouched[16 * wanted :])
 
 
 def test_non_uniform_last_group(native: Any) -> None:

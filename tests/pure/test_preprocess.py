@@ -88,6 +88,25 @@ def test_conditions_choose() -> None:
 
 
 @pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("__has_attribute(overloadable)", True),
+        ("__has_attribute(__overloadable__) && !__has_attribute(no_such)", True),
+        ("defined(__has_builtin) && __has_builtin(__builtin_popcount)", True),
+        ("__has_builtin(no_such_builtin)", False),
+        ("defined __has_extension && __has_feature(no_such) == __has_extension(no_such)", True),
+        ("__is_identifier(kernel_of_mine)", True),
+        ('__has_warning("-Wall")', True),
+        ('__has_include("nowhere.h") || __has_include(<nowhere.h>)', False),
+        ("HAS(overloadable)", True),
+    ],
+)
+def test_what_conditions_ask_of_clang(condition: str, expected: bool) -> None:
+    source = f"#define HAS(x) __has_attribute(x)\n#if {condition}\nyes\n#endif\n#ifndef __has_include\nmissing\n#endif\n"
+    assert words(source) == ("yes" if expected else "")
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("1 + 2 * 3 == 7", True),
@@ -131,6 +150,10 @@ def test_conditions_that_are_none(text: str) -> None:
         "#nonsense\n",
         "#define A 1\n#define A 2\n",
         "/* open\n",
+        "#if __has_attribute\n#endif\n",
+        "#if __has_attribute(overloadable\n#endif\n",
+        "#if __has_builtin(5)\n#endif\n",
+        "#if __has_include(a.h)\n#endif\n",
     ],
 )
 def test_what_clang_has_to_judge(source: str) -> None:
@@ -152,6 +175,16 @@ def test_includes(tmp_path: Path) -> None:
     assert [Path(name).name for name in result.included] == ["a.h", "b.h", "c.h"]
     assert "int a = 2;" in result.text
     assert result.text.endswith('#line 5 "<kernel>"\nint b = 2;\n')
+
+
+def test_asking_for_included_files(tmp_path: Path) -> None:
+    (tmp_path / "a.h").write_text('#if __has_include("b.h") && __has_include(<b.h>)\nboth\n#endif\n')
+    (tmp_path / "b.h").write_text("")
+    source = "#define NAME <b.h>\n#if __has_include(NAME)\nnamed\n#endif\n#include <a.h>\n"
+    result = expand(source, include_dirs=(str(tmp_path),))
+    assert result.doubts == ()
+    assert [line for line in result.text.split("\n") if line and line[0] != "#"] == ["named", "both"]
+    assert [Path(name).name for name in result.included] == ["a.h"]
 
 
 def test_pragmas_and_line_directives() -> None:
