@@ -43,17 +43,13 @@ from .options import parse_options
 from .preprocess import MAIN_FILE
 from .rewrite import Edits, Function, Functions, Untranslatable
 from .source import KernelInfo, ParsedProgram, parse_program
-from .subgrid import SubgridKernel, translate_subgrid
+from .subgrid import SHIFT, SubgridKernel, translate_subgrid
 from .unused import without_unused
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 4
-
-_SHIFT = re.compile(
-    rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\1 \? \(size_t\)\1 - \(size_t\)(\w+\.shift\[\d+\]) : \(size_t\)0\);"
-)
+VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -212,8 +208,8 @@ class _Translation:
         return f'{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
 
     def _shifts(self) -> None:
-        """Pointers are moved as pointers: through integers NVCC would lose that they point to global memory."""
-        for match in _SHIFT.finditer(self.functions.text):
+        """Pointers are moved by a function of ours, under names that C++ does not reserve."""
+        for match in SHIFT.finditer(self.functions.text):
             own, name, shift = (group.decode() for group in match.groups())
             self.edits.replace(
                 *match.span(),

@@ -31,6 +31,7 @@ class Declarations(Words):
         super().__init__(program, functions, edits, prefix)
         self._constant_nbytes = 0
         self._padded: set[int] = set()
+        self._stored: set[int] = set()  # where declarations with a word of their own for constants begin
         self._jumps = False  # whether the function has jumps that may pass over initialisations
         #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
         self.large: dict[str, int] = {}
@@ -56,7 +57,9 @@ class Declarations(Words):
             fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
             where = "__constant__" if fits else "__device__"
             word = static if not _written_static(self.text, start) else ""
-            self.edits.insert(start, f"{word}{where} ")
+            if start not in self._stored:  # at program scope, variables declared together come one by one
+                self._stored.add(start)
+                self.edits.insert(start, f"{word}{where} ")
 
     def _enter(self, function: Cursor) -> None:
         """Decide where the local variables of a function live: CUDA's static shared memory holds 48 KB."""

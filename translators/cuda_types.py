@@ -57,6 +57,9 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
         there, here = _pointee(to), _pointee(from_)
         if there is None or here is None:
             return None
+        if from_.kind in ARRAYS:
+            # The array itself: another element's type than a number's is the same, however it is spelled.
+            return None if spell(there) in (None, spell(here)) else "::vdev_cl::pointer"
         if there.kind == TypeKind.VOID:
             return None
         narrower = here.is_const_qualified() and not there.is_const_qualified()

@@ -39,6 +39,9 @@ _GRID_FUNCTIONS = (
 #: was rewritten.
 _REFUSED = ("enqueue_kernel", "get_kernel_work_group_size", "get_kernel_preferred_work_group_size_multiple")
 
+#: Where a kernel shifts a pointer, for whoever translates further: the parameter, the user's name, and the shift.
+SHIFT = re.compile(rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ char \*\)\1 - (\w+\.shift\[\d+\])\);")
+
 # {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
 # specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
 # same answers.
@@ -271,9 +274,9 @@ class _Translation:
             # By pointer arithmetic, so that the compiler still knows what is restrict and which address space it is.
             # Out of its buffer that is undefined (C99 6.5.6p8), but no compiler knows the shift, which is 0 for no buffer;
             # of pointers made from integers, Intel's vectoriser ran a guarded float16 kernel without its guard.
+            own, kind = f"{p}p_{name}", kinds[index].kind
             entry.append(
-                f" __typeof__({p}p_{name}) {name} = (__typeof__({p}p_{name}))"
-                f"((__{kinds[index].kind} char *){p}p_{name} - {p}hidden.shift[{number}]);"
+                f" __typeof__({own}) {name} = (__typeof__({own}))((__{kind} char *){own} - {p}hidden.shift[{number}]);"
             )
         self.edits.insert(function.body_start + 1, "".join(entry))
 

@@ -17,7 +17,7 @@
 
 #define __device__
 #define __global__
-#define __constant__ static
+#define __constant__
 #define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
