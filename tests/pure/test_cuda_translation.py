@@ -388,6 +388,16 @@ def _prelude_lines(lines: list[str]) -> int:
     return next(index for index, line in enumerate(lines) if "tile" in line) - 1
 
 
+def test_every_pointer_is_shifted_as_a_pointer() -> None:
+    """By pointer arithmetic of ours, so that NVCC knows global memory, under names that C++ leaves to programs."""
+    source = """kernel void k(global int *this, constant float c[], global const float4 *restrict x, int n, local int *l)
+    { l[0] = n; this[0] = (int)(c[0] + x[1].y) + l[0]; }"""
+    text = user_part(translate(source))
+    assert text.count("::vdev_cl::shifted(vdev_p_") == text.count("vdev_hidden.shift[") == 3
+    assert "= ::vdev_cl::shifted(vdev_p_this, vdev_hidden.shift[0])" in text
+    assert " this " not in text
+
+
 def test_interface() -> None:
     source = """__attribute__((reqd_work_group_size(8, 4, 2)))
         kernel void k(global int *a, local int *x, float s, constant int *c, local double *y) { a[0] = x[0] + s + c[0] + y[0]; }"""
