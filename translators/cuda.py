@@ -126,7 +126,7 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
             if argument.kind not in ("global", "constant", "local", "value"):
                 raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
     program = without_unused(program)
-    subgrid = translate_subgrid(program, shared_variables=True)
+    subgrid = translate_subgrid(program, shared_variables=True, offsets=False)
     again = parse_program(subgrid.source, program.engine_options, target=program.target)
     if not again.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(again.doubts))

@@ -43,6 +43,13 @@ class Chunk:
     def ngroups(self) -> int:
         return prod(stop - start for start, stop in zip(self.start, self.stop, strict=True))
 
+    def first(self, ndrange: NDRange) -> tuple[int, ...]:
+        """The global ids of its first work-item."""
+        return tuple(
+            offset + start * local
+            for offset, start, local in zip(ndrange.offset, self.start, ndrange.local_size, strict=True)
+        )
+
     def global_size(self, ndrange: NDRange) -> tuple[int, ...]:
         """Work-items of the chunk in each dimension: only the NDRange's last work-group may be partial."""
         return tuple(

@@ -48,22 +48,25 @@ SHIFT = re.compile(rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ 
 _PRELUDE = """\
 struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]; }};
 #define {p}IN __private const struct {p}grid *{p}g
-size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_group_id({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_num_groups({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_global_size({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_global_offset({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_global_linear_id({p}IN);
-size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d) + (size_t){p}g->first[d] : 0; }}
 size_t {p}get_group_id({p}IN, uint d) {{ return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0; }}
 size_t {p}get_num_groups({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->groups[d] : 1; }}
 size_t {p}get_global_size({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->size[d] : 1; }}
 size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offset[d] : 0; }}
-size_t {p}get_global_linear_id({p}IN) {{
-  return (({p}get_global_id({p}g, 2) - {p}get_global_offset({p}g, 2)) * {p}get_global_size({p}g, 1)
-    + {p}get_global_id({p}g, 1) - {p}get_global_offset({p}g, 1)) * {p}get_global_size({p}g, 0)
-    + {p}get_global_id({p}g, 0) - {p}get_global_offset({p}g, 0); }}
+{ids}size_t {p}get_global_linear_id({p}IN) {{
+  return (({gid}2) - {p}get_global_offset({p}g, 2)) * {p}get_global_size({p}g, 1)
+    + {gid}1) - {p}get_global_offset({p}g, 1)) * {p}get_global_size({p}g, 0)
+    + {gid}0) - {p}get_global_offset({p}g, 0); }}
 #undef {p}IN
+"""
+#: What answers get_global_id() where launches have no offsets.
+_IDS = """\
+size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
+size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d) + (size_t){p}g->first[d] : 0; }}
 """
 
 
@@ -85,23 +88,20 @@ class SubgridKernel:
         """The hidden argument for `chunk` of `ndrange`.
 
         `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift); 0 for no
-        buffer, which then stays none. To be launched with the chunk's global size, the NDRange's local size and no
-        offset. Raises ValueError for a wrong number of shifts.
+        buffer, which then stays none. To be launched with the chunk's global size, the NDRange's local size and, where
+        the program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
+        wrong number of shifts.
         """
         if len(shifts) != len(self.pointer_args):
             raise ValueError(
                 f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
             )
-        first = tuple(
-            offset + start * local
-            for offset, start, local in zip(ndrange.offset, chunk.start, ndrange.local_size, strict=True)
-        )
         fields = (
             *_three(chunk.start, 0),
             *_three(ndrange.num_groups, 1),
             *_three(ndrange.global_size, 1),
             *_three(ndrange.offset, 0),
-            *_three(first, 0),
+            *_three(chunk.first(ndrange), 0),
         )
         return struct.pack(f"<15Q{len(shifts)}q", *fields, *shifts)
 
@@ -120,21 +120,28 @@ def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
     return (*values, *(fill,) * (3 - len(values)))
 
 
-def translate_subgrid(program: ParsedProgram, *, shared_variables: bool = False) -> SubgridProgram:
+def translate_subgrid(
+    program: ParsedProgram, *, shared_variables: bool = False, offsets: bool = True
+) -> SubgridProgram:
     """Translate all kernels. Raises Untranslatable: then the original has to run, as one chunk.
 
     `shared_variables`: variables at program scope may change, as the caller launches whole NDRanges on one worker then.
+    `offsets`: launches have the chunk's first ids as offset. Global ids are the engine's own then: what compilers know of
+    them (Intel's makes loops' bounds of guards) holds as in the original.
     """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program, shared_variables).run()
+    return _Translation(program, shared_variables, offsets).run()
 
 
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram, shared_variables: bool) -> None:
+    def __init__(self, program: ParsedProgram, shared_variables: bool, offsets: bool) -> None:
         self.program = program
+        self.offsets = offsets
+        #: work-item functions that are rewritten
+        self.grid_functions = _GRID_FUNCTIONS[offsets:]  # the first is get_global_id
         self.shared_variables = shared_variables
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
@@ -179,9 +186,9 @@ class _Translation:
         """
         functions = self.functions
         kernels = {function.key for function in functions.defined if function.kernel}
-        wanted = {*_GRID_FUNCTIONS, *(function.name for function in functions.defined if function.kernel)}
+        wanted = {*self.grid_functions, *(function.name for function in functions.defined if function.kernel)}
         by_key = {function.key: function.name for function in functions.defined}
-        mentions = functions.mentions({*functions.names, *_GRID_FUNCTIONS})
+        mentions = functions.mentions({*functions.names, *self.grid_functions})
         growing = list(wanted)
         while growing:
             for key in mentions.get(growing.pop(), ()):
@@ -195,7 +202,7 @@ class _Translation:
             if holder is not None and not use.declares:
                 callers.setdefault(use.name if use.target is None else use.target, set()).add(holder.key)
         threaded = set(kernels)
-        pending: list[int | str] = [*_GRID_FUNCTIONS, *kernels]
+        pending: list[int | str] = [*self.grid_functions, *kernels]
         while pending:
             for key in callers.get(pending.pop(), ()):
                 if key not in threaded:
@@ -222,7 +229,7 @@ class _Translation:
         """One occurrence of a function's name."""
         stop = use.offset + len(use.name.encode())
         if use.target is None:
-            if use.name in _GRID_FUNCTIONS:
+            if use.name in self.grid_functions:
                 self.edits.replace(use.offset, stop, f"{self.prefix}{use.name}")
                 self._argument_first(stop, f"{self.prefix}g")
             return
@@ -282,7 +289,8 @@ class _Translation:
 
     def _prelude(self) -> str:
         p = self.prefix
-        text = _PRELUDE.format(p=p)
+        ids, gid = ("", "get_global_id(") if self.offsets else (_IDS.format(p=p), f"{p}get_global_id({p}g, ")
+        text = _PRELUDE.format(p=p, ids=ids, gid=gid)
         for name, kernel in self.kernels.items():
             number, npointers = self.numbers[name], len(kernel.pointer_args)
             shift = f" long shift[{npointers}];" if npointers else ""

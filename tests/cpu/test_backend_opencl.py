@@ -28,7 +28,7 @@ SOURCE = """
 struct where { long shift[2]; };
 __kernel void add(__global uint *out, __global const uint *in, uint more, struct where at)
 {
-    size_t i = get_global_id(0);
+    size_t i = get_global_id(0) - get_global_offset(0); /* a worker has its part alone */
     ((__global uint *)((__global char *)out - at.shift[0]))[i + at.shift[1]] = in[i] + more;
 }
 __kernel void sum(__global uint *out, __global const uint *in, __local uint *part)
@@ -82,7 +82,7 @@ def get(backend: OpenCLBackend, allocation: Any) -> np.ndarray:
 
 def shape(nitems: int, local: int, hidden: bytes | None = None) -> LaunchShape:
     ndrange = NDRange((nitems,), (local,), (0,))
-    return LaunchShape(ndrange, whole_chunk(ndrange), (nitems,), (local,), (), hidden)
+    return LaunchShape(ndrange, whole_chunk(ndrange), (nitems,), (local,), (0,), (), hidden)
 
 
 def numbers(count: int) -> np.ndarray:

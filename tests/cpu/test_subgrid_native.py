@@ -162,7 +162,9 @@ class _Native:
         kernel(self.queue, ndrange.global_size, ndrange.local_size, *args, global_offset=offset)
 
     def run_chunk(self, kernel: Any, ndrange: NDRange, chunk: Chunk, *args: Any) -> None:
-        kernel(self.queue, chunk.global_size(ndrange), ndrange.local_size, *args)
+        kernel(
+            self.queue, chunk.global_size(ndrange), ndrange.local_size, *args, global_offset=chunk.first(ndrange)
+        )
 
 
 @st.composite

@@ -150,7 +150,7 @@ def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: i
 
 
 def _shape(ndrange: NDRange, chunk: Chunk, hidden: bytes | None) -> LaunchShape:
-    return LaunchShape(ndrange, chunk, chunk.global_size(ndrange), ndrange.local_size, ((0, 64),), hidden)
+    return LaunchShape(ndrange, chunk, chunk.global_size(ndrange), ndrange.local_size, chunk.first(ndrange), ((0, 64),), hidden)
 
 
 def test_a_launch_beyond_cudas_limit_of_groups_is_several() -> None:

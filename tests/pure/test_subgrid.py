@@ -19,7 +19,7 @@ def user_part(program: SubgridProgram) -> str:
 
 
 def test_translated_text_is_valid_and_keeps_lines() -> None:
-    source = """#define ID get_global_id(0)
+    source = """#define ID get_group_id(0)
 ulong helper(int x) { return ID + x; }
 
 kernel void k(global ulong *a, int n)
@@ -35,9 +35,17 @@ kernel void k(global ulong *a, int n)
     lines = user_part(program).split("\n")
     assert lines[1] == (
         "ulong helper(__private const struct vdev_grid *vdev_g, int x) "
-        "{ return vdev_get_global_id(vdev_g, 0) + x; }"
+        "{ return vdev_get_group_id(vdev_g, 0) + x; }"
     )
-    assert lines[5] == "  a[vdev_get_global_id(vdev_g, 0)] = helper(vdev_g, n);"
+    assert lines[5] == "  a[vdev_get_group_id(vdev_g, 0)] = helper(vdev_g, n);"
+
+
+def test_global_ids_are_the_engines_own_where_launches_have_offsets() -> None:
+    source = "size_t place(void) { return get_global_id(0); } kernel void k(global int *a) { a[place()] = 1; }"
+    assert "size_t place(void) { return get_global_id(0); }" in user_part(translate(source))
+    without = translate_subgrid(parse_program(source), offsets=False)
+    assert "{ return vdev_get_global_id(vdev_g, 0); }" in user_part(without)
+    assert list(parse_program(without.source).kernels) == ["k"]
 
 
 def test_only_what_needs_the_grid_is_threaded() -> None:
@@ -56,17 +64,17 @@ kernel void k(global int *a) { a[plain(0)] = both(1); }
 
 def test_prefix_avoids_the_users_names() -> None:
     text = user_part(
-        translate("kernel void k(global int *vdev_g, int vdev1_x) { vdev_g[get_global_id(0)] = vdev1_x; }")
+        translate("kernel void k(global int *vdev_g, int vdev1_x) { vdev_g[get_group_id(0)] = vdev1_x; }")
     )
-    assert "vdev2_get_global_id(vdev2_g, 0)" in text
+    assert "vdev2_get_group_id(vdev2_g, 0)" in text
     assert "__typeof__(vdev2_p_vdev_g) vdev_g =" in text
 
 
 def test_strings_and_comments_are_left_alone() -> None:
-    source = 'kernel void k(global int *a) { printf("get_global_id(0) ) (", a[0]); /* get_group_id(0) */'
-    source += " a[get_global_id(0)] = 1; }"
+    source = 'kernel void k(global int *a) { printf("get_group_id(0) ) (", a[0]); /* get_num_groups(0) */'
+    source += " a[get_group_id(0)] = 1; }"
     text = user_part(translate(source))
-    assert 'printf("get_global_id(0) ) (", a[0]);' in text
+    assert 'printf("get_group_id(0) ) (", a[0]);' in text
     assert text.count("vdev_get_") == 1
 
 
@@ -112,7 +120,7 @@ kernel void none(void) { }
             3,
         ),
         (
-            "int f(a) int a; { return a + get_global_id(0); }\nkernel void k(global int *a) { a[0] = f(1); }",
+            "int f(a) int a; { return a + get_group_id(0); }\nkernel void k(global int *a) { a[0] = f(1); }",
             [],
             "behind their list",
             1,

@@ -243,6 +243,8 @@ class LaunchShape:
     chunk: Chunk
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
+    #: global ids of the first work-item: the launch's offset, where the device has offsets
+    first: tuple[int, ...]
     bases: tuple[tuple[int, int], ...]
     hidden: bytes | None
 

@@ -254,9 +254,7 @@ class OpenCLBackend(Backend):
             if hidden is not None and hidden is not kernel.hidden:
                 native._set_arg_buf(len(args), hidden)
                 kernel.hidden = hidden
-            # A kernel taken as it is asks the device for its ids; the hidden argument knows the offset.
-            offset = shape.ndrange.offset if hidden is None else None
-            event = self.device.enqueue(self._queue, native, shape, offset)
+            event = self.device.enqueue(self._queue, native, shape)
         except self._cl.Error as error:
             raise failure_of(error, "launch") from error
         self._events.append(event)

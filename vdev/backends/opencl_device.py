@@ -77,17 +77,17 @@ class SharedDevice:
         with self._lock:
             self.held_nbytes -= nbytes
 
-    def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape, offset: Any) -> Any:
+    def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
         """Launch, after the launches of all queues where the driver asks for it; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
         if self._launch_order is None:
-            return enqueue(queue, kernel, shape.global_size, shape.local_size, offset, None, False, False)
+            return enqueue(queue, kernel, shape.global_size, shape.local_size, shape.first, None, False, False)
         with self._launch_order:
             last = self._last_launch
             if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
                 last = None
             waits = None if last is None else [last]
-            event = enqueue(queue, kernel, shape.global_size, shape.local_size, offset, waits, False, False)
+            event = enqueue(queue, kernel, shape.global_size, shape.local_size, shape.first, waits, False, False)
             self._last_launch = event
             return event
 

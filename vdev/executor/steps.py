@@ -416,8 +416,9 @@ class LaunchStep(Step):
         shifts = tuple((arg, shift) for arg, _, shift in item.bases)
         hidden = None if recipe.hidden is None else recipe.hidden(item.chunk, shifts)
         chunk_size = item.chunk.global_size(recipe.ndrange)
+        first = item.chunk.first(recipe.ndrange)
         self.shape = LaunchShape(
-            recipe.ndrange, item.chunk, chunk_size, recipe.ndrange.local_size, shifts, hidden
+            recipe.ndrange, item.chunk, chunk_size, recipe.ndrange.local_size, first, shifts, hidden
         )
         # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
         # begins.
