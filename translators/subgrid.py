@@ -3,8 +3,9 @@ NDRange.
 
 Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on
 the NDRange read it, in helper functions too (a pointer to it is threaded through them as first parameter);
-pointers to global and constant memory are moved by a shift at kernel entry, so that a buffer of the engine's
-need hold only a window of the user's (PPoPP'11, section 3.5). Decides how the text is rewritten. Never
+global ids are the engine's own, as launches have offsets (CUDA's have none and read these, too). Pointers to global and
+constant memory are moved by a shift at kernel entry, so that a buffer of the engine's need hold only a window of the
+user's (PPoPP'11, section 3.5). Decides how the text is rewritten. Never
 decides how an NDRange is cut. What it cannot translate it refuses, with the reason.
 """
 
