@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from vdev.translators import access, subgrid
-from vdev.translators.ndrange import Chunk
+from vdev.translators import access
+from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
 from vdev import boot, programs
@@ -21,14 +21,13 @@ from vdev.session import get_session
 
 
 def shifted_by_one_group() -> None:
-    """The hidden argument places every chunk but the first one work-group too early."""
-    pack = subgrid.SubgridKernel.pack
+    """Every chunk but the first gets the global ids of one work-group too early."""
+    first = Chunk.first
 
-    def wrong(self: Any, ndrange: Any, chunk: Chunk, shifts: Any) -> bytes:
-        start = tuple(max(first - 1, 0) for first in chunk.start)
-        return pack(self, ndrange, Chunk(start, chunk.stop), shifts)
+    def wrong(self: Chunk, ndrange: NDRange) -> tuple[int, ...]:
+        return first(Chunk(tuple(max(group - 1, 0) for group in self.start), self.stop), ndrange)
 
-    subgrid.SubgridKernel.pack = wrong
+    Chunk.first = wrong  # type: ignore[method-assign]
 
 
 def without_a_write() -> None:
