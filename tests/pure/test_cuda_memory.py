@@ -148,6 +148,7 @@ def backend() -> cuda.CudaBackend:
     made.number = 0
     made._reached = {0: True}
     made._fetches, made._lost = [], None
+    made._unused, made._leaving = deque(), deque()
     made.clock = SimpleNamespace(due=1 << 62)  # type: ignore[assignment]
     made._helpers = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
     return made
