@@ -105,7 +105,7 @@ def until_repeated(test: Callable[[Host, list[bool]], None]) -> Callable[[Host, 
 
     @wraps(test)
     def attempts(host: Host, repeated: list[bool]) -> None:
-        for _ in range(1000):
+        for _ in range(100):
             test(host, repeated)
             if any(repeated):
                 return
