@@ -6,7 +6,9 @@ What the driver would do is done at once; whether the kernels themselves compute
 from __future__ import annotations
 
 import ctypes
+import re
 from collections import deque
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -365,3 +367,56 @@ def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes
     staging.download(back, pieces, memory.ctypes.data, 0, 0)
     assert (back == host).all()
     staging.close()
+
+
+class _RuntimeError(Exception):
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class _Runtime:
+    """Of two GPUs: whether they reach each other, and what enabling that answers."""
+
+    CUDARuntimeError = _RuntimeError
+
+    def __init__(self, reach: bool, status: int) -> None:
+        self.reach, self.status, self.enabled = reach, status, 0
+
+    def deviceCanAccessPeer(self, number: int, peer: int) -> bool:
+        assert number != peer
+        return self.reach
+
+    def deviceEnablePeerAccess(self, peer: int) -> None:
+        self.enabled += 1
+        if self.status:
+            raise _RuntimeError(self.status)
+
+
+@pytest.mark.parametrize(
+    ("reach", "status", "reached"),
+    [
+        (True, 0, True),
+        (True, 704, True),  # already enabled: by another worker on this GPU, or by the program itself
+        (True, 711, False),  # too many peers
+        (False, 0, False),
+    ],
+)
+def test_peers_are_asked_for_access_once(reach: bool, status: int, reached: bool) -> None:
+    made, peer = (cuda.CudaBackend.__new__(cuda.CudaBackend) for _ in range(2))
+    made.number, peer.number, made._reached = 0, 1, {0: True}
+    runtime = _Runtime(reach, status)
+    made._cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    assert [made._reaches(peer) for _ in range(2)] == [reached] * 2
+    assert runtime.enabled == reach
+
+
+def test_cupy_has_every_name_that_is_used_of_its_runtime() -> None:
+    runtime = pytest.importorskip("cupy.cuda.runtime", reason="CuPy is not installed")
+    folder = Path(cuda.__file__).parent
+    used = {
+        name
+        for path in folder.glob("cuda*.py")
+        for name in re.findall(r"\bruntime\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert used
+    assert [name for name in sorted(used) if not hasattr(runtime, name)] == []

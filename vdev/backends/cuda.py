@@ -74,6 +74,9 @@ _PACKED_NBYTES = 256 << 20
 _FETCHED_NBYTES = 32 << 20
 #: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
 _AT_ONCE_NBYTES = 64 << 10
+#: cudaErrorPeerAccessAlreadyEnabled, which CuPy has no name for. Another worker on this GPU or the program's own
+#: use of CUDA came first
+_PEER_ACCESS_ALREADY_ENABLED = 704
 
 
 class CudaBackend(Backend):
@@ -276,7 +279,7 @@ class CudaBackend(Backend):
                 try:
                     runtime.deviceEnablePeerAccess(peer.number)
                 except runtime.CUDARuntimeError as error:
-                    known = error.status == runtime.errorPeerAccessAlreadyEnabled
+                    known = error.status == _PEER_ACCESS_ALREADY_ENABLED
             self._reached[peer.number] = known
         return known
 
