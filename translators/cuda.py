@@ -49,7 +49,7 @@ from .unused import without_unused
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 5
+VERSION = 6
 
 
 @dataclass(frozen=True)

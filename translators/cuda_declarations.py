@@ -12,9 +12,10 @@ from clang.cindex import Cursor, CursorKind
 from . import clang
 from .cuda_types import holds_pointer, holds_vector, space_of, vector_type
 from .cuda_words import Words
-from .rewrite import Edits, Functions, Untranslatable, matching
+from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching
 from .source import ParsedProgram
 
+_DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
 #: NVIDIA's constant memory of a module, less what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
@@ -31,6 +32,7 @@ class Declarations(Words):
         super().__init__(program, functions, edits, prefix)
         self._constant_nbytes = 0
         self._padded: set[int] = set()
+        self._taken_out: set[int] = set()
         self._stored: set[int] = set()  # where declarations with a word of their own for constants begin
         self._jumps = False  # whether the function has jumps that may pass over initialisations
         #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
@@ -93,6 +95,28 @@ class Declarations(Words):
         rest = record.type.get_size() - last.get_field_offsetof() // 8 - last.type.get_canonical().get_size()
         if rest > 0 and not last.is_bitfield():
             self.edits.insert(matching(self.text, opening), f"unsigned char {self.prefix}rest[{rest}]; ")
+
+    def _take_out(self, record: Cursor, start: int) -> None:
+        """Define what a record defines inside before the declaration that begins at `start`: in C such structures, unions and
+        enumerators belong to the scope around (6.2.1), in C++ to the record.
+        """
+        for inner in record.get_children():
+            if inner.kind not in _DEFINING or not inner.is_definition():
+                continue
+            self._take_out(inner, start)
+            first, last = clang.extent_of(inner)
+            words = self.text[first : self.text.find(b"{", first, last)].split()
+            tag = self.word(inner.spelling) if inner.spelling.encode() in words else ""
+            if (first in self._taken_out) or not (tag or inner.kind == CursorKind.ENUM_DECL):
+                continue
+            self._taken_out.add(first)
+            keyword = words[0].decode()
+            alone = self.text.startswith(b";", after_blanks(self.text, last))
+            if not tag and not alone:
+                tag = f"{self.prefix}enum{first}"
+                self.edits.insert(first + len(keyword), f" {tag}")
+            self.edits.put(start, start, (first, last), "; ")
+            self.edits.put(first, last, "" if alone else f"{keyword} {tag}")
 
     def _kernels_call(self) -> bool:
         names = [function.name for function in self.functions.defined if function.kernel]

@@ -28,10 +28,14 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("__kernel", "kernel"), "__forceinline__"),
     **dict.fromkeys(("restrict", "__restrict"), "__restrict__"),
     "_Bool": "bool",
-    "__inline": "inline",
-    "__const": "const",
-    "__volatile": "volatile",
-    "__signed": "signed",
+    **dict.fromkeys(("__inline", "__inline__"), "inline"),
+    **dict.fromkeys(("__const", "__const__"), "const"),
+    **dict.fromkeys(("__volatile", "__volatile__"), "volatile"),
+    **dict.fromkeys(("__signed", "__signed__"), "signed"),
+    **dict.fromkeys(("__extension__", "_Noreturn"), ""),
+    "__auto_type": "auto",
+    "_Static_assert": "static_assert",
+    "_Alignas": "alignas",
 }
 
 #: Types that have no counterpart here yet.
@@ -52,8 +56,8 @@ _RESERVED_TEXT = """
     xor xor_eq
     threadIdx blockIdx blockDim gridDim warpSize nv_weak
     __device__ __host__ __global__ __shared__ __constant__ __managed__ __forceinline__ __noinline__ __launch_bounds__
-    __grid_constant__ __restrict__ __align__ __inline__ __cluster_dims__ __maxnreg__ __nv_pure__ __builtin_align__
-    std cuda vdev_cl linux unix
+    __grid_constant__ __align__ __cluster_dims__ __maxnreg__ __nv_pure__ __builtin_align__
+    std cuda vdev_cl linux unix assert
 """
 RESERVED = frozenset(_RESERVED_TEXT.split())
 

@@ -1,12 +1,14 @@
 """Lists of initialisers for C++: what C leaves out is written, what C names is put in its place.
 
 C99 6.7.8: a list may leave out the braces of what lies within an array, a structure or a vector, may name the element that comes
-next, and leaves the rest zero. C++ wants every vector made and knows no names of arrays' elements. The text keeps its order:
-inserted are braces, vectors' makers and empty lists for what is skipped; names are taken out. Names that go back are refused.
+next, and leaves the rest zero. C++ wants every vector made and knows no names of arrays' elements. Inserted are braces,
+vectors' makers and empty lists for what is skipped; names are taken out. The text keeps its order but where names go back: C99
+6.7.8p23 does not say which initialiser is evaluated first.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +24,9 @@ from .rewrite import Edits, Untranslatable, after_blanks, matching
 _MOSTSKIPPED = 4096
 _TOKEN = re.compile(rb"""[(\[{]|[)\]},]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 
-#: A name of an element or of a member; a number may begin with a point as well.
-_NAMED = re.compile(rb"\[|\.\s*[A-Za-z_]")
+#: A name of an element or of a member (GNU C: before a colon); a number may begin with a point as well.
+_NAMED = re.compile(rb"\[|\.\s*[A-Za-z_]|[A-Za-z_]\w*\s*:")
+_MEMBER = re.compile(rb"(?:\.\s*)?(\w+)\s*(:)?\s*")
 
 
 @dataclass
@@ -33,7 +36,7 @@ class _Item:
     cursor: Cursor
     start: int
     stop: int
-    names: list[str | int]
+    names: list[str | int | range]
     #: where the value's text begins: behind the names and the `=`
     value_start: int
 
@@ -92,25 +95,32 @@ class Initialisers:
         return offset
 
     def _read_names(self, item: _Item) -> None:
-        offset, line = item.start, clang.line_of(item.cursor)
-        while (character := self._text[offset : offset + 1]) in (b"[", b"."):
-            if character == b"[":
+        line = clang.line_of(item.cursor)
+        *numbers, value = [c for c in item.cursor.get_children() if c.kind != CursorKind.MEMBER_REF]
+        offset, behind = item.start, None
+        while behind is None:
+            if self._text[offset : offset + 1] == b"[":
                 closing = matching(self._text, offset)
-                number = self._text[offset + 1 : closing].decode().strip()
-                if not re.fullmatch(r"(?:0[xX][\da-fA-F]+|\d+)[uUlL]*", number):
-                    raise Untranslatable(f"an initialiser's place [{number}] is not a number", line)
-                digits = number.rstrip("uUlL")
-                item.names.append(int(digits, 8 if re.fullmatch(r"0\d+", digits) else 0))
+                count = 2 if b"..." in self._text[offset:closing] else 1
+                places = [clang.evaluate(number) for number in numbers[:count]]
+                del numbers[:count]
+                first, last = places[0], places[-1]
+                if not isinstance(first, int) or not isinstance(last, int):
+                    raise Untranslatable("an initialiser's place is not a number", line)
+                item.names.append(first if count == 1 else range(first, last + 1))
                 offset = after_blanks(self._text, closing + 1)
             else:
-                match = re.compile(rb"\.\s*(\w+)\s*").match(self._text, offset)
+                match = _MEMBER.match(self._text, offset)
                 assert match is not None
                 item.names.append(match.group(1).decode())
                 offset = after_blanks(self._text, match.end())
-        if self._text[offset : offset + 1] == b"=":
-            offset = after_blanks(self._text, offset + 1)
-        item.value_start = offset
-        item.cursor = list(item.cursor.get_children())[-1]
+                behind = offset if match.group(2) else None
+            if self._text[offset : offset + 1] == b"=":
+                behind = after_blanks(self._text, offset + 1)
+            elif self._text[offset : offset + 1] not in (b"[", b"."):
+                behind = offset  # GNU C: none is needed behind brackets
+        item.value_start = behind
+        item.cursor = value
 
     # writing ----------------------------------------------------------------------------------------------
 
@@ -119,6 +129,8 @@ class Initialisers:
         braces were left out.
         """
         slots = _Slots(type_)
+        if not elided:
+            self._order(slots, items)
         position = 0
         while items and not (elided and position >= slots.count):
             item = items[0]
@@ -129,9 +141,14 @@ class Initialisers:
                 if wanted - position > _MOSTSKIPPED:
                     raise Untranslatable("an initialiser skips too many elements", clang.line_of(item.cursor))
                 if not slots.is_union:
-                    self._edits.insert(item.start, "{}, " * (wanted - position))
+                    self._edits.insert(item.start, "".join(map(slots.nothing, range(position, wanted))))
                 position = wanted
-                del item.names[0]
+                name = item.names.pop(0)
+                if isinstance(name, range) and len(name) != 1:
+                    self._repeat(item, slots, len(name))
+                    position += len(name)
+                    del items[0]
+                    continue
                 if not item.names:
                     self._unname(item, slots, position)
             elif position >= slots.count:
@@ -140,6 +157,34 @@ class Initialisers:
             position += 1
             if elided and items and items[0].names:
                 return  # a name belongs to the list in braces
+
+    def _order(self, slots: _Slots, items: list[_Item]) -> None:
+        """Have initialisers whose names go back trade places."""
+        places: list[int] = []
+        for item in items:
+            following = places[-1] + 1 if places else 0
+            places.append(slots.place(item.names[0], clang.line_of(item.cursor)) if item.names else following)
+        if slots.is_union or places == sorted(places):
+            return
+        if len({*places}) < len(places) or not all(
+            self._fits(item, type_)
+            for item, place in zip(items, places, strict=True)
+            if (type_ := slots.type_of(place)) is not None and not item.names
+        ):
+            raise Untranslatable("initialisers' names go back", clang.line_of(items[0].cursor))
+        order = sorted(range(len(items)), key=places.__getitem__)
+        for into, taken in enumerate(order):
+            self._edits.put(items[into].start, items[into].stop, (items[taken].start, items[taken].stop))
+        items[:] = [items[taken] for taken in order]
+
+    def _repeat(self, item: _Item, slots: _Slots, count: int) -> None:
+        """GNU C's `[first ... last] = value`, of a number."""
+        type_, number = slots.type_of(0), clang.evaluate(item.cursor)
+        name = None if type_ is None else spell(type_)
+        if item.names or name is None or number is None or not math.isfinite(number) or not 0 < count <= _MOSTSKIPPED:
+            raise Untranslatable("a range of elements that are no number's", clang.line_of(item.cursor))
+        text = number.hex() if isinstance(number, float) else str(number)
+        self._blank(item.start, item.stop, ", ".join([f"({name}){text}"] * count))
 
     def _unname(self, item: _Item, slots: _Slots, position: int) -> None:
         """Take the names out; a union's stay, as C++ knows those."""
@@ -223,12 +268,18 @@ class _Slots:
             self.is_union = canonical.get_declaration().kind == CursorKind.UNION_DECL
             self.count = min(len(fields), 1) if self.is_union else len(fields)
 
-    def place(self, name: str | int, line: int) -> int:
-        if isinstance(name, int):
-            return name
+    def place(self, name: str | int | range, line: int) -> int:
+        if not isinstance(name, str):
+            return name if isinstance(name, int) else name.start
         if name not in self.names:
             raise Untranslatable(f"an initialiser names {name}, which is a member of a member", line)
         return self.names.index(name)
+
+    def nothing(self, position: int) -> str:
+        """An initialiser, and a comma, for an element that has none. An empty list is no constant for a vector."""
+        type_ = self.type_of(position)
+        vector = type_ is not None and vector_type(type_) is not None
+        return f"{spell(type_)}(0), " if type_ is not None and vector else "{}, "
 
     def type_of(self, position: int) -> Type | None:
         if self._element is not None:

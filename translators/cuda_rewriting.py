@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
-from . import clang, cuda_dialect
+from . import clang, cuda_dialect, cuda_gnu
 from .cuda_declarations import SKIPPED, Declarations
 from .cuda_initialisers import Initialisers
 from .cuda_types import (
@@ -32,6 +32,7 @@ from .syntax import swizzle_components
 _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _KEYWORDS = {CursorKind.STRUCT_DECL: "struct", CursorKind.UNION_DECL: "union"}
 _IDENTIFIER = re.compile(r"\w+")
+_IN_BRACKETS = re.compile(rb"\[\s*((?:(?:static|const|volatile|(?:__)?restrict(?:__)?)\b\s*)+)")
 _MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
 
 
@@ -62,10 +63,13 @@ class Rewriter(Declarations):
             for child in cursor.get_children():
                 if child.kind == CursorKind.COMPOUND_STMT:
                     self.visit(child)
+                elif child.kind == CursorKind.PARM_DECL:
+                    self._parameter(child)
         elif cursor.kind in (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL):
             if cursor.kind == CursorKind.STRUCT_DECL:
                 self._pad(cursor)
             start, stop = clang.extent_of(cursor)
+            self._take_out(cursor, self._declaration_start(start))
             heading = self.text[start : self.text.find(b"{", start, stop)].split()
             if cursor.is_definition() and cursor.spelling.encode() in heading:  # else a typedef's name
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
@@ -75,9 +79,20 @@ class Rewriter(Declarations):
             stop = self.text.find(b";", stop)  # clang leaves attributes out
             if b"ext_vector_type" in self.text[start:stop]:
                 name = self.word(cursor.spelling)
-                self._blank(start, stop, f"typedef {spell(cursor.underlying_typedef_type)} {name}")
+                self.blank(start, stop, f"typedef {spell(cursor.underlying_typedef_type)} {name}")
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
             raise Untranslatable("a linkage specification", clang.line_of(cursor))
+
+    def _declaration_start(self, offset: int) -> int:
+        """Where the declaration at program scope begins that holds a record's definition."""
+        extents = [clang.extent_of(c) for c in self.program.tu.cursor.get_children() if clang.in_text(c)]
+        return min(start for start, stop in extents if start <= offset < stop)
+
+    def _parameter(self, cursor: Cursor) -> None:
+        """C99 6.7.5.3p7: an array's brackets may hold qualifiers of the pointer that it is."""
+        start, stop = clang.extent_of(cursor)
+        for match in _IN_BRACKETS.finditer(self.text, start, stop):
+            self.blank(*match.span(1), "")
 
     def _assert_size(self, cursor: Cursor, name: str) -> None:
         """Have a structure with a name refused where C++ does not lay it out as OpenCL C does."""
@@ -92,9 +107,11 @@ class Rewriter(Declarations):
         if self._is_done(clang.extent_of(cursor)[0]):
             return
         self._initialising = space_of(cursor.type) == "constant"
+        # The initialiser's type is the variable's.
+        exact = b"__auto_type" in self.text[clang.extent_of(cursor)[0] : cursor.location.offset]
         for child in cursor.get_children():
             if child.kind not in SKIPPED:
-                self.visit(child)
+                self.visit(child, exact)
         self._initialising = False
 
     def _declare(self, cursor: Cursor) -> None:
@@ -109,8 +126,10 @@ class Rewriter(Declarations):
         for child in cursor.get_children():
             if child.kind == CursorKind.VAR_DECL:
                 self._variable(child)
-            elif child.kind == CursorKind.STRUCT_DECL:
-                self._pad(child)
+            elif child.kind in _KEYWORDS:
+                if child.kind == CursorKind.STRUCT_DECL:
+                    self._pad(child)
+                self._take_out(child, clang.extent_of(cursor)[0])
             elif child.kind == CursorKind.FUNCTION_DECL:
                 raise Untranslatable("a function declared in a function", clang.line_of(child))
 
@@ -169,6 +188,8 @@ class Rewriter(Declarations):
             raise Untranslatable("__builtin_astype", clang.line_of(cursor))
         child = self._only_child(cursor)
         if child is None:
+            if cuda_gnu.rewrite(self, cursor, start, stop, exact):
+                return
             for part in cursor.get_children():
                 if part.kind not in SKIPPED:
                     self.visit(part, exact)
@@ -277,14 +298,14 @@ class Rewriter(Declarations):
         said = _VECTOR_FORMAT.sub(_one_by_one, written)
         halves = any(is_half(argument, argument) for argument in arguments[1:])
         if said != written or halves:
-            self._blank(at, end, said)
+            self.blank(at, end, said)
             self._replace(start, stop, "::vdev_cl::print")
 
     def _compound_literal(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         contents = [c for c in cursor.get_children() if c.kind == CursorKind.INIT_LIST_EXPR]
         closing = matching(self.text, start)
         if vector_type(cursor.type) is not None and contents:
-            self._blank(start, closing + 1, f"::vdev_cl::make<{spell(cursor.type)}>")
+            self.blank(start, closing + 1, f"::vdev_cl::make<{spell(cursor.type)}>")
             opening = after_blanks(self.text, closing + 1)
             self._parts(contents[0], opening)
             return
@@ -320,10 +341,10 @@ class Rewriter(Declarations):
         if cursor.type.get_canonical().kind in (*ARRAYS, TypeKind.RECORD) and re.fullmatch(
             rb"0|0\.0?f?", inside
         ):
-            self._blank(start + 1, stop - 1, "")  # C99 6.7.8p21: everything is zero, whatever its type
+            self.blank(start + 1, stop - 1, "")  # C99 6.7.8p21: everything is zero, whatever its type
             return
         if cursor.type.get_canonical().kind in (*ARRAYS, TypeKind.RECORD):
-            Initialisers(self.text, self.edits, self._blank, lambda part: self.visit(part, True)).rewrite(
+            Initialisers(self.text, self.edits, self.blank, lambda part: self.visit(part, True)).rewrite(
                 cursor
             )
             return
@@ -408,21 +429,22 @@ class Rewriter(Declarations):
             return
         self.edits.insert(start, "::vdev_cl::choose(")
         self.visit(condition)
-        self._mark(clang.extent_of(condition)[1], b"?")
+        self.mark(clang.extent_of(condition)[1], b"?")
         self.visit(yes)
-        self._mark(clang.extent_of(yes)[1], b":")
+        self.mark(clang.extent_of(yes)[1], b":")
         self.visit(no)
         self.edits.insert(stop, ")")
 
-    def _mark(self, offset: int, mark: bytes) -> None:
-        """The `?` or `:` behind an operand becomes a comma."""
+    def mark(self, offset: int, mark: bytes, text: str = ",") -> int:
+        """The `?` or `:` behind an operand becomes a comma, or `text`. Returns where it stands."""
         while (offset := after_blanks(self.text, offset)) < len(self.text) and self.text[
             offset : offset + 1
         ] == b")":
             offset += 1
         if self.text[offset : offset + 1] != mark:
             raise Untranslatable("a conditional that could not be read", self._line_at(offset))
-        self.edits.replace(offset, offset + 1, ",")
+        self.edits.replace(offset, offset + 1, text)
+        return offset
 
     def _cast(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         vector = vector_type(cursor.type) is not None
@@ -451,8 +473,9 @@ class Rewriter(Declarations):
 
     def _case(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         children = list(cursor.get_children())
-        if len(children) != 2:
-            raise Untranslatable("a range of case labels", clang.line_of(cursor))
+        if len(children) == 3:
+            cuda_gnu.case_range(self, *children[:2])
+            children = children[2:]
         for child in children:
             self.visit(child)
 
@@ -485,7 +508,9 @@ class Rewriter(Declarations):
             )
             vector = None if type_ is None else vector_type(type_)
             count = 1 if vector is None else 4 if vector[1] == 3 else vector[1]
-            self._blank(start, stop, str(count))
+            self.blank(start, stop, str(count))
+            return
+        if cuda_gnu.alignment(self, cursor, start, stop):
             return
         for child in children:
             if child.kind not in SKIPPED:
@@ -547,5 +572,6 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.FLOATING_LITERAL: Rewriter._float,
     CursorKind.CASE_STMT: Rewriter._case,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,
+    CursorKind.GENERIC_SELECTION_EXPR: lambda self, cursor, *_: cuda_gnu.generic(cursor),
     CursorKind.StmtExpr: Rewriter._statement_expression,
 }

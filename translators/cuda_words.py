@@ -47,6 +47,8 @@ class Words:
             if replacement is not None:
                 for offset in offsets:
                     self._replace(offset, offset + len(name), replacement)
+        for offset in self.functions.offsets("__label__"):  # C++ knows a function's labels alone
+            self._replace(offset, self.text.find(b";", offset), "")
         behind = self._behind_members()
         for name in ("__attribute__", "__attribute"):
             for offset in self.functions.offsets(name):
@@ -151,7 +153,7 @@ class Words:
         """A name of the program's as C++ may have it."""
         return f"{self.prefix}user_{name}" if name in cuda_dialect.RESERVED else name
 
-    def _blank(self, start: int, stop: int, text: str) -> None:
+    def blank(self, start: int, stop: int, text: str) -> None:
         """Replace all of a range, the words in it too."""
         self.done.append((start, stop))
         self.edits.replace(start, stop, text)

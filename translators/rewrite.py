@@ -38,27 +38,60 @@ class Edits:
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self._edits: list[tuple[int, int, int, bytes]] = []
+        self._edits: list[_Edit] = []
 
     def replace(self, start: int, stop: int, text: str) -> None:
-        self._edits.append((start, stop, len(self._edits), text.encode("utf-8", "surrogateescape")))
+        self._edits.append(_Edit(start, stop, len(self._edits), (text,), whole=False))
 
     def insert(self, offset: int, text: str) -> None:
         self.replace(offset, offset, text)
 
+    def put(self, start: int, stop: int, *pieces: str | tuple[int, int]) -> None:
+        """Replace a range, and with it every edit within, by texts and by ranges of the text as they are once edited: so may
+        parts trade places.
+        """
+        self._edits.append(_Edit(start, stop, len(self._edits), pieces, whole=True))
+
     def apply(self) -> str:
         """The edited text. Raises Untranslatable if two edits overlap."""
+        self._edits.sort(key=lambda edit: (edit.start, edit.stop > edit.start, edit.order))
+        return self._edited(0, len(self.text), self._edits).decode("utf-8", "surrogateescape")
+
+    def _edited(self, first: int, last: int, edits: Sequence[_Edit]) -> bytes:
+        whole = [edit for edit in edits if edit.whole and edit.stop > edit.start]
         pieces: list[bytes] = []
-        position = 0
-        for start, stop, _, text in sorted(
-            self._edits, key=lambda edit: (edit[0], edit[1] > edit[0], edit[2])
-        ):
-            if start < position:
+        position = first
+        for edit in edits:
+            if any(edit is not other and other.holds(edit) for other in whole):
+                continue
+            if edit.start < position:
                 raise Untranslatable("two edits of one place in the text")
-            pieces += [self.text[position:start], text]
-            position = stop
-        pieces.append(self.text[position:])
-        return b"".join(pieces).decode("utf-8", "surrogateescape")
+            pieces.append(self.text[position : edit.start])
+            for piece in edit.pieces:
+                if isinstance(piece, str):
+                    pieces.append(piece.encode("utf-8", "surrogateescape"))
+                    continue
+                start, stop = piece
+                inside = [
+                    other for other in self._edits
+                    if start <= other.start and other.stop <= stop and not (other.whole and (other.start, other.stop) == piece)
+                ]  # fmt: skip
+                pieces.append(self._edited(start, stop, inside))
+            position = edit.stop
+        pieces.append(self.text[position:last])
+        return b"".join(pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class _Edit:
+    start: int
+    stop: int
+    order: int
+    pieces: tuple[str | tuple[int, int], ...]
+    whole: bool
+
+    def holds(self, other: _Edit) -> bool:
+        return self.start <= other.start and other.stop <= self.stop
 
 
 def matching(text: bytes, opening: int) -> int:

@@ -46,6 +46,8 @@ SHIFT = re.compile(rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ 
 # {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
 # specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
 # same answers.
+#: GNU C's declarations of labels.
+_LABELS = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*__label__\b[^;]*;", re.MULTILINE)
 _PRELUDE = """\
 struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]; }};
 #define {p}IN __private const struct {p}grid *{p}g
@@ -286,7 +288,10 @@ class _Translation:
             entry.append(
                 f" __typeof__({own}) {name} = (__typeof__({own}))((__{kind} char *){own} - {p}hidden.shift[{number}]);"
             )
-        self.edits.insert(function.body_start + 1, "".join(entry))
+        place = function.body_start + 1
+        while label := _LABELS.match(self.functions.text, place):  # come before all else
+            place = label.end()
+        self.edits.insert(place, "".join(entry))
 
     def _prelude(self) -> str:
         p = self.prefix

@@ -10,6 +10,33 @@ from .nvrtc import MISSING, compile_cuda, library
 
 # ruff: noqa: E501 - kernels are texts
 FORMS = {
+    "restrict": """
+        __kernel void __attribute__((reqd_work_group_size(4, 1, 1))) k(__global float *__restrict__ a, __global float const *__restrict b, global int *restrict c, int const n)
+        { a[0] = b[n] + c[0]; }""",
+    "gnu_qualifiers": """
+        kernel void k(global __const__ int *a, global __volatile__ int *b, __global __signed__ char *c, global __const int *__restrict__ d) { b[0] = a[0] + c[1] + d[2]; }""",
+    "inline_spellings": """
+        __inline__ int f(int x) { return x + 1; } static __inline int g(int x) { return f(x); } int h(int x); inline __attribute__((always_inline)) int h(int x) { return x; }
+        kernel void k(global int*a){ a[0]=f(1)+g(2)+h(3); }""",
+    "attribute_places": """
+        static int __attribute__((always_inline)) f(int x) { return x; } static int g(int x) __attribute__((const)); static int g(int x) { return x; }
+        kernel __attribute__((vec_type_hint(float4))) __attribute__((work_group_size_hint(8, 1, 1))) void k(global int *a, int n __attribute__((unused)))
+        { int q __attribute__((aligned(16))) = 3; switch (a[0]) { case 1: a[1] = 1; __attribute__((fallthrough)); case 2: a[2] = f(g(q)); } }""",
+    "kernel_behind": """
+        __attribute__((reqd_work_group_size(4, 1, 1))) __kernel void j(__global float *x) { x[0] = 1; }
+        void __kernel k(__global float *x) { x[0] = 1; }""",
+    "bracket_qualifiers": """
+        int s(int n, const int t[static 3], int u[const], float v[restrict 2]) { return t[n] + u[0] + (int)v[1]; }
+        kernel void k(global int*a){ int t[3]={1,2}, u[1]={3}; float v[2]={4}; a[0]=s(1,t,u,v); }""",
+    "names_of_macros": """
+        int assert(int x) { return x; } int memcpy(int x) { return x; } int isnanf(int x) { return x; } int clock(int x) { return x; }
+        kernel void k(global int*a, int assert_){ int assert = 3; a[0]=memcpy(1)+isnanf(2)+clock(3)+assert; }""",
+    "nested_names": """
+        struct o { struct class { int x; } this; enum template { new, delete } y; };
+        kernel void k(global struct o *a, global struct class *b) { a[0].this = b[0]; a[0].y = delete; }""",
+    "nested_in_parameter": """
+        typedef struct { struct i { int x; } a, b[2]; } s; int f(struct i q, const struct i *p) { return q.x + p->x; }
+        kernel void k(global int *r, s v) { r[0] = f(v.a, &v.a); }""",
     "union_init": """
         kernel void k(global float*a){ union {float4 v; float f[4];} u = {.f={1,2,3,4}}, w={(float4)(1)}; a[0]=u.v.x+w.f[1]; }""",
     "array_param": """

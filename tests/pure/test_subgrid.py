@@ -159,6 +159,27 @@ def test_edits() -> None:
         edits.apply()
 
 
+def test_parts_of_a_text_trade_places() -> None:
+    edits = Edits(b"f(one, {two, three}) rest")
+    edits.insert(2, "-")  # stays with what begins there
+    edits.replace(13, 18, "THREE")
+    edits.put(2, 5, (7, 19))
+    edits.put(7, 19, (2, 5), "!")
+    edits.put(8, 11, (13, 18))
+    edits.put(13, 18, (8, 11))
+    edits.put(0, 0, (21, 25), " ")
+    edits.put(21, 25)
+    edits.replace(22, 23, "E")
+    assert edits.apply() == "rEst f({THREE, two}, -one!) "
+
+
+def test_labels_come_first() -> None:
+    source = "kernel void k(global int *a) { __label__ one, two;\n __label__ three; one: a[0]++; two: three: return; }"
+    text = translate(source).source
+    parse_program(text)
+    assert text.index("__label__ three;") < text.index("hidden.grid") < text.index("one: ")
+
+
 def test_errors_stay_the_parsers() -> None:
     with pytest.raises(CompileError):
         translate("kernel void k(global int *a) { a[0] = ; }")

@@ -42,6 +42,16 @@ STATEMENTS = {
     "typeof_": "__typeof__(x) y = 3; __typeof__(y + 1l) z = 1l << 33; __typeof__(int) w = 2; r[0] = y; r[1] = z >> 30; r[2] = w; r[3] = sizeof(z);",
     "statements_within": "r[0] = ({ int y = x; if (y < 0) y = -y; y; }) + ({ 'a'; }); r[1] = ({ int s = 0; for (int k = 0; k < 9; ++k) { if (k == x) break; "
     "s += k; } s; }); ({ r[2] = x; }); r[3] = ({ int4 v = (int4)(x); v.y = 4; v; }).y + ({ int y = ({ x + 1; }); switch (y & 1) { case 0: y *= 2; break; } y; });",
+    "gnu_words": "__const int c = 3; __const__ int d = 4; __volatile__ int v = x; __signed__ char s = (char)200; __extension__ long l = 7; "
+    "__auto_type q = x + 1l; _Static_assert(sizeof(q) == 8, \"long\"); _Alignas(16) int w[2] = { x, 2 }; r[0] = c + d + v + s; r[1] = l + q + w[1]; "
+    "r[2] = __alignof__(float4) + __alignof(int) * 100 + _Alignof(short2) * 10000; r[3] = __extension__ ({ int y = x; y + 1; }) + (int)((size_t)w & 15);",
+    "gnu_choices": "r[0] = __builtin_choose_expr(sizeof(int) == 4, x, 1.5f); r[1] = __builtin_types_compatible_p(int, int) + "
+    "2 * __builtin_types_compatible_p(int, uint); r[2] = (x & 3) ?: 9; char k = (char)x; r[3] = sizeof(k ?: k) + (r[2]++ ?: 5); global int *p = 0; r[1] += *(p ?: &r[2]);",
+    "ranges": "int t[6] = { [0 ... 2] = 7, [4] = x }; float f[3] = { [1 ... 2] = 1.5f }; switch (x & 15) { case 0 ... 3: r[0] = 1; break; case 7 ... 7: r[0] = 2; break; "
+    "case -2 ... -1: case 9: r[0] = 3; break; default: r[0] = 4; } r[1] = t[x & 3]; r[2] = t[4] + t[5]; r[3] = (int)(f[x & 1] + f[2]);",
+    "labels": "{ __label__ done; int n = 0; again: if (n++ < (x & 3)) goto again; if (n > 2) goto done; r[1] = 5; done: r[0] = n; }",
+    "names_that_go_back": "struct { int a, b; int4 v; int t[3]; } q = { .t = { [2] = x, [0] = 1 }, .v = (int4)(3), .a = 5 }, o = { b: 2, a: x }; "
+    "int n[4] = { [3] = x, [1] = 2, 9 }; r[0] = q.a * 10 + q.b; r[1] = q.t[0] + q.t[1] + q.t[2] + q.v.w; r[2] = o.a - o.b; r[3] = n[0] + n[1] * 2 + n[2] * 3 + n[3];",
     "designators": "int t[5] = { [1] = 2, [3] = x, 7 }; int4 p[2] = { [1] = (int4)(3) }; r[0] = t[1]; r[1] = t[3] + t[0]; r[2] = t[4]; r[3] = p[1].z + p[0].x;",
 }  # fmt: skip
 
@@ -52,6 +62,26 @@ DECLARED = {
         "record made(int x) { record q = { 1, x, (float4)(2), { 3, 4 } }; q.d[2] = q.b; return q; }\n",
         "struct outer o = { made(x), 7 }, z = { 0 }, w; w = o; w.r.c.y = 5; r[0] = w.r.b + w.r.d[2]; r[1] = sizeof(struct outer); "
         "r[2] = (int)(w.r.c.x + w.r.c.y) + w.n; r[3] = z.n + (int)z.r.c.w;",
+    ),
+    "nested_definitions": (
+        "typedef struct { struct pair { int a; struct point { int x, y; } p[2]; } *q, w; enum { LOW = 3, HIGH } e; enum level { OFF = 7, ON }; union both { int i; float f; } b; } whole;\n"
+        "struct tight { char a; struct inside { char a; int b; } __attribute__((packed)) i; };\n"
+        "constant struct { enum { FIRST, SECOND } e; int n; } table[2] = { { SECOND, 5 }, { FIRST, 6 } };\n"
+        "struct point swapped(struct point p) { struct point q = { p.y, p.x }; return q; }\n",
+        "whole h; struct pair d = { 1, { { x, 2 }, { 3, 4 } } }; enum level l = ON; union both b = { .f = 1.0f }; struct inside s = { 1, x }; h.w = d; h.e = HIGH; h.b = b; "
+        "struct { struct here { int z; } k; enum { NEAR = 5, FAR } e; } n; struct here f = { x }; n.k = f; n.e = FAR; "
+        "r[0] = swapped(h.w.p[0]).y + l + h.e * 100; r[1] = h.b.i; r[2] = sizeof(struct tight) * 100 + sizeof(struct inside) + s.b; "
+        "r[3] = n.k.z + n.e + table[SECOND].n * 10 + table[0].e;",
+    ),
+    "spellings": (
+        "static __inline__ int plus(int a) { return a + 1; }\n__inline int times(int a) { return a * 3; }\n"
+        "int sum(int n, const int t[static 2], int u[const restrict]) { u[0] += n; return t[0] + t[1] + u[0]; }\nint assert(int a) { return a - 1; }\n",
+        "int t[2] = { x, 2 }, u[1] = { 3 }; r[0] = plus(x); r[1] = times(x); r[2] = sum(4, t, u) + u[0]; r[3] = assert(x);",
+    ),
+    "skipped_vectors": (
+        "typedef struct { int a; float4 v; char3 c; double2 d; int t[3]; } wide; constant wide w = { .a = 2, .t = { [1] = 5 } };\n"
+        "constant float4 many[3] = { [2] = (float4)(7) };\n",
+        "r[0] = w.a + w.t[1] + w.t[0]; r[1] = (int)(w.v.x + w.v.w) + w.c.y + (int)w.d.y; r[2] = (int)(many[x & 1].x + many[2].w); r[3] = x;",
     ),
     "packed_records": (
         "typedef struct __attribute__((packed)) { char a; int b; short c; } tight; typedef struct { int x; } __attribute__((aligned(16))) wide;\n",
