@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 from vdev.translators.region import Region
 
 from vdev.backends import cuda, cuda_kernels, cuda_launch, cuda_staging
-from vdev.backends.base import BackendError, Box, Counters, copy_box
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    OUT_OF_RESOURCES,
+    BackendError,
+    Box,
+    Counters,
+    copy_box,
+)
 from vdev.backends.reference import combine
 from vdev.executor.steps import copy_changes
 
@@ -420,3 +427,27 @@ def test_cupy_has_every_name_that_is_used_of_its_runtime() -> None:
     }
     assert used
     assert [name for name in sorted(used) if not hasattr(runtime, name)] == []
+
+
+class _OutOfMemory(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [(_OutOfMemory(), MEM_OBJECT_ALLOCATION_FAILURE), (_RuntimeError(700), OUT_OF_RESOURCES)],
+)
+def test_memory_that_is_not_had_is_told_from_a_gpu_that_has_failed(raised: Exception, status: int) -> None:
+    def malloc(nbytes: int) -> None:
+        raise raised
+
+    made = cuda.CudaBackend.__new__(cuda.CudaBackend)
+    made.number, made.counters = 0, Counters()
+    made._pool = SimpleNamespace(malloc=malloc)
+    runtime = SimpleNamespace(CUDARuntimeError=_RuntimeError, setDevice=lambda number: None)
+    memory = SimpleNamespace(OutOfMemoryError=_OutOfMemory)
+    made._cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, memory=memory))
+    with pytest.raises(BackendError) as caught:
+        made.allocate(5)
+    assert caught.value.status == status
+    assert made.counters.allocations == 0

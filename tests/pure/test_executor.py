@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
 from tests.pure.simulator import changed_units
-from vdev.backends.base import BackendError
+from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.backends.merging import copy_changes
 from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
 from vdev.commands import Layout
@@ -726,3 +726,25 @@ def test_the_submitting_thread_takes_over_again(any_thread: bool, monkeypatch: p
         machine.executor.quiesce()
     assert issued[0] != threading.get_ident()
     assert (threading.get_ident() in issued[-40:]) is any_thread
+
+
+def test_a_marker_that_cannot_be_made_fails_its_commands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a back end raises instead: its thread goes on, and nobody waits for ever."""
+
+    def refuse() -> None:
+        raise RuntimeError("refused")
+
+    with Machine(2) as machine:
+        worker = machine.executor.worker(1)
+        buffer = machine.buffer(NBYTES)
+        machine.write(buffer, counting(1)).wait()
+        machine.executor.quiesce()
+        with monkeypatch.context() as patched:
+            patched.setattr(worker.backend, "record", refuse)
+            failed = machine.launch(AXPY, [buffer, buffer, buffer], WORDS)
+            assert failed.wait() == OUT_OF_RESOURCES
+            machine.executor.quiesce()
+        again = machine.buffer(NBYTES)
+        assert machine.write(again, counting(2)).wait() == 0
+        assert machine.launch(AXPY, [again, again, again], WORDS).wait() == 0
+        machine.executor.quiesce()

@@ -138,12 +138,7 @@ class CudaBackend(Backend):
     # memory -------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Allocation:
-        self._cupy.cuda.runtime.setDevice(self.number)  # the pool asks the runtime whose memory is meant
-        try:
-            memory = self._pool.malloc(max(nbytes, 1))
-        except self._cupy.cuda.memory.OutOfMemoryError as error:
-            text = f"{nbytes} bytes do not fit into the memory of GPU {self.number}"
-            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text) from error
+        memory = self._malloc(max(nbytes, 1), f"{nbytes} bytes")
         counters = self.counters
         counters.allocations += 1
         counters.allocated_nbytes += nbytes
@@ -176,7 +171,7 @@ class CudaBackend(Backend):
             self._upload(source, box, address)
         else:
             for part in parts(box, _PACKED_NBYTES):
-                packed = self._scratch(part.nbytes)
+                packed = self._malloc(part.nbytes, f"{part.nbytes} bytes for a rectangular copy")
                 self._upload(source, part, packed.ptr)
                 to = packed_pitches(part.shape)
                 whole = Box(part.shape, 0, to, part.target_start, part.target_pitches)
@@ -204,7 +199,7 @@ class CudaBackend(Backend):
             self._download(target, box, address)
         else:
             for part in parts(box, _PACKED_NBYTES):
-                packed = self._scratch(part.nbytes)
+                packed = self._malloc(part.nbytes, f"{part.nbytes} bytes for a rectangular copy")
                 pitches = packed_pitches(part.shape)
                 whole = Box(part.shape, part.source_start, part.source_pitches, 0, pitches)
                 self._copy_box(address_of(source), packed.ptr, whole)
@@ -363,12 +358,16 @@ class CudaBackend(Backend):
         places = [address + block.start if address else 0 for address in addresses]
         self._help(name, struct.pack("<6Q", *places, width, block.stride // unit, total), total)
 
-    def _scratch(self, nbytes: int) -> Any:
+    def _malloc(self, nbytes: int, what: str) -> Any:
+        cuda = self._cupy.cuda
         try:
+            cuda.runtime.setDevice(self.number)  # the pool asks the runtime whose memory is meant
             return self._pool.malloc(nbytes)
-        except self._cupy.cuda.memory.OutOfMemoryError as error:
-            text = f"{nbytes} bytes for a rectangular copy do not fit into the memory of GPU {self.number}"
+        except cuda.memory.OutOfMemoryError as error:
+            text = f"{what} do not fit into the memory of GPU {self.number}"
             raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text) from error
+        except cuda.runtime.CUDARuntimeError as error:
+            raise BackendError(OUT_OF_RESOURCES, f"memory of GPU {self.number}: {error}") from error
 
     # programs -----------------------------------------------------------------------------------
 
@@ -528,10 +527,10 @@ class CudaBackend(Backend):
         try:
             event = self._event()
             self._check(self.driver.event_record(event, self.stream), "work failed on the device")
+            if failure is None and time.perf_counter_ns() > self.clock.due:
+                self._guarded(self.clock.rebase)  # waits: what has just failed is heard of here first
         except BackendError as error:
             event, failure = 0, error
-        if failure is None and time.perf_counter_ns() > self.clock.due:
-            self.clock.rebase()
         marker = CudaMarker(self, first, event, failure)
         if self._unused or self._leaving:
             self._unload(marker)

@@ -5,14 +5,17 @@ Decides which commands a failure concerns; when a mark is due, with the limits b
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import BackendError, Marker
+from vdev.backends.base import OUT_OF_RESOURCES, Backend, BackendError, Marker, Times
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job
     from vdev.executor.steps import Step
+
+logger = logging.getLogger("vdev.executor")
 
 #: commands issued between two markers, and markers in flight: bounds what an endless stream of commands keeps
 #: alive
@@ -59,6 +62,17 @@ class Mark:
         return jobs, moves
 
 
+def record(backend: Backend, number: int) -> Marker:
+    """A marker behind everything handed to the back end of worker `number`, whatever it may raise: the worker has to go on, or
+    nobody hears of the commands behind the marker.
+    """
+    try:
+        return backend.record()
+    except Exception as error:
+        logger.error("a fault of vdev's own: no marker on worker %d", number, exc_info=error)
+        return NoMarker(BackendError(OUT_OF_RESOURCES, f"no marker: {error!r}"))
+
+
 def outcome_of(mark: Mark) -> BackendError | None:
     """Wait for a mark, and say what of the work behind it failed."""
     try:
@@ -66,6 +80,24 @@ def outcome_of(mark: Mark) -> BackendError | None:
     except BackendError as error:
         return error
     return None
+
+
+class NoMarker(Marker):
+    """In the place of a marker that could not be made: what it stands behind has failed."""
+
+    __slots__ = ("_failure",)
+
+    def __init__(self, failure: BackendError) -> None:
+        self._failure = failure
+
+    def wait(self) -> None:
+        raise self._failure
+
+    def done(self) -> bool:
+        return True
+
+    def times(self) -> Times | None:
+        return None
 
 
 class Waiter:

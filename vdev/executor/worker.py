@@ -36,6 +36,7 @@ from vdev.executor.mark import (
     Mark,
     Waiter,
     outcome_of,
+    record,
 )
 from vdev.finalisers import enter_own_thread, leave_own_thread, may_wait
 from vdev.planner.instructions import HOST
@@ -348,7 +349,7 @@ class Worker:
             mark.step = step
             if self.records is not None:
                 self._handed += self.backend.pending()
-            mark.marker = marker = self.backend.record()
+            mark.marker = marker = record(self.backend, self.number)
             with self.lock:
                 self.marks.append(mark)
                 self.marked = step
