@@ -373,6 +373,13 @@ def _into_space(*kinds: type[Place]) -> Handler:
     return handler
 
 
+def _expect(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    """GNU C's __builtin_expect: the first argument; the second is what it often is."""
+    for arg in args[1:]:
+        calculator.value(arg)
+    return calculator.value(args[0])
+
+
 _HANDLERS: dict[str, Handler] = {
     "get_work_dim": _work_dim,
     "get_global_linear_id": _linear_id,
@@ -386,6 +393,7 @@ _HANDLERS: dict[str, Handler] = {
     "abs_diff": _abs_diff,
     "select": _select,
     "printf": _printf,
+    "__builtin_expect": _expect,
     # A program's variables in global memory are shared memory here, as local ones are.
     "to_global": _into_space(Argument, Shared),
     "to_local": _into_space(Shared),

@@ -51,6 +51,9 @@ __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
 VERSION = 6
 
+#: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
+_UNFUSED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class CudaKernel:
@@ -121,6 +124,8 @@ class CudaProgram:
 def translate_cuda(program: ParsedProgram) -> CudaProgram:
     """Translate all kernels. Raises Untranslatable with what cannot be, and the user's line."""
     options = nvrtc_options(program.engine_options)
+    if _UNFUSED.search(program.preprocessed):
+        options = tuple("--fmad=false" if option == "--fmad=true" else option for option in options)
     for info in program.kernels.values():
         for argument in info.args:
             if argument.kind not in ("global", "constant", "local", "value"):

@@ -15,7 +15,7 @@ from . import clang
 
 #: Our headers, in the order in which they build upon each other.
 HEADERS = (
-    "machine.h", "vectors.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h",
+    "machine.h", "vectors.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
 )  # fmt: skip
 #: Where everything of ours lives; a program's own names stand in a namespace within.
 NAMESPACE = "vdev_cl"
@@ -38,12 +38,34 @@ WORDS: Mapping[str, str] = {
     "_Alignas": "alignas",
 }
 
-#: Types that have no counterpart here yet.
-REFUSED_TYPES = frozenset(
+#: Functions that GNU C builds in, by what they are here. Those that NVRTC knows keep their names.
+_GNU_MATHEMATICS = (
+    "acos", "asin", "atan", "atan2", "cbrt", "ceil", "copysign", "cos", "cosh", "exp", "exp2", "expm1", "fabs", "floor", "fma", "fmax",
+    "fmin", "fmod", "hypot", "log", "log10", "log1p", "log2", "pow", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "isinf", "isfinite", "isnormal", "signbit",
+)  # fmt: skip
+GNU_FUNCTIONS: Mapping[str, str] = {
+    **{f"__builtin_{name}{suffix}": f"::vdev_cl::{name}" for name in _GNU_MATHEMATICS for suffix in ("", "f")},
+    **{
+        f"__builtin_{name}{suffix}": f"::vdev_cl::gnu_{name}{suffix[:1]}"
+        for name in ("popcount", "clz", "ctz", "ffs", "parity") for suffix in ("", "l", "ll")
+    },
+    **{
+        f"__builtin_{name}": f"::vdev_cl::gnu_{name}" for name in (
+            "abs", "labs", "bswap16", "bswap32", "bswap64", "inf", "inff", "nan", "nanf", "trap", "memcpy", "memset",
+        )
+    },
+    **dict.fromkeys(("__builtin_huge_val", "__builtin_huge_valf"), "::vdev_cl::gnu_inff"),
+    "__builtin_llabs": "::vdev_cl::gnu_labs",
+}  # fmt: skip
+
+#: Types, and operations that take types or constants, that have no counterpart here yet.
+REFUSED = frozenset(
     [f"image{kind}_t" for kind in (
         "1d", "1d_array", "1d_buffer", "2d", "2d_array", "2d_depth", "2d_array_depth", "2d_msaa",
         "2d_array_msaa", "2d_msaa_depth", "2d_array_msaa_depth", "3d",
     )]
+    + ["__builtin_shufflevector", "__builtin_convertvector"]
     + ["sampler_t", "queue_t", "clk_event_t", "reserve_id_t", "ndrange_t"]
 )  # fmt: skip
 
@@ -78,7 +100,9 @@ _TEMPLATES = [
     (re.compile(rf"vstorea?_half(?P<n>\d*){_ROUNDED}"), "vstore_half<{n}, {aligned}, {round}>"),
 ]  # fmt: skip
 #: What the sub-grid's text calls natively, and what needs no definition of ours.
-_FREE = frozenset({"printf"})
+_FREE = frozenset({"printf"} | {
+    f"__builtin_{name}" for name in ("assume", "assume_aligned", "constant_p", "expect", "isnan", "unreachable")
+})  # fmt: skip
 
 
 def type_name(name: str) -> str:

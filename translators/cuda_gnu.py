@@ -77,6 +77,15 @@ def alignment(rewriter: Rewriter, cursor: Cursor, start: int, stop: int) -> bool
     return True
 
 
+def step(rewriter: Rewriter, operator: str, start: int, stop: int) -> None:
+    """`++` or `--` of a bool; the operand is rewritten by the caller."""
+    behind = not rewriter.text.startswith(operator.encode(), start)
+    place = stop - len(operator) if behind else start
+    rewriter.edits.insert(start, f"::vdev_cl::{'raised' if operator == '++' else 'lowered'}(")
+    rewriter.blank(place, place + len(operator), "")
+    rewriter.edits.insert(stop, f", {'true' if behind else 'false'})")
+
+
 def generic(cursor: Cursor) -> None:
     """C11's `_Generic`: clang does not tell which association is chosen."""
     raise Untranslatable("_Generic", clang.line_of(cursor))

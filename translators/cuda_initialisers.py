@@ -29,6 +29,10 @@ _NAMED = re.compile(rb"\[|\.\s*[A-Za-z_]|[A-Za-z_]\w*\s*:")
 _MEMBER = re.compile(rb"(?:\.\s*)?(\w+)\s*(:)?\s*")
 
 
+_LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
+_CHARACTER = re.compile(r"\\(?:x[\da-fA-F]+|[0-7]{1,3}|.)|.", re.DOTALL)
+
+
 @dataclass
 class _Item:
     """One initialiser: its expression, where its text starts and stops (names included), and what it names first."""
@@ -285,6 +289,18 @@ class _Slots:
         if self._element is not None:
             return self._element
         return self._types[position] if position < len(self._types) else None
+
+
+def characters(literal: str, type_: Type) -> str | None:
+    """A list in place of a string that fills its array, without what ends it (C99 6.7.8p14); None where it has room.
+    """
+    array = type_.get_canonical()
+    found = [character for part in _LITERAL.findall(literal) for character in _CHARACTER.findall(part)]
+    if array.kind != TypeKind.CONSTANTARRAY or array.element_count != len(found):
+        return None
+    name = spell(array.element_type)
+    quoted = ("\\'" if character == "'" else character for character in found)
+    return "{" + ", ".join(f"({name})'{character}'" for character in quoted) + "}"
 
 
 def _bare(type_: Type) -> str:

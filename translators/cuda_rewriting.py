@@ -15,7 +15,7 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect, cuda_gnu
 from .cuda_declarations import SKIPPED, Declarations
-from .cuda_initialisers import Initialisers
+from .cuda_initialisers import Initialisers, characters
 from .cuda_types import (
     ARRAYS,
     conversion,
@@ -77,7 +77,7 @@ class Rewriter(Declarations):
             self._assert_size(cursor, self.word(cursor.spelling))
             start, stop = clang.extent_of(cursor)
             stop = self.text.find(b";", stop)  # clang leaves attributes out
-            if b"ext_vector_type" in self.text[start:stop]:
+            if b"ext_vector_type" in self.text[start:stop] or b"vector_size" in self.text[start:stop]:
                 name = self.word(cursor.spelling)
                 self.blank(start, stop, f"typedef {spell(cursor.underlying_typedef_type)} {name}")
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
@@ -109,9 +109,16 @@ class Rewriter(Declarations):
         self._initialising = space_of(cursor.type) == "constant"
         # The initialiser's type is the variable's.
         exact = b"__auto_type" in self.text[clang.extent_of(cursor)[0] : cursor.location.offset]
-        for child in cursor.get_children():
-            if child.kind not in SKIPPED:
-                self.visit(child, exact)
+        parts = [child for child in cursor.get_children() if child.kind not in SKIPPED]
+        for child in parts:
+            self.visit(child, exact)
+        stop = clang.extent_of(cursor)[1]
+        if (
+            cursor.type.is_const_qualified()
+            and space_of(cursor.type) == "private"
+            and b"=" not in self.text[cursor.location.offset : stop]
+        ):
+            self.edits.insert(stop, "{}")  # C++ has no constant without a value
         self._initialising = False
 
     def _declare(self, cursor: Cursor) -> None:
@@ -276,8 +283,8 @@ class Rewriter(Declarations):
     def _builtin(self, cursor: Cursor, callee: Cursor) -> None:
         name, line = cursor.spelling, clang.line_of(cursor)
         start, stop = clang.extent_of(callee)
-        if name in ("to_global", "to_local", "to_private"):
-            return  # clang does not tell where they are written
+        if name in ("to_global", "to_local", "to_private") or name in cuda_dialect.GNU_FUNCTIONS:
+            return  # clang does not tell where all of these are written: they are words
         if not name or self.text[start:stop] != name.encode():
             raise Untranslatable(f"a call of {name or 'something that is not a name'}", line)
         template = cuda_dialect.template_of(name)
@@ -408,9 +415,7 @@ class Rewriter(Declarations):
         (operand,) = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         if operator in ("++", "--"):
             if operand.type.get_canonical().kind == TypeKind.BOOL:
-                raise Untranslatable(
-                    f"{operator} of a variable of type {operand.type.spelling}", clang.line_of(cursor)
-                )
+                cuda_gnu.step(self, operator, start, stop)
             self.visit(operand, stored=True)
         elif operator == "!" and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self.visit(operand))
@@ -470,6 +475,17 @@ class Rewriter(Declarations):
         if cursor.type.get_canonical().kind == TypeKind.HALF:
             number = self.text[start:stop].rstrip(b"hH").decode()
             self._replace(start, stop, f"::vdev_cl::half({number}f)")
+
+    def _string(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        listed = characters(self.text[start:stop].decode("utf-8", "surrogateescape"), cursor.type)
+        if listed is not None:
+            self.blank(start, stop, listed)
+
+    def _for(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        children = list(cursor.get_children())
+        for child in children:
+            self.visit(child)
+        self._apart(children[0], children[-1])
 
     def _case(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         children = list(cursor.get_children())
@@ -570,7 +586,9 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.CHARACTER_LITERAL: Rewriter._character,
     CursorKind.DECL_REF_EXPR: Rewriter._reference,
     CursorKind.FLOATING_LITERAL: Rewriter._float,
+    CursorKind.STRING_LITERAL: Rewriter._string,
     CursorKind.CASE_STMT: Rewriter._case,
+    CursorKind.FOR_STMT: Rewriter._for,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,
     CursorKind.GENERIC_SELECTION_EXPR: lambda self, cursor, *_: cuda_gnu.generic(cursor),
     CursorKind.StmtExpr: Rewriter._statement_expression,

@@ -34,12 +34,12 @@ class Words:
 
     def words(self, c_version: int) -> None:
         """Everything that words alone tell."""
-        table = dict(cuda_dialect.WORDS)
+        table = {**cuda_dialect.WORDS, **cuda_dialect.GNU_FUNCTIONS}
         if c_version >= 200:
             table["generic"] = ""
         for name in self.functions.identifiers():
             offsets = self.functions.offsets(name)
-            if name in cuda_dialect.REFUSED_TYPES:
+            if name in cuda_dialect.REFUSED:
                 raise Untranslatable(f"{name} is not translated to CUDA", self._line_at(offsets[0]))
             replacement = table.get(name)
             if replacement is None and name in cuda_dialect.RESERVED:

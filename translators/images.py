@@ -23,7 +23,7 @@ from clang.cindex import Cursor, CursorKind
 
 from . import clang
 from .preprocess import GENERATED_FILE, MAIN_FILE
-from .rewrite import Edits, Function, Functions, Untranslatable, Use, parentheses_after
+from .rewrite import Edits, Function, Functions, Untranslatable, Use, insert_at_entry, parentheses_after
 from .source import CompileError, ParsedProgram, parse_program
 
 __all__ = ["LoweredProgram", "lower_images", "pack_descriptor", "pack_sampler", "uses_images"]
@@ -285,7 +285,7 @@ class _Lowering:
             if name:
                 tag = _ImageType.of(parameters[index].type.get_canonical().spelling).tag
                 entry.append(f" {p}{tag} {name}; {name}.p = {p}p_{name}; {name}.d = {p}d_{index};")
-        self.edits.insert(function.body_start + 1, "".join(entry))
+        insert_at_entry(self.edits, function.body_start, "".join(entry))
 
     def _append(self, use: Use, arguments: Iterator[str]) -> None:
         place = parentheses_after(self.text, use.offset + len(use.name.encode()))

@@ -114,6 +114,23 @@ def after_blanks(text: bytes, offset: int) -> int:
     return match.end() if match else offset
 
 
+#: What has to come first in a function's body: GNU C's declarations of labels, pragmas for the compound statement.
+_FIRST = re.compile(
+    rb"(?:\s|^[ \t]*#line[^\n]*\n)*?"
+    rb"(?:__label__\b[^;]*;|^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL[ \t]+FP_CONTRACT|STDC|clang[ \t]+fp)\b[^\n]*\n)",
+    re.MULTILINE,
+)
+
+
+def insert_at_entry(edits: Edits, body_start: int, declarations: str) -> None:
+    """Insert declarations at the beginning of the function's body whose bracket is at `body_start`."""
+    place = body_start + 1
+    while first := _FIRST.match(edits.text, place):
+        place = first.end()
+    directive = re.compile(rb"[ \t]*#").match(edits.text, place)  # needs a line of its own
+    edits.insert(place, f"{declarations}\n" if directive else declarations)
+
+
 @dataclass(frozen=True)
 class Parentheses:
     """The list behind a function's name, in a declaration or a call: offsets of its brackets, and whether it

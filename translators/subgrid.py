@@ -21,7 +21,15 @@ from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 from . import clang
 from .ndrange import Chunk, NDRange
 from .preprocess import MAIN_FILE
-from .rewrite import Edits, Function, Functions, Untranslatable, Use, parentheses_after
+from .rewrite import (
+    Edits,
+    Function,
+    Functions,
+    Untranslatable,
+    Use,
+    insert_at_entry,
+    parentheses_after,
+)
 from .source import KernelInfo, ParsedProgram
 
 __all__ = ["SubgridKernel", "SubgridProgram", "Untranslatable", "translate_subgrid"]
@@ -46,8 +54,6 @@ SHIFT = re.compile(rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ 
 # {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
 # specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
 # same answers.
-#: GNU C's declarations of labels.
-_LABELS = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*__label__\b[^;]*;", re.MULTILINE)
 _PRELUDE = """\
 struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]; }};
 #define {p}IN __private const struct {p}grid *{p}g
@@ -288,10 +294,7 @@ class _Translation:
             entry.append(
                 f" __typeof__({own}) {name} = (__typeof__({own}))((__{kind} char *){own} - {p}hidden.shift[{number}]);"
             )
-        place = function.body_start + 1
-        while label := _LABELS.match(self.functions.text, place):  # come before all else
-            place = label.end()
-        self.edits.insert(place, "".join(entry))
+        insert_at_entry(self.edits, function.body_start, "".join(entry))
 
     def _prelude(self) -> str:
         p = self.prefix

@@ -166,6 +166,7 @@ inline int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline void __trap() { std::abort(); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 inline int __mul24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
 inline unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }

@@ -93,6 +93,8 @@ def test_enqueued_local_size_of_a_partial_group() -> None:
         "if (i < n) { if (b[i] > 0) a[i] = 1; else a[i] = 2; }",
         "if (i >= n) return; if (b[i] > 0) { a[i] = 1; return; } a[i] = 2;",
         "put(a, i, n);",
+        "if (__builtin_expect(i < n, 1)) a[i] = 1;",
+        "if (__builtin_expect(!!(i >= n), 0)) return; a[i] = 1;",
     ],
 )
 def test_guards_clip(body: str) -> None:

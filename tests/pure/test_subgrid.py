@@ -180,6 +180,13 @@ def test_labels_come_first() -> None:
     assert text.index("__label__ three;") < text.index("hidden.grid") < text.index("one: ")
 
 
+def test_pragmas_of_a_body_come_first() -> None:
+    source = "kernel void k(global float *a) {\n  #pragma OPENCL FP_CONTRACT OFF\n#pragma unroll\n for (int i = 0; i < 4; i++) a[i] = 1; }"
+    text = translate(source).source
+    parse_program(text)
+    assert text.index("FP_CONTRACT") < text.index("hidden.grid") < text.index("unroll")
+
+
 def test_errors_stay_the_parsers() -> None:
     with pytest.raises(CompileError):
         translate("kernel void k(global int *a) { a[0] = ; }")

@@ -49,6 +49,14 @@ STATEMENTS = {
     "2 * __builtin_types_compatible_p(int, uint); r[2] = (x & 3) ?: 9; char k = (char)x; r[3] = sizeof(k ?: k) + (r[2]++ ?: 5); global int *p = 0; r[1] += *(p ?: &r[2]);",
     "ranges": "int t[6] = { [0 ... 2] = 7, [4] = x }; float f[3] = { [1 ... 2] = 1.5f }; switch (x & 15) { case 0 ... 3: r[0] = 1; break; case 7 ... 7: r[0] = 2; break; "
     "case -2 ... -1: case 9: r[0] = 3; break; default: r[0] = 4; } r[1] = t[x & 3]; r[2] = t[4] + t[5]; r[3] = (int)(f[x & 1] + f[2]);",
+    "gnu_functions": "uint u = (uint)x | 16; ulong l = (ulong)u << 33; r[0] = __builtin_popcount(u) + 100 * __builtin_popcountl(l) + 10000 * __builtin_parity(u); "
+    "r[1] = __builtin_clz(u) + 100 * __builtin_ctz(u) + 10000 * __builtin_ffs(x); r[2] = __builtin_clzl(l) + 100 * __builtin_ctzll(l) + 10000 * __builtin_abs(-5); "
+    "if (__builtin_expect(x > 3, 0)) r[2]++; r[3] = (int)(__builtin_bswap32(u) ^ __builtin_bswap64(l) ^ __builtin_bswap16((ushort)u)) + (int)__builtin_sqrtf(16.0f) + "
+    "(int)__builtin_fmaf(2, 3, 4) + (__builtin_inff() > 3.0f) + __builtin_isnan(__builtin_nanf(\"\"));",
+    "gnu_memory": "int t[4] = { x, 2, 3, 4 }, u[4]; __builtin_memcpy(u, t, sizeof(t)); __builtin_memset(t, 1, 8); r[0] = u[0]; r[1] = u[3]; r[2] = t[1]; r[3] = t[2];",
+    "bool_steps": "bool b = x & 1, c = 0; r[0] = b++; r[1] = b; r[2] = --b; --c; r[3] = c--; r[0] += 2 * c + 4 * ++c;",
+    "loop_scopes": "int s = 0; for (int k = 0; k < 3; ++k) { int k = x; s += k; } for (int k = 0; k < 2; ++k) { for (int k = 0; k < 2; ++k) s++; } r[0] = s; const int unset; "
+    "for (int k = 0, n = 3; k < n; ++k) { float n = 1.5f; r[1] += (int)(n * 2); }",
     "labels": "{ __label__ done; int n = 0; again: if (n++ < (x & 3)) goto again; if (n > 2) goto done; r[1] = 5; done: r[0] = n; }",
     "names_that_go_back": "struct { int a, b; int4 v; int t[3]; } q = { .t = { [2] = x, [0] = 1 }, .v = (int4)(3), .a = 5 }, o = { b: 2, a: x }; "
     "int n[4] = { [3] = x, [1] = 2, 9 }; r[0] = q.a * 10 + q.b; r[1] = q.t[0] + q.t[1] + q.t[2] + q.v.w; r[2] = o.a - o.b; r[3] = n[0] + n[1] * 2 + n[2] * 3 + n[3];",
@@ -77,6 +85,11 @@ DECLARED = {
         "static __inline__ int plus(int a) { return a + 1; }\n__inline int times(int a) { return a * 3; }\n"
         "int sum(int n, const int t[static 2], int u[const restrict]) { u[0] += n; return t[0] + t[1] + u[0]; }\nint assert(int a) { return a - 1; }\n",
         "int t[2] = { x, 2 }, u[1] = { 3 }; r[0] = plus(x); r[1] = times(x); r[2] = sum(4, t, u) + u[0]; r[3] = assert(x);",
+    ),
+    "strings": (
+        "constant char s[3] = \"abc\"; constant uchar u[2][4] = { \"a'\\\"\\xff\", \"12\" }; typedef float real4 __attribute__((vector_size(16)));\n",
+        "char t[2] = \"a\" \"b\"; uchar v[] = \"abc\"; real4 f = { 1, 2, 3, 4 }; r[0] = s[2] + s[x & 1]; r[1] = u[0][3] + u[0][1] * 256 + u[1][3]; "
+        "r[2] = t[1] * 100 + sizeof(v); r[3] = v[x & 3] + (int)(f + f)[2];",
     ),
     "skipped_vectors": (
         "typedef struct { int a; float4 v; char3 c; double2 d; int t[3]; } wide; constant wide w = { .a = 2, .t = { [1] = 5 } };\n"
@@ -158,7 +171,7 @@ DECLARED = {
 def cases() -> list[Case]:
     found = [_statement_case(name, "", text) for name, text in STATEMENTS.items()]
     found += [_statement_case(name, before, text) for name, (before, text) in DECLARED.items()]
-    return [*found, *_swizzles(), *_options(), *_arguments(), *_generic(), *_printing(), *_program_scope()]
+    return [*found, *_swizzles(), *_options(), *_arguments(), *_contraction(), *_generic(), *_printing(), *_program_scope()]
 
 
 def _statement_case(name: str, before: str, text: str) -> Case:
@@ -265,6 +278,18 @@ kernel void second_of_two(global int *a, global int *b) { first_of_two(a, 3); fi
         )
     )
     return found
+
+
+def _contraction() -> list[Case]:
+    source = """
+kernel void unfused(global const float *a, global float *r) {
+  #pragma OPENCL FP_CONTRACT OFF
+  size_t i = get_global_id(0); r[i] = a[i] * a[i] - a[i] * 0.7f; }
+"""
+    a = reals("unfused", "float", COUNT, 0.1, 9)
+    expected = (a * a - a * np.float32(0.7)).astype(np.float32)
+    args = (a, np.zeros_like(a))
+    return [Case("unfused", source, "unfused", args, (COUNT,), None, (1,), expected=(expected,), alone=True)]
 
 
 def _local() -> object:

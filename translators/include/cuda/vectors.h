@@ -262,8 +262,6 @@ template <class E> requires(__is_enum(E)) constexpr E operator--(E &a, int) { E 
 template <class T> using identity = T;
 // C reads and assigns volatile structures as a whole.
 template <class T> inline T &settled(const volatile T &x) { return (T &)x; }
-// GNU C's `a ?: b`.
-template <class A, class F> inline auto otherwise(A a, F f) -> decltype(true ? a : f()) { return a ? a : f(); }
 // A window's pointer as the whole buffer's (PPoPP'11 section 3.5): by pointer arithmetic, so that the compiler still knows that
 // it points to global memory. No buffer stays none, since its shift is 0.
 template <class T> inline T *shifted(T *p, long shift) { return (T *)((const char *)p - shift); }
