@@ -25,7 +25,8 @@ pytestmark = [
 
 #: Everything of the language and of execution; of the tables, what the translation does to vectors, not what CUDA's functions compute.
 PATTERNS = [
-    "language_*", "swizzle_*", "parts_*", "choose_*", "update_*", "memory_*", "work_*", "linear", "required", "reversed*", "large_local",
+    "language_*", "byte_swaps", "unfused",
+    "swizzle_*", "parts_*", "choose_*", "update_*", "memory_*", "work_*", "linear", "required", "reversed*", "large_local",
     "transposed", "scanned", "copied_*", "strided_*", "atomics_*", "c11_*", "flags", "atomic_*", "votes", "broadcast_2d", "sub_group*",
     "arguments", "called_kernel", "generic*", "program_scope", "convert_*_char4*", "convert_*_ushort", "as_*", "select_*4_*", "shuffle2_*",
     "vstore*_half4*", "vload*_half*", "fract_*", "frexp_*", "remquo_*", "rootn_*", "clamp_*", "less_*", "any_*", "mul_hi_*", "rotate_*",

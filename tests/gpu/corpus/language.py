@@ -51,7 +51,7 @@ STATEMENTS = {
     "case -2 ... -1: case 9: r[0] = 3; break; default: r[0] = 4; } r[1] = t[x & 3]; r[2] = t[4] + t[5]; r[3] = (int)(f[x & 1] + f[2]);",
     "gnu_functions": "uint u = (uint)x | 16; ulong l = (ulong)u << 33; r[0] = __builtin_popcount(u) + 100 * __builtin_popcountl(l) + 10000 * __builtin_parity(u); "
     "r[1] = __builtin_clz(u) + 100 * __builtin_ctz(u) + 10000 * __builtin_ffs(x); r[2] = __builtin_clzl(l) + 100 * __builtin_ctzll(l) + 10000 * __builtin_abs(-5); "
-    "if (__builtin_expect(x > 3, 0)) r[2]++; r[3] = (int)(__builtin_bswap32(u) ^ __builtin_bswap64(l) ^ __builtin_bswap16((ushort)u)) + (int)__builtin_sqrtf(16.0f) + "
+    "if (__builtin_expect(x > 3, 0)) r[2]++; r[3] = (int)__builtin_sqrtf(16.0f) + "
     "(int)__builtin_fmaf(2, 3, 4) + (__builtin_inff() > 3.0f) + __builtin_isnan(__builtin_nanf(\"\"));",
     "gnu_memory": "int t[4] = { x, 2, 3, 4 }, u[4]; __builtin_memcpy(u, t, sizeof(t)); __builtin_memset(t, 1, 8); r[0] = u[0]; r[1] = u[3]; r[2] = t[1]; r[3] = t[2];",
     "bool_steps": "bool b = x & 1, c = 0; r[0] = b++; r[1] = b; r[2] = --b; --c; r[3] = c--; r[0] += 2 * c + 4 * ++c;",
@@ -171,7 +171,7 @@ DECLARED = {
 def cases() -> list[Case]:
     found = [_statement_case(name, "", text) for name, text in STATEMENTS.items()]
     found += [_statement_case(name, before, text) for name, (before, text) in DECLARED.items()]
-    return [*found, *_swizzles(), *_options(), *_arguments(), *_contraction(), *_generic(), *_printing(), *_program_scope()]
+    return [*found, *_swizzles(), *_options(), *_arguments(), *_contraction(), *_byte_swaps(), *_generic(), *_printing(), *_program_scope()]
 
 
 def _statement_case(name: str, before: str, text: str) -> Case:
@@ -290,6 +290,21 @@ kernel void unfused(global const float *a, global float *r) {
     expected = (a * a - a * np.float32(0.7)).astype(np.float32)
     args = (a, np.zeros_like(a))
     return [Case("unfused", source, "unfused", args, (COUNT,), None, (1,), expected=(expected,), alone=True)]
+
+
+def _byte_swaps() -> list[Case]:
+    """With stated values: NVIDIA's compiler has others for these."""
+    source = """
+kernel void byte_swaps(global const ulong *a, global ulong *r) {
+  size_t i = get_global_id(0); r[3 * i] = __builtin_bswap64(a[i]); r[3 * i + 1] = __builtin_bswap32((uint)a[i]);
+  r[3 * i + 2] = __builtin_bswap16((ushort)a[i]); }
+"""
+    a = integers("byte_swaps", "ulong", COUNT)
+    narrow = (a.astype(np.uint32).byteswap(), a.astype(np.uint16).byteswap())
+    expected = np.stack([a.byteswap(), *(part.astype(np.uint64) for part in narrow)], axis=1).reshape(-1)
+    args = (a, np.zeros(3 * COUNT, np.uint64))
+    return [Case("byte_swaps", source, "byte_swaps", args, (COUNT,), None, (1,), expected=(expected,), alone=True,
+                 native_errs="GCC's manual: the bytes in reverse; in a sum of the three NVIDIA's compiler has another number")]
 
 
 def _local() -> object:
