@@ -15,7 +15,7 @@ from .cuda_words import Words
 from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching
 from .source import ParsedProgram
 
-_DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
+DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
 #: NVIDIA's constant memory of a module, less what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
@@ -101,13 +101,13 @@ class Declarations(Words):
         enumerators belong to the scope around (6.2.1), in C++ to the record.
         """
         for inner in record.get_children():
-            if inner.kind not in _DEFINING or not inner.is_definition():
+            if inner.kind not in DEFINING or not inner.is_definition():
                 continue
             self._take_out(inner, start)
             first, last = clang.extent_of(inner)
             words = self.text[first : self.text.find(b"{", first, last)].split()
             tag = self.word(inner.spelling) if inner.spelling.encode() in words else ""
-            if (first in self._taken_out) or not (tag or inner.kind == CursorKind.ENUM_DECL):
+            if first in self._taken_out or not (tag or inner.kind == CursorKind.ENUM_DECL):
                 continue
             self._taken_out.add(first)
             keyword = words[0].decode()

@@ -163,7 +163,7 @@ class Initialisers:
                 return  # a name belongs to the list in braces
 
     def _order(self, slots: _Slots, items: list[_Item]) -> None:
-        """Have initialisers whose names go back trade places."""
+        """Have initialisers whose names go back trade places, where each is for an element of its own."""
         places: list[int] = []
         for item in items:
             following = places[-1] + 1 if places else 0
@@ -175,7 +175,7 @@ class Initialisers:
             for item, place in zip(items, places, strict=True)
             if (type_ := slots.type_of(place)) is not None and not item.names
         ):
-            raise Untranslatable("initialisers' names go back", clang.line_of(items[0].cursor))
+            return
         order = sorted(range(len(items)), key=places.__getitem__)
         for into, taken in enumerate(order):
             self._edits.put(items[into].start, items[into].stop, (items[taken].start, items[taken].stop))
@@ -292,8 +292,7 @@ class _Slots:
 
 
 def characters(literal: str, type_: Type) -> str | None:
-    """A list in place of a string that fills its array, without what ends it (C99 6.7.8p14); None where it has room.
-    """
+    """A list in place of a string that fills its array, without what ends it (C99 6.7.8p14); None where it has room."""
     array = type_.get_canonical()
     found = [character for part in _LITERAL.findall(literal) for character in _CHARACTER.findall(part)]
     if array.kind != TypeKind.CONSTANTARRAY or array.element_count != len(found):

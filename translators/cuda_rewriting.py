@@ -14,7 +14,7 @@ from collections.abc import Callable
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect, cuda_gnu
-from .cuda_declarations import SKIPPED, Declarations
+from .cuda_declarations import DEFINING, SKIPPED, Declarations
 from .cuda_initialisers import Initialisers, characters
 from .cuda_types import (
     ARRAYS,
@@ -69,7 +69,8 @@ class Rewriter(Declarations):
             if cursor.kind == CursorKind.STRUCT_DECL:
                 self._pad(cursor)
             start, stop = clang.extent_of(cursor)
-            self._take_out(cursor, self._declaration_start(start))
+            if any(inner.kind in DEFINING for inner in cursor.get_children()):
+                self._take_out(cursor, self._declaration_start(start))
             heading = self.text[start : self.text.find(b"{", start, stop)].split()
             if cursor.is_definition() and cursor.spelling.encode() in heading:  # else a typedef's name
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
