@@ -75,11 +75,11 @@ _RESERVED_TEXT = """
     compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export friend
     mutable namespace new noexcept not not_eq nullptr operator or or_eq protected public reinterpret_cast
     requires static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t
-    xor xor_eq
+    xor xor_eq asm
     threadIdx blockIdx blockDim gridDim warpSize nv_weak
     __device__ __host__ __global__ __shared__ __constant__ __managed__ __forceinline__ __noinline__ __launch_bounds__
     __grid_constant__ __align__ __cluster_dims__ __maxnreg__ __nv_pure__ __builtin_align__
-    std cuda vdev_cl linux unix assert
+    std cuda vdev_cl linux unix assert va_start va_end va_arg va_copy
 """
 RESERVED = frozenset(_RESERVED_TEXT.split())
 

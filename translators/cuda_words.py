@@ -53,7 +53,7 @@ class Words:
         for name in ("__attribute__", "__attribute"):
             for offset in self.functions.offsets(name):
                 self._attribute(offset, len(name), behind.get(offset))
-        for name in ("typeof", "__typeof__", "__typeof"):
+        for name in ("__typeof__", "__typeof"):
             for offset in self.functions.offsets(name):
                 if not self._is_done(offset):
                     self._typeof(offset, len(name))

@@ -31,6 +31,9 @@ FORMS = {
     "names_of_macros": """
         int assert(int x) { return x; } int memcpy(int x) { return x; } int isnanf(int x) { return x; } int clock(int x) { return x; }
         kernel void k(global int*a, int assert_){ int assert = 3; a[0]=memcpy(1)+isnanf(2)+clock(3)+assert; }""",
+    "no_words_here": """
+        typedef struct { int asm, typeof; } s; int va_start(int typeof) { return typeof; }
+        kernel void k(global int *a, int asm) { s q = { .asm = 1, .typeof = asm }; if (asm) goto typeof; a[0] = va_start(q.asm); typeof: a[1] = q.typeof; }""",
     "nested_names": """
         struct o { struct class { int x; } this; enum template { new, delete } y; };
         kernel void k(global struct o *a, global struct class *b) { a[0].this = b[0]; a[0].y = delete; }""",
