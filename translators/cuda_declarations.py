@@ -15,7 +15,9 @@ from .cuda_words import Words
 from .rewrite import Edits, Functions, Untranslatable, after_blanks, matching
 from .source import ParsedProgram
 
-DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
+_DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
+#: Behind a record's definition: the function whose result has the type.
+_RETURNED = re.compile(rb"\s*\**\s*(?!__attribute)\w+\s*\(")
 SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
 #: NVIDIA's constant memory of a module, less what the compiler uses itself.
 _CONSTANT_NBYTES = 60000
@@ -96,27 +98,44 @@ class Declarations(Words):
         if rest > 0 and not last.is_bitfield():
             self.edits.insert(matching(self.text, opening), f"unsigned char {self.prefix}rest[{rest}]; ")
 
+    def _definitions(self, record: Cursor) -> bool:
+        """Put the definitions within a record at program scope before its declaration; the record's own, too, where it stands in the
+        type of a function's result (returns True).
+        """
+        start, stop = clang.extent_of(record)
+        returned = _RETURNED.match(self.text, stop) is not None
+        if returned or any(inner.kind in _DEFINING for inner in record.get_children()):
+            around = [clang.extent_of(c) for c in self.program.tu.cursor.get_children() if clang.in_text(c)]
+            begins = min(first for first, last in around if first <= start < last)
+            self._take_out(record, begins)
+            if returned:
+                self._define_before(record, begins)
+        return returned
+
     def _take_out(self, record: Cursor, start: int) -> None:
         """Define what a record defines inside before the declaration that begins at `start`: in C such structures, unions and
         enumerators belong to the scope around (6.2.1), in C++ to the record.
         """
         for inner in record.get_children():
-            if inner.kind not in DEFINING or not inner.is_definition():
-                continue
-            self._take_out(inner, start)
-            first, last = clang.extent_of(inner)
-            words = self.text[first : self.text.find(b"{", first, last)].split()
-            tag = self.word(inner.spelling) if inner.spelling.encode() in words else ""
-            if first in self._taken_out or not (tag or inner.kind == CursorKind.ENUM_DECL):
-                continue
-            self._taken_out.add(first)
-            keyword = words[0].decode()
-            alone = self.text.startswith(b";", after_blanks(self.text, last))
-            if not tag and not alone:
-                tag = f"{self.prefix}enum{first}"
-                self.edits.insert(first + len(keyword), f" {tag}")
-            self.edits.put(start, start, (first, last), "; ")
-            self.edits.put(first, last, "" if alone else f"{keyword} {tag}")
+            if inner.kind in _DEFINING and inner.is_definition():
+                self._take_out(inner, start)
+                self._define_before(inner, start)
+
+    def _define_before(self, record: Cursor, start: int) -> None:
+        """Move a definition with a name, or of enumerators, to the declaration's beginning."""
+        first, last = clang.extent_of(record)
+        words = self.text[first : self.text.find(b"{", first, last)].split()
+        tag = self.word(record.spelling) if record.spelling.encode() in words else ""
+        if first in self._taken_out or not (tag or record.kind == CursorKind.ENUM_DECL):
+            return
+        self._taken_out.add(first)
+        keyword = words[0].decode()
+        alone = self.text.startswith(b";", after_blanks(self.text, last))
+        if not tag and not alone:
+            tag = f"{self.prefix}enum{first}"
+            self.edits.insert(first + len(keyword), f" {tag}")
+        self.edits.put(start, start, (first, last), "; ")
+        self.edits.put(first, last, "" if alone else f"{keyword} {tag}")
 
     def _kernels_call(self) -> bool:
         names = [function.name for function in self.functions.defined if function.kernel]

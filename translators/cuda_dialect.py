@@ -33,6 +33,7 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("__volatile", "__volatile__"), "volatile"),
     **dict.fromkeys(("__signed", "__signed__"), "signed"),
     **dict.fromkeys(("__extension__", "_Noreturn"), ""),
+    **dict.fromkeys(("__asm", "__asm__"), "asm"),
     "__auto_type": "auto",
     "_Static_assert": "static_assert",
     "_Alignas": "alignas",

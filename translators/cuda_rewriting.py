@@ -14,7 +14,7 @@ from collections.abc import Callable
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang, cuda_dialect, cuda_gnu
-from .cuda_declarations import DEFINING, SKIPPED, Declarations
+from .cuda_declarations import SKIPPED, Declarations
 from .cuda_initialisers import Initialisers, characters
 from .cuda_types import (
     ARRAYS,
@@ -69,10 +69,9 @@ class Rewriter(Declarations):
             if cursor.kind == CursorKind.STRUCT_DECL:
                 self._pad(cursor)
             start, stop = clang.extent_of(cursor)
-            if any(inner.kind in DEFINING for inner in cursor.get_children()):
-                self._take_out(cursor, self._declaration_start(start))
+            moved = self._definitions(cursor)
             heading = self.text[start : self.text.find(b"{", start, stop)].split()
-            if cursor.is_definition() and cursor.spelling.encode() in heading:  # else a typedef's name
+            if not moved and cursor.is_definition() and cursor.spelling.encode() in heading:  # else a typedef's name
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
             self._assert_size(cursor, self.word(cursor.spelling))
@@ -83,11 +82,6 @@ class Rewriter(Declarations):
                 self.blank(start, stop, f"typedef {spell(cursor.underlying_typedef_type)} {name}")
         elif cursor.kind == CursorKind.LINKAGE_SPEC:
             raise Untranslatable("a linkage specification", clang.line_of(cursor))
-
-    def _declaration_start(self, offset: int) -> int:
-        """Where the declaration at program scope begins that holds a record's definition."""
-        extents = [clang.extent_of(c) for c in self.program.tu.cursor.get_children() if clang.in_text(c)]
-        return min(start for start, stop in extents if start <= offset < stop)
 
     def _parameter(self, cursor: Cursor) -> None:
         """C99 6.7.5.3p7: an array's brackets may hold qualifiers of the pointer that it is."""

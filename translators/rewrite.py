@@ -62,7 +62,7 @@ class Edits:
         pieces: list[bytes] = []
         position = first
         for edit in edits:
-            if any(edit is not other and other.holds(edit) for other in whole):
+            if any(other.holds(edit) for other in whole):
                 continue
             if edit.start < position:
                 raise Untranslatable("two edits of one place in the text")
@@ -72,10 +72,7 @@ class Edits:
                     pieces.append(piece.encode("utf-8", "surrogateescape"))
                     continue
                 start, stop = piece
-                inside = [
-                    other for other in self._edits
-                    if start <= other.start and other.stop <= stop and not (other.whole and (other.start, other.stop) == piece)
-                ]  # fmt: skip
+                inside = [other for other in self._edits if _Edit(start, stop, 0, (), whole=True).holds(other)]
                 pieces.append(self._edited(start, stop, inside))
             position = edit.stop
         pieces.append(self.text[position:last])
@@ -91,7 +88,9 @@ class _Edit:
     whole: bool
 
     def holds(self, other: _Edit) -> bool:
-        return self.start <= other.start and other.stop <= self.stop
+        """Whether another edit is one of this one's text; what is put in its place, or before it, is not."""
+        before = other.whole and (other.start, other.stop) in ((self.start, self.stop), (self.start, self.start))
+        return self.start <= other.start and other.stop <= self.stop and not before
 
 
 def matching(text: bytes, opening: int) -> int:

@@ -31,6 +31,12 @@ FORMS = {
     "names_of_macros": """
         int assert(int x) { return x; } int memcpy(int x) { return x; } int isnanf(int x) { return x; } int clock(int x) { return x; }
         kernel void k(global int*a, int assert_){ int assert = 3; a[0]=memcpy(1)+isnanf(2)+clock(3)+assert; }""",
+    "defined_in_a_result": """
+        static struct p { int x; struct q { int y; } z; } f(int n) { struct p r = { n, { n + 1 } }; return r; } struct q *g(struct p *a) { return &a->z; }
+        union u { int i; float f; } *h(union u *a) { return a; }
+        kernel void k(global int *a) { struct p r = f(a[0]); struct q s = *g(&r); union u t = { 3 }; a[1] = r.x + s.y + h(&t)->i; }""",
+    "machine_code": """
+        kernel void k(global int *a) { int r; __asm__ volatile("add.s32 %0, %1, 1;" : "=r"(r) : "r"(a[0])); __asm("" ::: "memory"); a[1] = r; }""",
     "no_words_here": """
         typedef struct { int asm, typeof; } s; int va_start(int typeof) { return typeof; }
         kernel void k(global int *a, int asm) { s q = { .asm = 1, .typeof = asm }; if (asm) goto typeof; a[0] = va_start(q.asm); typeof: a[1] = q.typeof; }""",
