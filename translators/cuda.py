@@ -52,7 +52,10 @@ __all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_
 VERSION = 6
 
 #: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
-_UNFUSED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
+_UNFUSED = re.compile(
+    r"^[ \t]*#[ \t]*pragma[ \t]+(?:(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b|clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off\b)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)

@@ -437,9 +437,10 @@ def test_options() -> None:
 def test_contraction_is_off_where_a_program_says_so() -> None:
     source = "kernel void k(global float *a) { %s a[0] = a[1] * a[2] + a[3]; }"
     assert "--fmad=true" in translate(source % "").options
-    off = translate(source % "\n#pragma OPENCL FP_CONTRACT OFF\n").options
-    assert "--fmad=false" in off
-    assert "--fmad=true" not in off
+    for pragma in ("OPENCL FP_CONTRACT OFF", "STDC FP_CONTRACT OFF", "clang fp contract(off)"):
+        off = translate(source % f"\n#pragma {pragma}\n").options
+        assert "--fmad=false" in off
+        assert "--fmad=true" not in off
     assert "--fmad=true" in translate(source % "\n#pragma OPENCL FP_CONTRACT ON\n").options
 
 

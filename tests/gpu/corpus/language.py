@@ -293,7 +293,7 @@ kernel void unfused(global const float *a, global float *r) {
 
 
 def _byte_swaps() -> list[Case]:
-    """With stated values: NVIDIA's compiler has others for these."""
+    """With stated values: of three in one expression NVIDIA's compiler makes another number."""
     source = """
 kernel void byte_swaps(global const ulong *a, global ulong *r) {
   size_t i = get_global_id(0); r[3 * i] = __builtin_bswap64(a[i]); r[3 * i + 1] = __builtin_bswap32((uint)a[i]);
