@@ -23,13 +23,14 @@ from . import logic
 from .domain import Infeasible
 from .evaluation import Launch, Scope, explore, uniform_pieces
 from .expression import Expr
+from .grain import BYTES, NOTHING, Grain, joined, of_store
 from .image import image
 from .interpreter import Interpreter, interpret
 from .ndrange import Chunk, NDRange
 from .recording import Record, Step
 from .region import Region
 from .report import show, to_sympy
-from .syntax import CType, Unsupported
+from .syntax import MOST_LEAVES, CType, Unsupported
 from .syntax_reader import SyntaxReader
 from .values import (
     ANYWHERE,
@@ -55,7 +56,6 @@ TIME_LIMIT = 1.8
 _MAX_PARTS = 4000
 #: Deeply nested expressions need deep recursion.
 _RECURSION_LIMIT = 6000
-_MAX_UNIT = 16
 
 #: libclang's trees are read by one thread at a time; what was read of a program is kept as long as it is.
 _lock = Lock()
@@ -92,8 +92,9 @@ class AccessRange:
     dtype: str | None = None  #: NumPy name of an atomic's element
     reason: str | None = None  #: why it is not exact, or not mergeable
     line: int | None = None
-    #: of writes: every store covers whole units of so many bytes, aligned as the argument is; a power of two
-    unit: int = 1
+    #: of a write: where in which part of `region` stores begin and end, as seen from where `region` begins to count;
+    #: parts may overlap, and what is in none may be stored byte by byte
+    grains: tuple[tuple[Region, Grain], ...] = ()
     name: str = ""  #: the argument's, for messages
 
 
@@ -115,7 +116,7 @@ class Access:
     names: Mapping[int, str] = field(repr=False)
     _offset: Expr | None = field(repr=False)
     _way: Step = field(repr=False)
-    unit: int = 1  #: of a write: see `AccessRange`
+    grain: Grain = NOTHING  #: of a write: see `AccessRange`; relative to the pointer
 
     @property
     def expression(self) -> Any:
@@ -275,12 +276,12 @@ class _Part:
 
     def __init__(self, size: int, ahead: int) -> None:
         self.size = size
-        self.ahead = ex.const(ahead)  #: bytes of the memory before the pointer
+        self.nbytes_ahead, self.ahead = ahead, ex.const(ahead)  #: bytes of the memory before the pointer
         self.exact_regions: list[Region] = []
         self.other_regions: list[Region] = []
         self.reason: str | None = None
         self.line: int | None = None
-        self.unit = _MAX_UNIT
+        self.grains: dict[Grain, list[Region]] = {}
         self.unmergeable: tuple[str, int | None] | None = None
         self.full = False
 
@@ -290,25 +291,30 @@ class _Part:
         if offset is None:
             if ways.scopes(access._way):
                 touched = True
-                self._inexact(Region.span(0, self.size), access, access.reason)
+                everywhere = Region.span(0, self.size)
+                self._inexact(everywhere, access, access.reason)
+                self._store(everywhere, access)
         else:
             place = ex.add(offset, self.ahead)
             for region, exact, reason in ways.images(access._way, place, access.nbytes, self.size):
                 touched = True
+                self._store(region, access)
                 if exact:
                     self.exact_regions.append(region)
                 else:
                     self._inexact(region, access, access.reason or reason)
-        if touched:
-            self.unit = min(self.unit, access.unit)
         if touched and access.mode == "atomic" and access.op is None and self.unmergeable is None:
             self.unmergeable = (access.reason or "an atomic that does not commute", access.line)
+
+    def _store(self, region: Region, access: Access) -> None:
+        if access.mode == "write":
+            self.grains.setdefault(access.grain, []).append(region)
 
     def _inexact(self, region: Region, access: Access, reason: str | None) -> None:
         self.other_regions.append(region)
         if self.reason is None:
             self.reason, self.line = reason, access.line
-        self.full = access.mode != "atomic" and region.start == 0 and region.nbytes >= self.size
+        self.full = access.mode == "read" and region.start == 0 and region.nbytes >= self.size
 
     def range(self, arg: int, mode: str, op: str | None, dtype: str | None, name: str) -> AccessRange:
         certain = Region.union(self.exact_regions)
@@ -318,7 +324,14 @@ class _Part:
         if self.unmergeable is not None:
             reason, line = self.unmergeable
         region = certain if exact else certain | possible
-        return AccessRange(arg, mode, region, exact, op, dtype, reason, line, self.unit, name)
+        return AccessRange(arg, mode, region, exact, op, dtype, reason, line, self._grains(region), name)
+
+    def _grains(self, region: Region) -> tuple[tuple[Region, Grain], ...]:
+        if len(self.grains) == 1:
+            return tuple((region, grain.shift(self.nbytes_ahead)) for grain in self.grains)
+        return tuple(
+            (Region.union(regions), grain.shift(self.nbytes_ahead)) for grain, regions in self.grains.items()
+        )
 
 
 def _byte_offset(scope: Scope, offset: Expr) -> Any:
@@ -428,7 +441,7 @@ def _passed(index: int, byte: int, ctype: CType) -> Value:
             for at, member in ctype.fields.values()
             if member.integer is not None or member.kind == "vector"
         }
-        return Aggregate(cells, frozenset((ANYWHERE,)))
+        return Aggregate(cells, frozenset((ANYWHERE,)), complete=True)
     if ctype.kind == "pointer":
         return Pointer((Target(ANYWHERE, ex.ZERO),))
     return unknown_value(ctype)
@@ -453,18 +466,19 @@ def _accesses(
                 names,
                 record.offset,
                 record.way,
-                _unit(record),
+                _grain(record),
             )
 
 
-def _unit(record: Record) -> int:
-    """The bytes that a store changes together; not more than the sixteen that hardware stores at once.
-
-    The offset is asked too: members of packed structs and cast pointers lie anywhere.
-    """
-    if record.mode != "write" or record.offset is None:
-        return 1
-    return ex.divisor_of(record.offset, min(record.align, _MAX_UNIT))
+def _grain(record: Record) -> Grain:
+    """Where the stores of a write begin and end, relative to the argument's pointer."""
+    if record.mode != "write":
+        return NOTHING
+    if record.offset is None or len(record.pieces) > MOST_LEAVES:
+        return BYTES
+    modulus, residue = ex.congruence(record.offset)
+    pieces = record.pieces or ((0, record.nbytes),)
+    return joined(of_store(modulus, residue + byte, nbytes) for byte, nbytes in pieces)
 
 
 def _leaves(accesses: Sequence[Access]) -> set[Expr]:

@@ -1,7 +1,7 @@
 """OpenCL C's own functions: what they return and which memory they touch (OpenCL C specification 6.13, 6.15).
 
-A table by name. Functions that are not in it and take no pointers are pure; those that do may do anything behind their
-pointers, atomically too.
+Tables by name; functions of values alone are `integers`'. Functions that are in none and take no pointers are pure;
+those that do may do anything behind their pointers, atomically too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from . import expression as ex
 from . import logic
 from .calculation import Calculator
 from .expression import INT, LONG, UINT, ULONG
-from .memory import unknown_truth
+from .integers import rule
 from .syntax import CType, Node
 from .values import (
     OPAQUE,
@@ -27,7 +27,6 @@ from .values import (
     Value,
     Vector,
     convert,
-    join_values,
     places_of,
     pointer_into,
     unknown_value,
@@ -54,9 +53,6 @@ _BOUNDED = {
     "get_enqueued_num_sub_groups": (1, INT.hi),
     "get_sub_group_id": (0, INT.hi),
     "get_sub_group_local_id": (0, INT.hi),
-    "popcount": (0, 64),
-    "clz": (0, 64),
-    "ctz": (0, 64),
     "ilogb": (INT.lo, INT.hi),
 }
 
@@ -102,6 +98,9 @@ def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
         if match is not None:
             return by_pattern(calculator, node, args, used)
     values = [calculator.value(arg) for arg in args]
+    by_value = rule(name)
+    if by_value is not None:
+        return by_value(values, node.type)
     if name in _SILENT:
         return OPAQUE if node.type.kind != "pointer" else unknown_value(node.type)
     if name in _BOUNDED and node.type.integer is not None:
@@ -151,89 +150,6 @@ def _local_linear_id(calculator: Calculator, node: Node, args: tuple[Node, ...],
     return Number(result, ULONG)
 
 
-# integer functions ----------------------------------------------------------------------------------
-
-
-def _elementwise(function: Callable[..., Value | None]) -> Handler:
-    """A handler for numbers and vectors of numbers alike."""
-
-    def handle(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-        values = [calculator.value(arg) for arg in args]
-        return _apply(function, values, node.type)
-
-    return handle
-
-
-def _apply(function: Callable[..., Value | None], values: list[Value], ctype: CType) -> Value:
-    if ctype.kind == "vector":
-        element = ctype.element
-        assert element is not None
-        columns = [value.items if isinstance(value, Vector) else (value,) * ctype.count for value in values]
-        if any(len(column) != ctype.count for column in columns):
-            return unknown_value(ctype)
-        return Vector(tuple(_apply(function, list(row), element) for row in zip(*columns, strict=True)))
-    if ctype.integer is None or not all(isinstance(value, Number) for value in values):
-        return unknown_value(ctype)
-    numbers = [convert(value, ctype) for value in values]
-    result = function(*(number for number in numbers), ctype.integer)
-    return unknown_value(ctype) if result is None else result
-
-
-def _min(a: Number, b: Number, kind: ex.IntType) -> Value:
-    return Number(ex.minimum(a.observed(), b.observed()), kind)
-
-
-def _max(a: Number, b: Number, kind: ex.IntType) -> Value:
-    return Number(ex.maximum(a.observed(), b.observed()), kind)
-
-
-def _clamp(x: Number, low: Number, high: Number, kind: ex.IntType) -> Value:
-    return Number(ex.minimum(ex.maximum(x.observed(), low.observed()), high.observed()), kind)
-
-
-def _mad(a: Number, b: Number, c: Number, kind: ex.IntType) -> Value:
-    return Number(ex.add(ex.mul(a.expr, b.expr), c.expr), kind)
-
-
-def _mul(a: Number, b: Number, kind: ex.IntType) -> Value:
-    return Number(ex.mul(a.expr, b.expr), kind)
-
-
-def _abs(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    value = calculator.value(args[0])
-    if isinstance(value, Number) and node.type.integer is not None:
-        x = value.observed()
-        return Number(ex.maximum(x, ex.scale(x, -1)), node.type.integer)
-    return unknown_value(node.type)
-
-
-def _abs_diff(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    a, b = (calculator.value(arg) for arg in args)
-    if isinstance(a, Number) and isinstance(b, Number) and node.type.integer is not None:
-        difference = ex.sub(a.observed(), b.observed())
-        return Number(ex.maximum(difference, ex.scale(difference, -1)), node.type.integer)
-    return unknown_value(node.type)
-
-
-def _select(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    """select(a, b, c) is c ? b : a for scalars (OpenCL C 6.13.6)."""
-    a, b, c = (calculator.value(arg) for arg in args)
-    if isinstance(c, Number) and node.type.kind != "vector":
-        return join_values(logic.truth(c.observed()), convert(b, node.type), convert(a, node.type))
-    return join_values(unknown_truth(), convert(b, node.type), convert(a, node.type))
-
-
-def _convert(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    """convert_type without saturation is a cast (OpenCL C 6.2.3); _sat clamps."""
-    value = calculator.value(args[0])
-    if "_sat" not in node.args[0]:
-        return convert(value, node.type)
-    kind = node.type.integer
-    if kind is not None and isinstance(value, Number):
-        return Number(ex.minimum(ex.maximum(value.observed(), ex.const(kind.lo)), ex.const(kind.hi)), kind)
-    return unknown_value(node.type)
-
-
 # vectors in memory ----------------------------------------------------------------------------------
 
 
@@ -254,14 +170,17 @@ def _vector_store(calculator: Calculator, node: Node, args: tuple[Node, ...], us
     pointer, ctype = _vector_place(calculator, node.args[0], args[1], args[2])
     element = ctype.element
     assert element is not None
-    items = value.items if isinstance(value, Vector) else (value,)
+    known = isinstance(value, Vector) and len(value.items) == ctype.count
+    items = value.items if known and isinstance(value, Vector) else (unknown_value(element),) * ctype.count
+    if ctype.count == 1 and not isinstance(value, Vector):
+        items = (value,)
     private = all(target.place in calculator.state.env for target in pointer.targets)
     if private:
         for index, item in enumerate(items[: ctype.count]):
             calculator.store(pointer.moved(ex.const(index * element.size)), element, item, node.line)
     else:
         packed = CType("other", ctype.count * element.size)
-        packed.volatile, packed.space, packed.align = element.volatile, element.space, element.align
+        packed.volatile, packed.space = element.volatile, element.space
         calculator.store(pointer, packed, OPAQUE, node.line)
     return OPAQUE
 
@@ -275,7 +194,7 @@ def _vector_place(calculator: Calculator, name: str, offset: Node, base: Node) -
     pointer = calculator.advance(calculator.pointer(base), position, stride * element.size)
     ctype = CType("vector", count * element.size)
     ctype.element, ctype.count = element, count
-    ctype.volatile, ctype.space, ctype.align = element.volatile, element.space, element.align
+    ctype.volatile, ctype.space = element.volatile, element.space
     return pointer, ctype
 
 
@@ -384,14 +303,6 @@ _HANDLERS: dict[str, Handler] = {
     "get_work_dim": _work_dim,
     "get_global_linear_id": _linear_id,
     "get_local_linear_id": _local_linear_id,
-    "min": _elementwise(_min),
-    "max": _elementwise(_max),
-    "clamp": _elementwise(_clamp),
-    "mad24": _elementwise(_mad),
-    "mul24": _elementwise(_mul),
-    "abs": _abs,
-    "abs_diff": _abs_diff,
-    "select": _select,
     "printf": _printf,
     "__builtin_expect": _expect,
     # A program's variables in global memory are shared memory here, as local ones are.
@@ -401,7 +312,6 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 _PATTERNS: list[tuple[re.Pattern[str], Handler]] = [
-    (re.compile(r"convert_\w+"), _convert),
     (re.compile(r"vloada?(_half)?\d*"), _vector_load),
     (re.compile(r"vstorea?(_half)?\d*(_rt[ezpn])?"), _vector_store),
     (re.compile(r"async_work_group_(strided_)?copy"), _async_copy),

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import partial
 
 from . import expression as ex
-from . import logic
+from . import logic, operators
 from .expression import INT, LONG, Expr, IntType
 from .memory import Location, Memory, State, element_like, join_envs, unknown_truth
-from .syntax import CType, Node, Variable
+from .operators import COMPARISONS, LOGICAL, SHIFTS, Binary, Unary
+from .syntax import CType, Node, Unsupported, Variable
 from .values import (
     ANYWHERE,
     EMPTY_AGGREGATE,
@@ -33,14 +34,11 @@ from .values import (
     Target,
     Value,
     Vector,
-    arithmetic,
-    compare,
     convert,
     join_values,
     places_of,
     pointer_to,
     reinterpret,
-    shift,
     store_private,
     unknown_value,
 )
@@ -50,7 +48,7 @@ def bool_number(condition: Expr) -> Number:
     return Number(condition, INT)
 
 
-def _compare_pointers(operator: str, a: Value, b: Value) -> Number:
+def _compare_pointers(operator: Binary, a: Value, b: Value) -> Number:
     """Pointers into one object compare as their offsets (C99 6.5.8p5); of others nothing is known."""
     if isinstance(a, Pointer) and isinstance(b, Pointer) and len(a.targets) == len(b.targets) == 1:
         s, t = a.targets[0], b.targets[0]
@@ -59,7 +57,7 @@ def _compare_pointers(operator: str, a: Value, b: Value) -> Number:
             and s.condition is t.condition is None
             and not isinstance(s.place, Anywhere | Shared)
         ):
-            return bool_number(compare(operator, s.offset, t.offset))
+            return bool_number(operators.compare(operator, s.offset, t.offset))
     return bool_number(unknown_truth("a comparison of pointers"))
 
 
@@ -94,8 +92,7 @@ class Calculator(Memory, ABC):
             pointer = self.pointer(base) if arrow else self.place(base).pointer
             pointer = pointer.moved(ex.const(byte))
             if unit:
-                ctype = CType("other", unit)
-                ctype.align = unit
+                ctype = CType("bits", unit)
                 self.load(pointer, ctype, node.line)
                 return Location(pointer, ctype)
             return Location(pointer, node.type)
@@ -103,7 +100,7 @@ class Calculator(Memory, ABC):
             return Location(self.pointer(node.args[0]), node.type)
         if kind == "swizzle":
             return self._swizzled(node)
-        if kind == "cast" and node.args[0].type.size == node.type.size and node.type.kind != "pointer":
+        if kind == "cast" and _same_bytes(node.args[0].type, node.type):
             inner = self.place(node.args[0])
             return Location(inner.pointer, node.type, inner.components)
         temporary = Private("temporary", node.type)
@@ -140,9 +137,11 @@ class Calculator(Memory, ABC):
             if whole.components is not None:
                 inner = whole.components
                 whole = Location(whole.pointer, whole.type)
-                components = tuple(inner[c] for c in components if c < len(inner))
-        if whole.type.element is None or any(c >= whole.type.count for c in components):
-            return Location(whole.pointer, whole.type)
+                if any(c >= len(inner) for c in components):
+                    raise Unsupported("a component that is not there", node.line)
+                components = tuple(inner[c] for c in components)
+        if whole.type.element is None:
+            raise Unsupported("components of what is no vector", node.line)
         if len(components) == 1:
             element = whole.type.element
             moved = whole.pointer.moved(ex.const(components[0] * element.size))
@@ -171,9 +170,9 @@ class Calculator(Memory, ABC):
 
     def condition(self, node: Node) -> Expr:
         """The truth value of an expression."""
-        if node.kind == "binary" and node.args[0] in ("&&", "||") and node.type.kind != "vector":
+        if node.kind == "binary" and node.args[0] in LOGICAL and node.type.kind != "vector":
             return self._short_circuit(node)
-        if node.kind == "unary" and node.args[0] == "!" and node.type.kind != "vector":
+        if node.kind == "unary" and node.args[0] is Unary.NOT and node.type.kind != "vector":
             return logic.negate(self.condition(node.args[1]))
         if node.kind == "cast" and node.type.integer is not None and node.args[0].type.integer is not None:
             return (
@@ -188,11 +187,11 @@ class Calculator(Memory, ABC):
         operator, a, b = node.args
         first = self.condition(a)
         found: list[Expr] = []
-        wanted = first if operator == "&&" else logic.negate(first)
+        wanted = first if operator is Binary.BOTH else logic.negate(first)
         self.branch(wanted, lambda: found.append(self.condition(b)), lambda: None)
         if not found:
             return first
-        return logic.both(first, found[0]) if operator == "&&" else logic.either(first, found[0])
+        return logic.both(first, found[0]) if operator is Binary.BOTH else logic.either(first, found[0])
 
     def branch(self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """Evaluate one of two things; neither leaves the expression, so the way behind is the way before."""
@@ -214,9 +213,7 @@ class Calculator(Memory, ABC):
     def _conditional(self, node: Node) -> Value:
         test, a, b = node.args
         if test.type.kind == "vector":
-            self.value(test)
-            first, second = self.value(a), self.value(b)
-            return join_values(unknown_truth(), convert(first, node.type), convert(second, node.type))
+            return operators.choose(self.value(test), self.value(a), self.value(b), node.type)
         condition = self.condition(test)
         found: dict[bool, Value] = {}
 
@@ -259,68 +256,35 @@ class Calculator(Memory, ABC):
 
     def _binary(self, node: Node) -> Value:
         operator, a, b = node.args
-        if operator in ("&&", "||"):
-            if node.type.kind == "vector":
-                self.value(a)
-                self.value(b)
-                return unknown_value(node.type)
+        if operator in LOGICAL and node.type.kind != "vector":
             return bool_number(self._short_circuit(node))
-        return self.operate(operator, self.value(a), self.value(b), a.type, b.type, node.type)
+        return self.operate(operator, self.value(a), self.value(b), a.type, node.type)
 
-    def operate(self, operator: str, a: Value, b: Value, a_type: CType, b_type: CType, ctype: CType) -> Value:
+    def operate(self, operator: Binary, a: Value, b: Value, a_type: CType, ctype: CType) -> Value:
         """A binary operator on values whose types C's conversions have already made equal."""
-        if isinstance(a, Number) and isinstance(b, Number):
-            return self._operate_numbers(operator, a, b, ctype)
         if isinstance(a, Pointer) or isinstance(b, Pointer):
-            return self._operate_pointers(operator, a, b, a_type, b_type, ctype)
-        if ctype.kind == "vector" and ctype.element is not None and operator in "+-*/%&|^<<>>":
-            element = ctype.element
-            if (
-                isinstance(a, Vector)
-                and isinstance(b, Vector)
-                and len(a.items) == len(b.items)
-                and element.integer
-            ):
-                items = (
-                    self.operate(operator, x, y, element, element, element)
-                    for x, y in zip(a.items, b.items, strict=True)
-                )
-                return Vector(tuple(items))
-        return unknown_value(ctype, FLOATING if a is OPAQUE or b is OPAQUE else "")
-
-    def _operate_numbers(self, operator: str, a: Number, b: Number, ctype: CType) -> Value:
-        if operator in ("<", ">", "<=", ">=", "==", "!="):
-            if ctype.kind == "vector":
-                return unknown_value(ctype)
-            return bool_number(compare(operator, a.observed(), b.observed()))
-        kind = ctype.integer
-        if kind is None:
-            return unknown_value(ctype)
-        if operator in ("<<", ">>"):
-            return Number(shift(operator, a.expr, kind, b.observed()), kind)
-        if operator not in ("+", "-", "*", "/", "%", "&", "|", "^"):
-            return unknown_value(ctype)
-        return Number(arithmetic(operator, a.expr, b.expr, kind), kind)
+            return self._operate_pointers(operator, a, b, a_type, ctype)
+        return operators.binary(operator, a, b, ctype)
 
     def _operate_pointers(
-        self, operator: str, a: Value, b: Value, a_type: CType, b_type: CType, ctype: CType
+        self, operator: Binary, a: Value, b: Value, a_type: CType, ctype: CType
     ) -> Value:
-        if operator in ("+", "-") and ctype.kind == "pointer":
+        if operator in (Binary.ADD, Binary.SUBTRACT) and ctype.kind == "pointer":
             size = ctype.element.size if ctype.element is not None else 1
             size = max(size, 1)  # void* moves by bytes
             if isinstance(a, Pointer) and isinstance(b, Number):
-                if operator == "-":
+                if operator is Binary.SUBTRACT:
                     b = Number(ex.scale(b.observed() if b.kind.bits < 64 else b.expr, -1), LONG)
                 return self.advance(a, b, size)
-            if isinstance(b, Pointer) and isinstance(a, Number):
+            if operator is Binary.ADD and isinstance(b, Pointer) and isinstance(a, Number):
                 return self.advance(b, a, size)
             return POINTS_ANYWHERE
-        if operator == "-" and isinstance(a, Pointer) and isinstance(b, Pointer):
+        if operator is Binary.SUBTRACT and isinstance(a, Pointer) and isinstance(b, Pointer):
             size = a_type.element.size if a_type.element is not None else 1
             if len(a.targets) == len(b.targets) == 1 and a.targets[0].place is b.targets[0].place:
                 distance = ex.sub(a.targets[0].offset, b.targets[0].offset)
                 return Number(ex.div(ex.cast(LONG, distance), ex.const(max(size, 1))), LONG)
-        if ctype.kind != "pointer" and operator in ("<", ">", "<=", ">=", "==", "!="):
+        if ctype.kind != "pointer" and operator in COMPARISONS:
             if ANYWHERE in places_of(a) | places_of(b):
                 for value in (a, b):
                     self.show_address(value, "the address of a buffer is compared with one from memory", None)
@@ -329,29 +293,18 @@ class Calculator(Memory, ABC):
 
     def _unary(self, node: Node) -> Value:
         operator, a = node.args
-        if operator == "!":
-            if node.type.kind == "vector":
-                self.value(a)
-                return unknown_value(node.type)
+        if operator is Unary.NOT and node.type.kind != "vector":
             return bool_number(logic.negate(self.condition(a)))
-        return self._negative(operator, self.value(a), node.type)
-
-    def _negative(self, operator: str, value: Value, ctype: CType) -> Value:
-        if isinstance(value, Number) and ctype.integer is not None:
-            if operator == "+":
-                return value
-            expr = ex.scale(value.expr, -1)
-            return Number(expr if operator == "-" else ex.add(expr, ex.const(-1)), ctype.integer)
-        if isinstance(value, Vector) and ctype.element is not None and ctype.element.integer is not None:
-            return Vector(tuple(self._negative(operator, item, ctype.element) for item in value.items))
-        return unknown_value(ctype)
+        return operators.unary(operator, self.value(a), node.type)
 
     def _assign(self, node: Node) -> Value:
         target, source = node.args
         value = self.value(source)
         where = self.place(target)
-        self.store_place(where, convert(value, node.type), node.line)
-        return convert(value, node.type)
+        stored = convert(value, node.type)
+        self.store_place(where, stored, node.line)
+        # A bit-field keeps some of the bits, and its value is what it keeps (C99 6.5.16p3).
+        return unknown_value(node.type) if where.type.kind == "other" else stored
 
     def _update(self, node: Node) -> Value:
         operator, target, source = node.args
@@ -360,25 +313,24 @@ class Calculator(Memory, ABC):
         old = self.load_place(where, node.line)
         ctype: CType = target.type
         if isinstance(old, Pointer):
-            result: Value = self._operate_pointers(operator, old, operand, ctype, source.type, ctype)
+            result: Value = self._operate_pointers(operator, old, operand, ctype, ctype)
         elif isinstance(old, Number) and isinstance(operand, Number):
             result = self._update_number(operator, old, operand, ctype)
         elif isinstance(old, Vector):
-            result = self.operate(operator, old, convert(operand, ctype), ctype, ctype, ctype)
+            result = operators.binary(operator, old, convert(operand, ctype), ctype)
         else:
             result = unknown_value(ctype)
         self.store_place(where, result, node.line)
         return result
 
-    def _update_number(self, operator: str, old: Number, operand: Number, ctype: CType) -> Value:
-        common = promoted(old.kind) if operator in ("<<", ">>") else usual_conversion(old.kind, operand.kind)
+    def _update_number(self, operator: Binary, old: Number, operand: Number, ctype: CType) -> Value:
+        shifts = operator in SHIFTS
+        common = promoted(old.kind) if shifts else usual_conversion(old.kind, operand.kind)
         wide = CType("int", common.bits // 8)
         wide.integer = common
         a = convert(old, wide)
-        b = operand if operator in ("<<", ">>") else convert(operand, wide)
-        assert isinstance(a, Number)
-        assert isinstance(b, Number)
-        return convert(self._operate_numbers(operator, a, b, wide), ctype)
+        b = operand if shifts else convert(operand, wide)
+        return convert(operators.binary(operator, a, b, wide), ctype)
 
     def _step(self, node: Node) -> Value:
         target, direction, postfix = node.args
@@ -389,10 +341,10 @@ class Calculator(Memory, ABC):
             size = ctype.element.size if ctype.element is not None else 1
             new: Value = old.moved(ex.const(direction * max(size, 1)))
         elif isinstance(old, Number):
-            new = self._update_number("+", old, Number(ex.const(direction), INT), ctype)
+            new = self._update_number(Binary.ADD, old, Number(ex.const(direction), INT), ctype)
         elif isinstance(old, Vector):
             one = convert(Number(ex.const(direction), INT), ctype)
-            new = self.operate("+", old, one, ctype, ctype, ctype)
+            new = operators.binary(Binary.ADD, old, one, ctype)
         else:
             new = unknown_value(ctype)
         self.store_place(where, new, node.line)
@@ -416,6 +368,9 @@ class Calculator(Memory, ABC):
         if node.type.integer is not None:
             self.show_address(value, "the address of a buffer becomes a number", node.line)
         return convert(value, node.type)
+
+    def _spread(self, node: Node) -> Value:
+        return operators.spread(self.value(node.args[0]), node.type)
 
     def _astype(self, node: Node) -> Value:
         (inner,) = node.args
@@ -462,10 +417,10 @@ class Calculator(Memory, ABC):
             slots = [(index * ctype.element.size, ctype.element) for index in range(len(values))]
         else:
             slots = list(ctype.fields.values())
-        whole: Value = EMPTY_AGGREGATE
+        whole: Value = Aggregate({}, frozenset(), complete=True)  # what is not listed is zero (C99 6.7.8)
         if len(values) > len(slots) or any(item.kind == "opaque" for item in node.args) or len(values) > 64:
             places = frozenset().union(*(places_of(value) for value in values))
-            return Aggregate({}, places)
+            return Aggregate({}, places, complete=True)
         for (byte, member), value in zip(slots, values, strict=False):
             whole = store_private(whole, ctype, ex.const(byte), member, convert(value, member), True)
         return whole
@@ -496,15 +451,22 @@ class Calculator(Memory, ABC):
                 self.branch(unknown_truth(), partial(evaluate, child), lambda: None)
         return unknown_value(node.type)
 
+    def declare_only(self, variable: Variable) -> Private | None:
+        """A variable comes into scope; None where it is none of the work-item's own. What it holds is not known."""
+        space = _space(variable.type)
+        if space in (1, 2, 3):
+            self.frame[variable.key] = SHARED if space != 1 else ANYWHERE
+            return None
+        place = Private(variable.name, variable.type)
+        self.frame[variable.key] = place
+        return place
+
     def declare(self, variable: Variable) -> None:
         """A variable comes into being."""
         ctype = variable.type
-        space = _space(ctype)
-        if space in (1, 2, 3):
-            self.frame[variable.key] = SHARED if space != 1 else ANYWHERE
+        place = self.declare_only(variable)
+        if place is None:
             return
-        place = Private(variable.name, ctype)
-        self.frame[variable.key] = place
         if variable.init is not None:
             value = convert(self.value(variable.init), ctype)
         elif ctype.kind in ("record", "array"):
@@ -512,6 +474,15 @@ class Calculator(Memory, ABC):
         else:
             value = NULL if ctype.kind == "pointer" else unknown_value(ctype)
         self.state.env[place] = value
+
+
+def _same_bytes(a: CType, b: CType) -> bool:
+    """Whether a conversion from `a` to `b` leaves every byte as it is, and is so the same object."""
+    if a.kind != b.kind or a.size != b.size or a.integer != b.integer:
+        return False
+    if a.kind == "vector" and a.element is not None and b.element is not None:
+        return a.count == b.count and _same_bytes(a.element, b.element)
+    return a.kind in ("int", "bool", "float", "record", "array", "vector")
 
 
 def _space(ctype: CType) -> int:
@@ -550,6 +521,7 @@ _VALUES: dict[str, Callable[[Calculator, Node], Value]] = {
     "update": Calculator._update,
     "step": Calculator._step,
     "cast": Calculator._cast,
+    "spread": Calculator._spread,
     "astype": Calculator._astype,
     "address": Calculator._address,
     "comma": Calculator._comma,

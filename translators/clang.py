@@ -7,9 +7,10 @@ Decides how clang is called (language options, our base header). Never interpret
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
-from ctypes import POINTER, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
+from ctypes import POINTER, Structure, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ INCLUDE_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include"
 BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
 #: The file name a translation unit's text is given under: one that no program includes.
 TEXT_FILE = "<kernel>"
+#: The name of what is read between the base header and the text: no file that anybody has.
+_PROLOGUE_FILE = "/vdev/<prologue>"
 
 #: clang's LangAS numbers, as clang_getAddressSpace returns them.
 ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "private", 5: "generic"}
@@ -37,6 +40,12 @@ class Presumed(NamedTuple):
     file: str
     line: int
     column: int
+
+
+class _SourceRanges(Structure):
+    """libclang's CXSourceRangeList"""
+
+    _fields_ = (("count", c_uint), ("ranges", POINTER(SourceRange)))
 
 
 @lru_cache(maxsize=1)
@@ -59,6 +68,12 @@ def _library() -> Any:
     library.clang_getUnaryOperatorKindSpelling.restype = cindex._CXString
     library.clang_Cursor_Evaluate.argtypes = [Cursor]
     library.clang_Cursor_Evaluate.restype = c_void_p
+    library.clang_getCursorPrettyPrinted.argtypes = [Cursor, c_void_p]
+    library.clang_getCursorPrettyPrinted.restype = cindex._CXString
+    library.clang_getSkippedRanges.argtypes = [TranslationUnit, c_void_p]
+    library.clang_getSkippedRanges.restype = POINTER(_SourceRanges)
+    library.clang_disposeSourceRangeList.argtypes = [POINTER(_SourceRanges)]
+    library.clang_disposeSourceRangeList.restype = None
     for name, result in (
         ("getKind", c_int),
         ("isUnsignedInt", c_uint),
@@ -102,19 +117,47 @@ def _string(value: Any) -> str:
     return cindex.conf.lib.clang_getCString(value) or ""
 
 
-def parse(text: str, arguments: Sequence[str]) -> TranslationUnit:
-    """The translation unit of OpenCL C `text`; its diagnostics say whether it is valid."""
+def declared_for(text: str) -> list[str]:
+    """What makes the base header declare the functions that `text` mentions and that few programs use."""
+    found = ["-DVDEV_AS_TYPE"] if "as_" in text else []
+    return [*found, "-DVDEV_INTEL_SUBGROUPS"] if "intel_sub_group_" in text else found
+
+
+def parse(
+    text: str, arguments: Sequence[str], *, prologue: str = "", keep_skipped: bool = False
+) -> TranslationUnit:
+    """The translation unit of OpenCL C `text`; its diagnostics say whether it is valid.
+
+    `prologue`: directives between the base header and the text. `keep_skipped`: `skipped_lines` can be asked of it, which costs some time.
+    """
     command = [
         "-x", "cl", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-cl-ext=+all",
         f"-I{INCLUDE_DIR}", "-ferror-limit=100", "-fno-spell-checking", *arguments,
     ]  # fmt: skip
-    if "as_" in text and "-DVDEV_AS_MACRO" not in arguments:
-        command.append("-DVDEV_AS_TYPE")
-    if "intel_sub_group_" in text:
-        command.append("-DVDEV_INTEL_SUBGROUPS")
-    content = text.encode("utf-8", "surrogateescape")
+    files = [(TEXT_FILE, text.encode("utf-8", "surrogateescape"))]
+    if prologue:
+        command += ["-include", _PROLOGUE_FILE]
+        files.append((_PROLOGUE_FILE, prologue.encode("utf-8", "surrogateescape")))
+    options = TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD if keep_skipped else 0
     with _lock:
-        return _index().parse(TEXT_FILE, command, unsaved_files=[(TEXT_FILE, content)])
+        return _index().parse(TEXT_FILE, command, unsaved_files=files, options=options)
+
+
+def printed(cursor: Cursor) -> str:
+    """A declaration with all that it holds as clang prints its tree: constants by value, no macros, no comments."""
+    return _string(_library().clang_getCursorPrettyPrinted(cursor, None))
+
+
+def skipped_lines(unit: TranslationUnit, path: str | None) -> list[tuple[int, int]]:
+    """First and last lines of what conditions left out, each time that `path` was read (None: the text itself)."""
+    library = _library()
+    file = cindex.File.from_name(unit, TEXT_FILE if path is None else path)
+    found = library.clang_getSkippedRanges(unit, file)
+    try:
+        ranges = [found.contents.ranges[index] for index in range(found.contents.count)]
+        return [(each.start.line, each.end.line) for each in ranges]
+    finally:
+        library.clang_disposeSourceRangeList(found)
 
 
 @lru_cache(maxsize=1024)
@@ -124,6 +167,18 @@ def holds(condition: str) -> bool | None:
     if any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics):
         return None
     return any(cursor.spelling == "found" for cursor in unit.cursor.get_children())
+
+
+@lru_cache(maxsize=1024)
+def definition(name: str) -> str | None:
+    """What a macro of clang's own expands to; None where it has none of the name."""
+    head = "#define VDEV_SPELLED(...) #__VA_ARGS__\n#define VDEV_SPELL(...) VDEV_SPELLED(__VA_ARGS__)\n"
+    unit = parse(f"{head}#ifdef {name}\nconstant char found[] = VDEV_SPELL({name});\n#endif\n", ())
+    for cursor in unit.cursor.get_children():
+        if cursor.spelling == "found":
+            quoted = printed(cursor).partition('"')[2].rpartition('"')[0]
+            return re.sub(r"\\(.)", r"\1", quoted)
+    return None
 
 
 def presumed(location: SourceLocation) -> Presumed:
@@ -273,6 +328,7 @@ __all__ = [
     "address_space",
     "binary_operator",
     "build_log",
+    "declared_for",
     "extent_of",
     "has_errors",
     "in_text",
@@ -282,6 +338,8 @@ __all__ = [
     "parse",
     "pointee",
     "presumed",
+    "printed",
+    "skipped_lines",
     "unary_operator",
     "walk",
 ]  # fmt: skip

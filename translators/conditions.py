@@ -15,6 +15,10 @@ _PRECEDENCE = {
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
 }  # fmt: skip
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, "'": 39, '"': 34}
+#: The character constants whose value everybody agrees on; of others (several characters, `'\xff'`) clang is asked.
+_CHARACTER = re.compile(r"""'(?:([ -&(-\[\]-~])|\\([ntr0abfv\\'"]))'""")
+#: An identifier (C99 6.4.2, and `$` as in clang).
+NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
 
 Value = tuple[int, bool]  # the number and whether its type is uintmax_t
 
@@ -23,37 +27,37 @@ class Malformed(Exception):
     """The preprocessor cannot make sense of a directive; clang is asked for the message."""
 
 
-def evaluate_condition(words: Sequence[str]) -> bool:
-    """Whether the expression of these tokens is non-zero. Raises Malformed.
+def evaluate_condition(words: Sequence[str], bits: int = 64) -> bool:
+    """Whether the expression of these tokens is non-zero, with intmax_t of so many bits. Raises Malformed.
 
     >>> evaluate_condition("( 1 << 3 ) >= 8 && - 1 > 0u".split())
     True
     """
-    return evaluate_integer(words) != 0
+    return evaluate_integer(words, bits) != 0
 
 
-def evaluate_integer(words: Sequence[str]) -> int:
+def evaluate_integer(words: Sequence[str], bits: int = 64) -> int:
     """The value of the integer constant expression of these tokens. Raises Malformed."""
-    parser = _Parser(words)
+    parser = _Parser(words, bits)
     value, _ = parser.conditional(True)
     if parser.position != len(words):
         raise Malformed("token is not a valid binary operator in a preprocessor subexpression")
     return value
 
 
-def _wrap(value: int, unsigned: bool) -> Value:
-    value &= (1 << 64) - 1
-    if not unsigned and value >> 63:
-        value -= 1 << 64
-    return value, unsigned
-
-
 class _Parser:
     """Recursive descent; `live` is False where the value is not needed, so that `0 && 1/0` is no error."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], bits: int) -> None:
         self.words = words
+        self.bits = bits
         self.position = 0
+
+    def wrap(self, value: int, unsigned: bool) -> Value:
+        value &= (1 << self.bits) - 1
+        if not unsigned and value >> (self.bits - 1):
+            value -= 1 << self.bits
+        return value, unsigned
 
     def peek(self) -> str:
         return self.words[self.position] if self.position < len(self.words) else ""
@@ -76,7 +80,7 @@ class _Parser:
         left = self.conditional(live and condition[0] != 0)
         self.expect(":")
         right = self.conditional(live and condition[0] == 0)
-        return _wrap((left if condition[0] else right)[0], left[1] or right[1])
+        return self.wrap((left if condition[0] else right)[0], left[1] or right[1])
 
     def binary(self, lowest: int, live: bool) -> Value:
         left = self.unary(live)
@@ -84,7 +88,7 @@ class _Parser:
             operator = self.take()
             needed = live and not (operator == "&&" and not left[0]) and not (operator == "||" and left[0])
             right = self.binary(level + 1, needed)
-            left = _apply(operator, left, right, needed)
+            left = self.apply(operator, left, right, needed)
         return left
 
     def unary(self, live: bool) -> Value:
@@ -94,64 +98,67 @@ class _Parser:
                 return (int(self.unary(live)[0] == 0), False)
             case "-" | "+" | "~":
                 value, unsigned = self.unary(live)
-                return _wrap({"-": -value, "+": value, "~": ~value}[word], unsigned)
+                return self.wrap({"-": -value, "+": value, "~": ~value}[word], unsigned)
             case "(":
                 inside = self.conditional(live)
                 self.expect(")")
                 return inside
-        return _primary(word)
+        return self.primary(word)
 
-
-def _primary(word: str) -> Value:
-    if match := _INTEGER.fullmatch(word):
-        digits, suffix = match.group(1), match.group(2).lower()
-        base = (
-            16
-            if digits[:2] in ("0x", "0X")
-            else 2
-            if digits[:2] in ("0b", "0B")
-            else 8
-            if digits[0] == "0"
-            else 10
-        )
-        try:
-            number = int(digits[2:] if base in (2, 16) else digits, base)
-        except ValueError:
-            raise Malformed(f"invalid digit in {word}") from None
-        return _wrap(number, "u" in suffix or number >> 63 != 0)
-    if word[0] == "'" and len(word) >= 3:
-        inside = word[1:-1]
-        return (_ESCAPES.get(inside[1:], 0) if inside[0] == "\\" else ord(inside[0]), False)
-    if word[0].isalpha() or word[0] in "_$":
-        return (0, False)  # C99 6.10.1p4: what is still a name is 0
-    raise Malformed(f"'{word}' is not valid in a preprocessor expression")
-
-
-def _apply(operator: str, left: Value, right: Value, live: bool) -> Value:
-    a, b = left[0], right[0]
-    unsigned = left[1] or right[1]
-    match operator:
-        case "&&":
-            return (int(a != 0 and b != 0), False)
-        case "||":
-            return (int(a != 0 or b != 0), False)
-        case "<<" | ">>":
-            return _wrap(a << (b & 63) if operator == "<<" else a >> (b & 63), left[1])
-    a, b = _wrap(a, unsigned)[0], _wrap(b, unsigned)[0]
-    match operator:
-        case "==" | "!=" | "<" | ">" | "<=" | ">=":
-            return (
-                int(
-                    {"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator]
-                ),
-                False,
+    def primary(self, word: str) -> Value:
+        if match := _INTEGER.fullmatch(word):
+            digits, suffix = match.group(1), match.group(2).lower()
+            base = (
+                16
+                if digits[:2] in ("0x", "0X")
+                else 2
+                if digits[:2] in ("0b", "0B")
+                else 8
+                if digits[0] == "0"
+                else 10
             )
-        case "/" | "%":
-            if b == 0:
-                if live:
-                    raise Malformed("division by zero in preprocessor expression")
-                return (0, unsigned)
-            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            return _wrap(quotient if operator == "/" else a - b * quotient, unsigned)
-    result = {"|": a | b, "^": a ^ b, "&": a & b, "+": a + b, "-": a - b, "*": a * b}[operator]
-    return _wrap(result, unsigned)
+            try:
+                number = int(digits[2:] if base in (2, 16) else digits, base)
+            except ValueError:
+                raise Malformed(f"invalid digit in {word}") from None
+            return self.wrap(number, "u" in suffix or number >> (self.bits - 1) != 0)
+        if match := _CHARACTER.fullmatch(word):
+            plain, escape = match.groups()
+            return (_ESCAPES[escape] if escape else ord(plain), False)
+        if NAME.fullmatch(word):
+            # C99 6.10.1p4: what is still a name is 0; `true` is a keyword of OpenCL C and none of C99.
+            return (int(word == "true"), False)
+        raise Malformed(f"'{word}' is not valid in a preprocessor expression")
+
+    def apply(self, operator: str, left: Value, right: Value, live: bool) -> Value:
+        a, b = left[0], right[0]
+        unsigned = left[1] or right[1]
+        match operator:
+            case "&&":
+                return (int(a != 0 and b != 0), False)
+            case "||":
+                return (int(a != 0 or b != 0), False)
+            case "<<" | ">>":
+                if live and not 0 <= b < self.bits:
+                    raise Malformed("a shift by a number of bits that no integer has")
+                return self.wrap(a << (b % self.bits) if operator == "<<" else a >> (b % self.bits), left[1])
+        a, b = self.wrap(a, unsigned)[0], self.wrap(b, unsigned)[0]
+        match operator:
+            case "==" | "!=" | "<" | ">" | "<=" | ">=":
+                return (
+                    int(
+                        {"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[
+                            operator
+                        ]
+                    ),
+                    False,
+                )
+            case "/" | "%":
+                if b == 0:
+                    if live:
+                        raise Malformed("division by zero in preprocessor expression")
+                    return (0, unsigned)
+                quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+                return self.wrap(quotient if operator == "/" else a - b * quotient, unsigned)
+        result = {"|": a | b, "^": a ^ b, "&": a & b, "+": a + b, "-": a - b, "*": a * b}[operator]
+        return self.wrap(result, unsigned)

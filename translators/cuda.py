@@ -39,14 +39,14 @@ from .cuda_declarations import LOCAL_ALIGNMENT
 from .cuda_rewriting import Rewriter
 from .cuda_types import spell
 from .ndrange import Chunk, NDRange
-from .options import parse_options
+from .options import joined_values, parse_options
 from .preprocess import MAIN_FILE
 from .rewrite import Edits, Function, Functions, Untranslatable
 from .source import KernelInfo, ParsedProgram, parse_program
 from .subgrid import SHIFT, SubgridKernel, translate_subgrid
 from .unused import without_unused
 
-__all__ = ["VERSION", "CudaKernel", "CudaProgram", "Untranslatable", "translate_cuda"]
+__all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
 VERSION = 6
@@ -56,6 +56,10 @@ _UNFUSED = re.compile(
     r"^[ \t]*#[ \t]*pragma[ \t]+(?:(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b|clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off\b)",
     re.MULTILINE,
 )
+
+
+class UnknownOption(Untranslatable):
+    """A build option that nobody knows (CL_INVALID_BUILD_OPTIONS)."""
 
 
 @dataclass(frozen=True)
@@ -144,17 +148,13 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
 def nvrtc_options(options: Sequence[str]) -> tuple[str, ...]:
     """NVRTC's options for those of a program (less -D, -U and -I). Raises Untranslatable for unknown ones."""
     found = list(cuda_dialect.BASE_OPTIONS)
-    # NVIDIA's own options take their number behind `=` or as a word of its own.
-    words = re.sub(
-        r"(-cl-nv-(?:maxrregcount|opt-level)) (?=\d)", r"\1=", " ".join(parse_options(options).for_engine)
-    )
-    for option in words.split():
+    for option in joined_values(parse_options(options).for_engine):
         if option in cuda_dialect.OPTIONS:
             found += cuda_dialect.OPTIONS[option]
         elif match := re.fullmatch(r"-cl-nv-maxrregcount=(\d+)", option):
             found.append(f"--maxrregcount={match.group(1)}")
-        elif not re.fullmatch(r"-cl-std=\S+|-cl-ext=\S+|-cl-nv-\S+|-O\d", option):
-            raise Untranslatable(f"build option {option} is not known for CUDA")
+        elif not cuda_dialect.WITHOUT_MEANING.fullmatch(option):
+            raise UnknownOption(f"build option {option} is not known for CUDA")
     names = [option.partition("=")[0] for option in found]
     return tuple(option for index, option in enumerate(found) if names[index] not in names[index + 1 :])
 

@@ -208,6 +208,16 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "-Werror": (),  # clang's warnings have been judged
     "-g": (),
 }
+#: Optimisations that clang and its relatives can be told to leave out, and how messages look.
+_LEFT_OUT = (
+    "fast-math|finite-math-only|unsafe-math-optimizations|associative-math|reciprocal-math|math-errno|trapping-math|signed-zeros"
+    "|strict-aliasing|unroll-loops|vectorize|slp-vectorize|inline|inline-functions|omit-frame-pointer|common|exceptions"
+)
+#: Options that change no result: about messages and debuggers, versions that clang has judged, how hard the compiler tries.
+WITHOUT_MEANING = re.compile(
+    r"-W.*|-cl-std=\S+|-cl-ext=\S+|-cl-nv-\S+|-nv-\S+|-O[0-3s]?|-g\S*|-x=\S+|-s=.+|-profiling|-spir-std=\S+|-triple=\S+"
+    rf"|-fno-(?:{_LEFT_OUT})|-f(?:no-)?(?:color-diagnostics|caret-diagnostics|diagnostics-\S+)"
+)
 #: In force for every program. FP_CONTRACT is on by default (6.12.1); a quotient may be off by 2.5 ulp and a square
 #: root by 3 (7.4), which is what NVIDIA's own OpenCL makes of it.
 BASE_OPTIONS = (

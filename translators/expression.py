@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from math import gcd, prod
+from math import gcd
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -249,41 +249,49 @@ def trips(define: Callable[[Expr], Trips]) -> Expr:
     return leaf
 
 
-def divisor_of(expr: Expr, limit: int) -> int:
-    """The largest power of two, up to `limit` (one itself), that divides `expr` whatever its leaves are.
+def congruence(expr: Expr) -> tuple[int, int]:
+    """(m, r) with `expr` = r modulo m whatever its leaves are; m = 0 where it is r itself.
 
     >>> i = workitem("gid", 0)
-    >>> divisor_of(add(scale(i, 12), const(8)), 16)
-    4
+    >>> congruence(add(scale(i, 12), const(20)))
+    (12, 8)
     """
-    return _divisor(expr, limit, {})
+    return _congruence(expr, {})
 
 
-def _divisor(expr: Expr, limit: int, known: dict[Expr, int]) -> int:
+def _congruence(expr: Expr, known: dict[Expr, tuple[int, int]]) -> tuple[int, int]:
     """`known`: of what has been met, as one operand may be part of many."""
     found = known.get(expr)
     if found is None:
-        found = known[expr] = _divisor_of_parts(
-            expr.op, expr.args, limit, lambda part: _divisor(part, limit, known)
-        )
+        modulus, residue = _congruence_of_parts(expr.op, expr.args, lambda part: _congruence(part, known))
+        found = known[expr] = (modulus, residue % modulus if modulus else residue)
     return found
 
 
-def _divisor_of_parts(op: str, args: tuple[Any, ...], limit: int, divisor: Callable[[Expr], int]) -> int:
+def _congruence_of_parts(
+    op: str, args: tuple[Any, ...], of: Callable[[Expr], tuple[int, int]]
+) -> tuple[int, int]:
     if op == "const":
-        return gcd(args[0], limit)
+        return 0, args[0]
     if op == "sum":
-        common = gcd(args[0], limit)
+        modulus, residue = 0, args[0]
         for term, coefficient in args[1]:
-            common = gcd(common, coefficient * divisor(term))
-        return common
+            m, r = of(term)
+            modulus, residue = gcd(modulus, coefficient * m), residue + coefficient * r
+        return modulus, residue
     if op == "mul":
-        return gcd(prod(divisor(factor) for factor in args), limit)
-    if op == "cast" and 1 << args[0] >= limit:
-        return divisor(args[2])
+        modulus, residue = 0, 1
+        for factor in args:
+            m, r = of(factor)
+            modulus, residue = gcd(modulus * m, modulus * r, residue * m), residue * r
+        return modulus, residue
+    if op == "cast":  # the same modulo 2**bits
+        m, r = of(args[2])
+        return gcd(m, 1 << args[0]), r
     if op in ("min", "max", "select"):
-        return gcd(divisor(args[-2]), divisor(args[-1]))
-    return 1
+        (m, r), (n, s) = of(args[-2]), of(args[-1])
+        return gcd(m, n, r - s), r
+    return 1, 0
 
 
 # arithmetic -----------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """From iteration domains to bytes: the image of a domain under an affine offset, as a region.
 
 Decides whether the region is the very set or a superset. Independent variables become the dimensions of a
-strided box; variables tied by constraints are enumerated row by row in NumPy, one of them left to run along
-the row, up to a cap. Knows nothing of kernels.
+strided box; what constraints cut from a domain of tied variables leaves few boxes (`slicing`), or else is
+enumerated row by row in NumPy, one variable left to run along the row, up to a cap. Knows nothing of kernels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .domain import Domain, Form, Infeasible
-from .region import Region
+from .region import Region, copies, open_box
+from .slicing import Box, boxes_of
 
 Integers = npt.NDArray[np.int64]
 
@@ -22,6 +23,10 @@ Integers = npt.NDArray[np.int64]
 #: milliseconds' worth.
 MAX_ROWS = 1 << 14
 MAX_RUNS = 1 << 16
+#: Boxes into which constraints may cut a domain, before its rows are enumerated.
+MAX_BOXES = 64
+#: Copies of a box, at distances that its strides do not divide, before a dimension is closed up.
+MAX_COPIES = 1 << 12
 #: The same where the set is not exact anyway.
 MAX_LOOSE = 1 << 12
 _BIG = 1 << 60
@@ -238,14 +243,15 @@ class _Projection:
                 start += coefficient * self.lo[variable]
                 free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
         if not tied:
-            if _leaves_int64(start, free):
-                return Region.span(max(low, 0), high + nbytes), False
-            return _boxes(start, nbytes, free, self.max_runs)
+            return _boxes(start, nbytes, free)
+        found = self._region_of_boxes(start, nbytes, free)
+        if found is not None:
+            return found
         rows: list[_Rows] = []
         exact = True
         for component in _components(self.constraints):
-            found, same = self._component_rows(component, nbytes)
-            if found is None:
+            of_component, same = self._component_rows(component, nbytes)
+            if of_component is None:
                 # Too many to enumerate: the box around them.
                 for variable in component:
                     coefficient = self.offset.terms.get(variable, 0)
@@ -253,16 +259,42 @@ class _Projection:
                     free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
                 exact = False
                 continue
-            if len(found.starts) == 0:
+            if len(of_component.starts) == 0:
                 return Region.empty(), True
             exact = exact and same
-            rows.append(found)
+            rows.append(of_component)
         if _leaves_int64(start, free):
             return Region.span(max(low, 0), high + nbytes), False
         region, same = _spread(start, nbytes, free, rows, self.max_runs)
         if not exact:
             region = region.clip(low, high + nbytes)
         return region, exact and same
+
+    def _region_of_boxes(self, start: int, nbytes: int, free: list[tuple[int, int]]) -> tuple[Region, bool] | None:
+        """The region of a domain that constraints cut to few boxes; None where they cut it to many."""
+        offsets = [(start, free)]
+        for component in _components(self.constraints):
+            bounds = {v: (self.lo[v], self.hi[v]) for v in component}
+            mine = [
+                (terms, constant)
+                for terms, constant in zip(self.constraints, self.constants, strict=True)
+                if not bounds.keys().isdisjoint(terms)
+            ]
+            boxes = boxes_of(bounds, mine, MAX_BOXES // len(offsets))
+            if boxes is None:
+                return None
+            offsets = [self._placed(*offset, box) for offset in offsets for box in boxes]
+        found = [_boxes(first, nbytes, dims) for first, dims in offsets]
+        return Region.union(region for region, _ in found), all(exact for _, exact in found)
+
+    def _placed(self, start: int, dims: list[tuple[int, int]], box: Box) -> tuple[int, list[tuple[int, int]]]:
+        """First offset and dimensions with those of a box of more variables."""
+        more = []
+        for variable, (low, high) in box.items():
+            coefficient = self.offset.terms.get(variable, 0)
+            start += coefficient * low
+            more.append((coefficient, high - low + 1))
+        return start, dims + more
 
     def _merge_ids(self) -> None:
         """Two variables that occur only as x + n*y, where x covers n steps, are one variable."""
@@ -367,18 +399,12 @@ def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
     return [sorted(group) for group in groups]
 
 
-def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]], max_runs: int) -> tuple[Region, bool]:
-    """`Region.boxes`, with dimensions closed up into runs where there would be too many runs."""
-    low = start + sum(stride * (count - 1) for stride, count in dims if stride < 0)
-    extent = nbytes
-    rest: list[tuple[int, int]] = []
-    for stride, count in sorted((abs(stride), count) for stride, count in dims if stride and count > 1):
-        if not rest and stride <= extent:
-            extent += stride * (count - 1)
-        else:
-            rest.append((stride, count))
+def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]]) -> tuple[Region, bool]:
+    """`Region.boxes`, with dimensions closed up into runs where their strides do not go together and it would be too
+    many boxes."""
+    low, extent, rest = open_box(start, nbytes, dims)
     exact = True
-    while prod(count for _, count in rest) > max_runs:
+    while copies(rest) > MAX_COPIES:
         stride, count = rest.pop(0)
         extent += stride * (count - 1)
         exact = False

@@ -7,6 +7,7 @@ program's own functions. Values are `calculation`'s.
 
 from __future__ import annotations
 
+from itertools import chain
 from time import perf_counter
 
 from clang.cindex import Cursor
@@ -18,14 +19,17 @@ from .expression import Expr
 from .loops import Jumps, Loop, Returned
 from .memory import State, join_envs
 from .recording import Step, common_way, condition_since, merge_branches
-from .syntax import VOID, Function, Node, Unsupported, Variable
+from .syntax import VOID, Function, Node, Unsupported, Variable, is_arithmetic, uniform_integer
 from .syntax_reader import SyntaxReader
 from .values import (
     OPAQUE,
+    Constants,
+    Number,
     Place,
     Private,
     Shared,
     Value,
+    Vector,
     convert,
     join_values,
     unknown_value,
@@ -124,7 +128,7 @@ class Interpreter(Calculator):
         key, name, cursor = node.args
         place = self._program_places.get(key)
         if place is None:
-            place = Shared(self._constant_bounds(cursor))
+            place = Shared(self._constants(cursor))
             space = (
                 node.type.space
                 if node.type.kind != "array" or node.type.element is None
@@ -135,13 +139,31 @@ class Interpreter(Calculator):
             self._program_places[key] = place
         return place
 
-    def _constant_bounds(self, cursor: Cursor) -> tuple[int, int] | None:
-        """The least and the largest integer in a constant's initialiser, where they can be told."""
+    def _constants(self, cursor: Cursor) -> Constants | None:
+        """The bounds of the integers in a constant's initialiser, where it has nothing else and all are of one type."""
         variable = self.reader.program_variable(cursor)
         if variable.init is None or (variable.type.space != 3 and variable.type.kind != "array"):
             return None
+        kind = uniform_integer(variable.type)
         numbers = [0]
-        return (min(numbers), max(numbers)) if _literal_numbers(variable.init, numbers) else None
+        if kind is None or not self._constant_numbers(variable.init, numbers):
+            return None
+        return Constants(kind, min(numbers), max(numbers))
+
+    def _constant_numbers(self, node: Node, numbers: list[int]) -> bool:
+        """Collect the integers of an initialiser; False where it has anything else."""
+        if node.kind == "list":
+            return all(self._constant_numbers(item, numbers) for item in node.args)
+        if not is_arithmetic(node):
+            return False
+        value = self.value(node)
+        items = value.items if isinstance(value, Vector) else (value,)
+        for item in items:
+            found = item.observed() if isinstance(item, Number) else None
+            if found is None or found.op != "const":
+                return False
+            numbers.append(found.args[0])
+        return True
 
     # statements -------------------------------------------------------------------------------------
 
@@ -227,24 +249,21 @@ class Interpreter(Calculator):
         value = self.number(test)
         statements = list(body.args) if body.kind == "compound" else [body]
         labels = [_labels(statement) for statement in statements]
-        numbers = [label for found, _ in labels for label in found if label is not None]
-        cases = [self.number(label) for label in numbers]
+        conditions = [[self._case(value, label) for label in found if label] for found, _ in labels]
         nothing = logic.TRUE
-        for case in cases:
-            nothing = logic.both(nothing, logic.negate(logic.equal(value, case)))
+        for condition in chain.from_iterable(conditions):
+            nothing = logic.both(nothing, logic.negate(condition))
         start, njumps = self.state, self.njumps
         self.jumps.append(Jumps(continues=self.jumps[-1].continues if self.jumps else []))
         self.alive = False
-        position = 0
         has_default = False
-        for found, statement in labels:
-            for label in found:
-                if label is None:
-                    has_default, condition = True, nothing
-                else:
-                    condition = logic.equal(value, cases[position])
-                    position += 1
+        for (found, statement), entries in zip(labels, conditions, strict=True):
+            if () in found:
+                has_default = True
+                entries.append(nothing)
+            for condition in entries:
                 self._enter_case(start, condition)
+            self._in_scope(statement)
             self.execute(statement)
         ends = self.jumps.pop().breaks
         outer_jumps = self.njumps - njumps - len(ends)
@@ -254,6 +273,19 @@ class Interpreter(Calculator):
             ends = [*ends, State(dict(start.env), self.ways.condition(start.way, nothing))]
         self.njumps = njumps + outer_jumps
         self.come_together(ends, start.way if outer_jumps == 0 else None)
+
+    def _case(self, value: Expr, label: tuple[Node, ...]) -> Expr:
+        """Whether a value is the label's number, or in its range."""
+        first, *last = (self.number(number) for number in label)
+        if not last:
+            return logic.equal(value, first)
+        return logic.both(logic.less_equal(first, value), logic.less_equal(value, last[0]))
+
+    def _in_scope(self, statement: Node) -> None:
+        """What is declared in a `switch` is in scope behind it, also where a jump passes over its initialiser."""
+        if statement.kind == "declare" and not self.alive:
+            for variable in statement.args:
+                self.declare_only(variable)
 
     def _enter_case(self, start: State, condition: Expr) -> None:
         if condition is logic.FALSE:
@@ -289,33 +321,13 @@ class Interpreter(Calculator):
         self.njumps = njumps + (1 if attempt.returns else 0)
 
 
-def _labels(statement: Node) -> tuple[list[Node | None], Node]:
-    """The case labels in front of a statement (None: default) and the statement."""
-    labels: list[Node | None] = []
+def _labels(statement: Node) -> tuple[list[tuple[Node, ...]], Node]:
+    """The case labels in front of a statement (a number, the ends of a range, or nothing: default) and the statement."""
+    labels: list[tuple[Node, ...]] = []
     while statement.kind in ("case", "default"):
-        if statement.kind == "case":
-            labels.append(statement.args[0])
-            statement = statement.args[1]
-        else:
-            labels.append(None)
-            statement = statement.args[0]
+        labels.append(statement.args[0] if statement.kind == "case" else ())
+        statement = statement.args[-1]
     return labels, statement
-
-
-def _literal_numbers(node: Node, numbers: list[int]) -> bool:
-    """Collect the integers of an initialiser; False where it has anything else."""
-    if node.kind == "int":
-        numbers.append(node.args[0])
-        return True
-    if node.kind == "unary" and node.args[0] == "-" and node.args[1].kind == "int":
-        numbers.append(-node.args[1].args[0])
-        return True
-    if node.kind == "cast" and node.type.integer is not None and node.args[0].type.integer is not None:
-        inner: list[int] = []
-        found = _literal_numbers(node.args[0], inner)
-        numbers.extend(node.type.integer.wrap(number) for number in inner)
-        return found
-    return node.kind == "list" and all(_literal_numbers(item, numbers) for item in node.args)
 
 
 def interpret(

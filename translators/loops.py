@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import expression as ex
 from . import logic
-from .expression import Expr, Trips
+from .expression import Expr, IntType, Trips
 from .memory import State, join_envs, unknown_truth
 from .recording import LOOP_END, LoopRewriter, condition_since, steps_since
 from .rewriting import coefficient_of, substitute
@@ -136,7 +136,8 @@ class Loop:
             self.slots[moved] = (place, None)
             return value.moved(moved)
         if isinstance(value, Aggregate):
-            return Aggregate({}, places_of(value) | self.wide.get(place, frozenset()))
+            places = places_of(value) | self.wide.get(place, frozenset())
+            return Aggregate({}, places, complete=value.complete)
         return value
 
     def _widen(self) -> None:
@@ -208,10 +209,9 @@ class Loop:
     def _between(self, head: Expr, end: Expr | None, initial: Number) -> Expr:
         """What is left to say of a variable without a fixed step."""
         kind = initial.kind
-        if end is not None and _shrinks(end, head):
-            start = initial.observed()
-            if start.lo >= 0:
-                return ex.minimum(ex.unknown(0, kind.hi), start)
+        start = initial.observed()
+        if end is not None and start.lo >= 0 and _shrinks(end, head, start.hi):
+            return ex.minimum(ex.unknown(0, kind.hi), start)
         return unknown_number(kind, _origin(end) or "a variable that changes by varying steps").expr
 
     def _ends(self) -> dict[Expr, Expr]:
@@ -382,7 +382,9 @@ def rewrite_value(value: Value, rewrite: Callable[[Expr], Expr]) -> Value:
         )
     if isinstance(value, Aggregate):
         return Aggregate(
-            {key: rewrite_value(cell, rewrite) for key, cell in value.cells.items()}, value.places
+            {key: rewrite_value(cell, rewrite) for key, cell in value.cells.items()},
+            value.places,
+            complete=value.complete,
         )
     return value
 
@@ -413,13 +415,16 @@ def _pair(head: Value, end: Value, found: dict[Expr, Expr]) -> None:
                 found.setdefault(leaf, ex.add(leaf, distance))
 
 
-def _shrinks(end: Expr, head: Expr) -> bool:
-    """Whether `end` is `head` divided, shifted down or cut: never above it if it is not negative."""
+def _shrinks(end: Expr, head: Expr, highest: int) -> bool:
+    """Whether `end` is from 0 to `head`, where `head` is from 0 to `highest`: divided, shifted down or cut.
+
+    A conversion to a type that does not hold `highest` may turn the sign, unless the type has none (C99 6.3.1.3).
+    """
+    if end is head:
+        return True
     if end.op == "cast":
-        return _shrinks(end.args[2], head)
+        bits, signed, inner = end.args
+        return (not signed or highest <= IntType(bits, signed).hi) and _shrinks(inner, head, highest)
     if end.op in ("shr", "div", "mod", "and"):
-        inner = end.args[0]
-        while inner.op == "cast":
-            inner = inner.args[2]
-        return inner is head and (end.args[1].lo >= 0)
+        return end.args[1].lo >= 0 and _shrinks(end.args[0], head, highest)
     return False

@@ -9,21 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import clang
-from .conditions import Malformed
+from .conditions import NAME, Malformed
+from .tokens import Token, quoted, spell, tokenize
 
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t\v\f\r]+)
-    |(?P<name>[A-Za-z_$][\w$]*)
-    |(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
-    |(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
-    |(?P<op>\#\#|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""",
-    re.VERBOSE,
-)
-NAME = re.compile(r"[A-Za-z_$][\w$]*")
+#: The operators of replacement lists, also in their alternative spellings (C99 6.4.6p3).
+HASHES = frozenset({"#", "%:"})
+_PASTES = frozenset({"##", "%:%:"})
 #: Names that expand to something without being defined.
-PREDEFINED = frozenset({"__LINE__", "__FILE__", "__COUNTER__"})
+PREDEFINED = frozenset(
+    {"__LINE__", "__FILE__", "__COUNTER__", "__INCLUDE_LEVEL__", "__BASE_FILE__", "__FILE_NAME__"}
+)
 #: Operators of conditions beside `defined`: what they ask of clang, and what of the folders of included files.
 ASKS_CLANG = frozenset(
     {
@@ -32,28 +30,18 @@ ASKS_CLANG = frozenset(
     }
 )  # fmt: skip
 ASKS_FOLDERS = "__has_include"
-_EMPTY: frozenset[str] = frozenset()
-_OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
-
-
-class Token:
-    """One preprocessing token; `space`: white space came before it; `hide`: macros that must not expand it
-    again.
-    """
-
-    __slots__ = ("hide", "kind", "space", "text")
-
-    def __init__(self, text: str, kind: str, space: bool = False, hide: frozenset[str] = _EMPTY) -> None:
-        self.text, self.kind, self.space, self.hide = text, kind, space, hide
-
-    def __repr__(self) -> str:
-        return f"Token({self.text!r})"
-
-
+#: Names of extensions and features (OpenCL C specification 6.2.1): the target says which there are.
+FEATURE = re.compile(r"cl_|__opencl_c_")
+#: Names that compilers define (C99 7.1.3), and two that some define in spite of it.
+_RESERVED = re.compile(r"(?!__VA_ARGS__$|__VA_OPT__$)(?:_[A-Z_]|cl_|(?:unix|linux)$)")
 #: Gives the tokens of the next line, None where there is none; told whether the arguments have begun.
 More = Callable[[bool], "list[Token] | None"]
+#: What stands in its parentheses counts where variable arguments are given (C23 6.10.4.1, and clang in every language).
+_OPTIONAL = "__VA_OPT__"
 #: What an empty argument is to `##` (C99 6.10.3.3p2).
 _PLACEMARKER = Token("", "placemarker")
+#: The variable arguments of a call that has not even a comma before them.
+_LEFT_OUT: list[Token] = []
 
 
 @dataclass(frozen=True)
@@ -77,21 +65,6 @@ class Macro:
             tuple((t.text, t.space) for t in self.body[1:]),
             *(t.text for t in self.body[:1]),
         )
-
-
-def tokenize(text: str) -> list[Token]:
-    tokens: list[Token] = []
-    space = False
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "op"
-        if kind == "space":
-            space = True
-        elif match.group() != "\n":
-            tokens.append(Token(match.group(), kind, space))
-            space = False
-        else:
-            space = True
-    return tokens
 
 
 def parse_definition(text: str, *, listed: bool = False) -> Macro:
@@ -118,14 +91,21 @@ def parse_definition(text: str, *, listed: bool = False) -> Macro:
     ):
         raise Malformed("invalid macro parameter")
     body = _body(rest[closing + 1 :])
-    for index, token in enumerate(body):
-        if token.text == "#" and (index + 1 == len(body) or body[index + 1].text not in parameters):
-            raise Malformed("'#' is not followed by a macro parameter")
+    _check_operators(body, parameters, variadic)
     return Macro(name, body, tuple(parameters), variadic, listed)
 
 
+def _check_operators(body: Sequence[Token], parameters: Sequence[str], variadic: bool) -> None:
+    """Raises Malformed for a `#` that nothing follows, and for what is not carried out here."""
+    for index, token in enumerate(body):
+        if token.text in HASHES and (index + 1 == len(body) or body[index + 1].text not in parameters):
+            raise Malformed("'#' is not followed by a macro parameter")
+        if token.text in (_OPTIONAL, "__VA_ARGS__") and not variadic:
+            raise Malformed(f"{token.text} in a macro that takes no variable arguments")
+
+
 def _body(tokens: list[Token]) -> tuple[Token, ...]:
-    if tokens and (tokens[0].text == "##" or tokens[-1].text == "##"):
+    if tokens and (tokens[0].text in _PASTES or tokens[-1].text in _PASTES):
         raise Malformed("'##' at either end of a macro")
     return tuple(tokens)
 
@@ -137,16 +117,32 @@ def definitions(lines: Sequence[str]) -> Iterator[Macro]:
         yield parse_definition(f"{name} {value if separator else '1'}")
 
 
+class _Piece(NamedTuple):
+    """What stands for a part of a macro's body up to `stop`, and whether white space comes before it and at its end."""
+
+    tokens: list[Token]
+    stop: int
+    spaced: bool = False
+    ends_spaced: bool = False
+
+
 class Expander:
     """Expands macros in the definitions now in force."""
 
-    def __init__(self, macros: Mapping[str, Macro]) -> None:
+    def __init__(self, macros: Mapping[str, Macro], answers: Mapping[str, str | None] | None = None) -> None:
         #: Definitions now in force; engine-known ones are `listed`.
         self.macros: dict[str, Macro] = dict(macros)
-        #: The line and file that __LINE__ and __FILE__ stand for.
-        self.line = 0
+        #: The file that __FILE__ stands for, and how many files include it.
         self.file = ""
+        self.base_file = ""
+        self.include_level = 0
         self._counter = 0
+        #: What is known of names and questions that the compiler itself answers (None: not defined, or no).
+        self.answers: dict[str, str | None] = dict(answers or {})
+        #: Which of those counted. What each is asked: a name, or a call such as `__has_builtin(f)`.
+        self.asked: set[str] = set()
+        #: Names that the program has undefined.
+        self.undefined: set[str] = set()
 
     def expand(
         self, tokens: Sequence[Token], more: More | None = None, *, condition: bool = False
@@ -163,56 +159,85 @@ class Expander:
             if token.kind != "name" or token.text in token.hide:
                 done.append(token)
                 continue
-            if condition and token.text == "defined":
-                done.append(self._defined(pending))
-                continue
-            if condition and token.text in ASKS_CLANG:
-                done.append(self._asked(token.text, pending))
-                continue
-            if condition and token.text == ASKS_FOLDERS:
-                found = self.has_include(self._operand(token.text, pending))
-                done.append(Token(str(int(found)), "number", True))
+            if condition and (answer := self._operator(token.text, pending)) is not None:
+                done.append(answer)
                 continue
             macro = self.macros.get(token.text)
+            if macro is None and condition:
+                macro = self._of_compiler(token.text)
             if macro is None:
                 done.append(self._predefined(token))
             elif macro.listed and not condition:
                 done.append(token)
             elif macro.parameters is None:
                 hide = token.hide | {macro.name}
-                self._push(pending, token, self._substitute(macro, {}, hide))
+                self._push(pending, token, *self._substitute(macro, {}, hide, token.line))
             else:
-                arguments = self._arguments(macro, pending, more)
-                if arguments is None:
+                call = self._arguments(macro, pending, more)
+                if call is None:
                     done.append(token)
                     continue
-                hide = (token.hide & arguments[1]) | {macro.name}
-                self._push(pending, token, self._substitute(macro, arguments[0], hide))
+                arguments, closing = call
+                hide = (token.hide & closing.hide) | {macro.name}
+                self._push(pending, token, *self._substitute(macro, arguments, hide, closing.line))
         return done
 
-    def _push(self, pending: list[Token], token: Token, body: list[Token]) -> None:
+    def _operator(self, name: str, pending: list[Token]) -> Token | None:
+        """The value of an operator of conditions with the operands that come next; None where `name` is none."""
+        if name == "defined":
+            return self._defined(pending)
+        if name in ASKS_CLANG:
+            return self._asked(name, pending)
+        if name == ASKS_FOLDERS:
+            return Token(str(int(self.has_include(self._operand(name, pending)))), "number", True)
+        return None
+
+    def _push(self, pending: list[Token], token: Token, body: list[Token], gap: bool) -> None:
+        """Put what stands for `token` before what follows it; `gap`: with white space between them."""
         if body:
-            first = body[0]
-            body[0] = Token(first.text, first.kind, token.space, first.hide)
-        elif pending and token.space and not pending[-1].space:
-            following = pending[-1]
-            pending[-1] = Token(following.text, following.kind, True, following.hide)
+            body[0] = _with_space(body[0], token.space)
+        if pending and (gap or (token.space and not body)):
+            pending[-1] = _with_space(pending[-1], True)
         pending.extend(reversed(body))
 
     def _predefined(self, token: Token) -> Token:
         match token.text:
             case "__LINE__":
-                return Token(str(self.line), "number", token.space)
+                return Token(str(token.line), "number", token.space)
             case "__FILE__":
                 return Token(f'"{quoted(self.file)}"', "string", token.space)
+            case "__BASE_FILE__":
+                return Token(f'"{quoted(self.base_file)}"', "string", token.space)
+            case "__FILE_NAME__":
+                return Token(f'"{quoted(self.file.rpartition("/")[2])}"', "string", token.space)
+            case "__INCLUDE_LEVEL__":
+                return Token(str(self.include_level), "number", token.space)
             case "__COUNTER__":
                 self._counter += 1
                 return Token(str(self._counter - 1), "number", token.space)
         return token
 
     def is_defined(self, name: str) -> bool:
-        known = (PREDEFINED, ASKS_CLANG, (ASKS_FOLDERS, "__DATE__", "__TIME__"))
-        return name in self.macros or any(name in names for names in known)
+        if name in self.macros:
+            return True
+        if name in self.undefined:
+            return False
+        return (
+            name in PREDEFINED
+            or name in ASKS_CLANG
+            or name == ASKS_FOLDERS
+            or self._of_compiler(name) is not None
+        )
+
+    def _of_compiler(self, name: str) -> Macro | None:
+        """What the compiler itself has defined `name` to be. The names of extensions and features are the target's."""
+        if name in self.undefined or name in PREDEFINED or not _RESERVED.match(name):
+            return None
+        self.asked.add(name)
+        if FEATURE.match(name):
+            return None
+        value = self.answers[name] if name in self.answers else clang.definition(name)
+        return None if value is None else Macro(name, _body(tokenize(value)), listed=True)
 
     def has_include(self, operand: list[Token]) -> bool:
         """Whether `#include` of what these tokens name would find a file."""
@@ -234,10 +259,13 @@ class Expander:
 
     def _asked(self, operator: str, pending: list[Token]) -> Token:
         """The answer of clang, which reads the program afterwards."""
-        answer = clang.holds(f"{operator}({spell(self._operand(operator, pending))})")
+        question = f"{operator}({spell(self._operand(operator, pending))})"
+        answer = clang.holds(question)
         if answer is None:
             raise Malformed(f"what '{operator}' is asked makes no sense")
-        return Token(str(int(answer)), "number", True)
+        self.asked.add(question)
+        value = self.answers.get(question, str(int(answer)))
+        return Token("0" if value is None else value, "number", True)
 
     def _defined(self, pending: list[Token]) -> Token:
         """The value of `defined`, whose operand comes next; from a macro's expansion too, as in clang."""
@@ -250,14 +278,14 @@ class Expander:
             pending.pop()
         else:
             raise Malformed("operator 'defined' requires an identifier")
+        if not NAME.fullmatch(name):
+            raise Malformed("macro name must be an identifier")
         return Token("1" if self.is_defined(name) else "0", "number", True)
 
     def _arguments(
         self, macro: Macro, pending: list[Token], more: More | None
-    ) -> tuple[dict[str, list[Token]], frozenset[str]] | None:
-        """The arguments after a function-like macro's name, by parameter, and the hide set of the closing
-        parenthesis.
-        """
+    ) -> tuple[dict[str, list[Token]], Token] | None:
+        """The arguments after a function-like macro's name, by parameter, and the closing parenthesis."""
         assert macro.parameters is not None
         if not pending and not self._refill(pending, more, False):
             return None
@@ -279,12 +307,12 @@ class Expander:
             else:
                 collected[-1].append(token)
         if macro.variadic and len(collected) == len(macro.parameters) - 1:
-            collected.append([])
+            collected.append(_LEFT_OUT)
         if not macro.parameters and collected == [[]]:
             collected = []
         if len(collected) != len(macro.parameters):
             raise Malformed(f"macro '{macro.name}' requires {len(macro.parameters)} arguments")
-        return dict(zip(macro.parameters, collected, strict=True)), token.hide
+        return dict(zip(macro.parameters, collected, strict=True)), token
 
     @staticmethod
     def _refill(pending: list[Token], more: More | None, inside: bool) -> bool:
@@ -295,97 +323,143 @@ class Expander:
         return True
 
     def _substitute(
-        self, macro: Macro, arguments: Mapping[str, list[Token]], hide: frozenset[str]
-    ) -> list[Token]:
-        """The body with arguments put in, `#` and `##` carried out (C99 6.10.3.1 to 6.10.3.3)."""
+        self, macro: Macro, arguments: Mapping[str, list[Token]], hide: frozenset[str], line: int
+    ) -> tuple[list[Token], bool]:
+        """What stands in place of a macro that ends on `line`, and whether it ends with white space.
+
+        All of it is on that line for clang, which goes by where a macro call ends; what arguments have of lines
+        themselves is expanded before.
+        """
+        result, gap = self._replaced(macro, macro.body, arguments, {})
+        tokens = [
+            Token(t.text, t.kind, t.space, t.hide | hide, line) for t in result if t is not _PLACEMARKER
+        ]
+        return tokens, gap
+
+    def _replaced(
+        self,
+        macro: Macro,
+        body: Sequence[Token],
+        arguments: Mapping[str, list[Token]],
+        expanded: dict[str, list[Token]],
+    ) -> tuple[list[Token], bool]:
+        """The body with arguments put in, `#` and `##` carried out (C99 6.10.3.1 to 6.10.3.3), and whether it ends with
+        white space, which strings that are made of it show.
+
+        `expanded`: arguments that have been expanded, which happens once.
+        """
         result: list[Token] = []
-        expanded: dict[str, list[Token]] = {}
-        body = macro.body
         index = 0
-        paste = False
+        paste = gap = False  # whether `##` and white space come before what is looked at
         while index < len(body):
             token = body[index]
-            index += 1
-            if token.text == "##":
-                paste = True
+            if token.text in _PASTES:
+                paste, index = True, index + 1
                 continue
-            if token.text == "#" and macro.parameters is not None:
-                piece = [_stringized(arguments[body[index].text], token.space)]
-                index += 1
-            elif token.kind != "name" or token.text not in arguments:
-                piece = [token]
-            elif paste or (index < len(body) and body[index].text == "##"):
-                piece = _spaced(arguments[token.text], token.space) or [_PLACEMARKER]
-                if paste and _is_rest(macro, token) and result[-1].text == ",":
-                    # GNU: `, ## __VA_ARGS__` drops the comma when nothing follows it, and pastes nothing.
-                    paste = False
-                    if piece == [_PLACEMARKER]:
-                        result.pop()
-            else:
-                if token.text not in expanded:
-                    expanded[token.text] = self.expand(arguments[token.text])
-                piece = _spaced(expanded[token.text], token.space)
+            gap = gap or (token.space and not paste and index > 0)
+            piece = self._piece(macro, body, index, arguments, expanded, paste)
+            index, tokens, ends = piece.stop, piece.tokens, piece.ends_spaced
+            gap = gap or piece.spaced
+            if paste and macro.variadic and token.text == _rest(macro) and result[-1].text == ",":
+                # GNU: `, ## __VA_ARGS__` pastes nothing, and drops the comma where these arguments are left out. In
+                # strict C99 the comma stays where there is no other parameter; OpenCL C is strict to clang.
+                paste, gap = False, bool(tokens) and tokens[0].space
+                if arguments[token.text] is _LEFT_OUT and len(arguments) > 1:
+                    result[-1] = _PLACEMARKER
             if paste:
-                piece = [_pasted(result.pop(), piece[0]), *piece[1:]]
+                tokens = _joined(result.pop(), tokens, gap)
+                gap = gap and tokens == [_PLACEMARKER]
+            elif tokens:
+                tokens[0] = _with_space(tokens[0], gap)
+                gap = ends
+            elif index < len(body) and body[index].text in _PASTES:
+                tokens = [_PLACEMARKER]
             paste = False
-            result.extend(piece)
-        return [Token(t.text, t.kind, t.space, t.hide | hide) for t in result if t is not _PLACEMARKER]
+            result.extend(tokens)
+        return result, gap
+
+    def _piece(
+        self,
+        macro: Macro,
+        body: Sequence[Token],
+        index: int,
+        arguments: Mapping[str, list[Token]],
+        expanded: dict[str, list[Token]],
+        paste: bool,
+    ) -> _Piece:
+        """What stands in place of what begins at `index` of the body; `paste`: behind `##`."""
+        token, stop = body[index], index + 1
+        if token.text in HASHES and macro.parameters is not None:
+            return _Piece([_stringized(arguments[body[stop].text])], stop + 1)
+        if token.text == _OPTIONAL and macro.variadic:
+            inside = _parenthesized(body, stop)
+            stop += len(inside) + 2
+            if not self._expanded(_rest(macro), arguments, expanded):
+                return _Piece([], stop)
+            tokens, ends = self._replaced(macro, inside, arguments, expanded)
+            return _Piece(tokens, stop, bool(tokens) and inside[0].space, ends)
+        if token.kind != "name" or token.text not in arguments:
+            return _Piece([token], stop)
+        if paste or (stop < len(body) and body[stop].text in _PASTES):
+            return _Piece(list(arguments[token.text]), stop)
+        return _Piece(list(self._expanded(token.text, arguments, expanded)), stop)
+
+    def _expanded(
+        self, name: str, arguments: Mapping[str, list[Token]], expanded: dict[str, list[Token]]
+    ) -> list[Token]:
+        """The argument of parameter `name` with its macros expanded, as if it were all of the file (C99 6.10.3.1p1)."""
+        if name not in expanded:
+            expanded[name] = self.expand(arguments[name])
+        return expanded[name]
 
 
-def _is_rest(macro: Macro, token: Token) -> bool:
-    """Whether the token is the parameter that takes the rest of the arguments."""
-    return macro.variadic and macro.parameters is not None and token.text == macro.parameters[-1]
+def _parenthesized(body: Sequence[Token], start: int) -> Sequence[Token]:
+    """The tokens within the parentheses that begin at `start`. Raises Malformed where none do."""
+    depth = 0
+    for index in range(start, len(body)):
+        depth += (body[index].text == "(") - (body[index].text == ")")
+        if depth == 0:
+            if index > start:
+                return body[start + 1 : index]
+            break
+    raise Malformed(f"missing parentheses behind {_OPTIONAL}")
 
 
-def _spaced(tokens: list[Token], space: bool) -> list[Token]:
-    """Tokens that stand where one token stood, with that token's white space before the first."""
-    if not tokens:
-        return []
-    first = tokens[0]
-    return [Token(first.text, first.kind, space, first.hide), *tokens[1:]]
+def _rest(macro: Macro) -> str:
+    """The parameter that takes the rest of the arguments of a variadic macro."""
+    assert macro.parameters is not None
+    return macro.parameters[-1]
+
+
+def _joined(left: Token, right: list[Token], gap: bool) -> list[Token]:
+    """What `##` makes of two operands (C99 6.10.3.3p3); `gap`: white space before the left one, where it is empty."""
+    if not right:
+        return [left]
+    if left is _PLACEMARKER:
+        return [_with_space(right[0], gap), *right[1:]]
+    return [_pasted(left, right[0]), *right[1:]]
+
+
+def _with_space(token: Token, space: bool) -> Token:
+    return (
+        Token(token.text, token.kind, space, token.hide, token.line) if token is not _PLACEMARKER else token
+    )
 
 
 def _pasted(left: Token, right: Token) -> Token:
-    if left is _PLACEMARKER or right is _PLACEMARKER:
-        return right if left is _PLACEMARKER else left
+    if right is _PLACEMARKER:
+        return left
     glued = tokenize(left.text + right.text)
     if len(glued) != 1:
         raise Malformed(f"pasting formed '{left.text}{right.text}', an invalid preprocessing token")
     return Token(glued[0].text, glued[0].kind, left.space, left.hide & right.hide)
 
 
-def _stringized(tokens: Sequence[Token], space: bool) -> Token:
+def _stringized(tokens: Sequence[Token]) -> Token:
     text = ""
     for token in tokens:
         part = token.text
         if token.kind == "string":
             part = part.replace("\\", "\\\\").replace('"', '\\"')
         text += (" " if token.space and text else "") + part
-    return Token(f'"{text}"', "string", space)
-
-
-def spell(tokens: Sequence[Token]) -> str:
-    """Text of the tokens, with a space wherever two neighbours would otherwise read as another token."""
-    pieces: list[str] = []
-    last = Token(" ", "op")
-    for token in tokens:
-        if token.space or _would_join(last, token):
-            pieces.append(" ")
-        pieces.append(token.text)
-        last = token
-    return "".join(pieces).lstrip()
-
-
-def _would_join(left: Token, right: Token) -> bool:
-    end, start = left.text[-1], right.text[0]
-    if left.kind == "number":
-        return start.isalnum() or start in "_$." or (end in "eEpP" and start in "+-")
-    if end == ".":
-        return start.isdigit() or start == "."
-    if left.kind == "name":
-        return start.isalnum() or start in "_$\"'"
-    return end in _OPERATOR_CHARACTERS and start in _OPERATOR_CHARACTERS
-
-
-def quoted(name: str) -> str:
-    return name.replace("\\", "\\\\").replace('"', '\\"')
+    return Token(f'"{text}"', "string")

@@ -7,17 +7,20 @@ arguments are recorded, everything else is unknown. Never looks at syntax.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from time import perf_counter
 
 from . import expression as ex
 from . import logic
 from .expression import Expr
 from .recording import Record, Step, Ways
-from .syntax import CType, Unsupported
+from .syntax import CType, Unsupported, has_gaps, leaves_of
 from .values import (
     LOADED,
+    Aggregate,
     Anywhere,
     Argument,
+    Constants,
     Number,
     Place,
     Pointer,
@@ -108,9 +111,9 @@ class Memory:
         op: str | None = None,
         dtype: str | None = None,
         reason: str | None = None,
-        align: int = 1,
+        pieces: tuple[tuple[int, int], ...] = (),
     ) -> None:
-        """Note an access, unless the place is no buffer. `align`: of the type that is accessed."""
+        """Note an access, unless the place is no buffer. `pieces`: see `Record`."""
         if isinstance(place, Argument):
             arg: int | None = place.index
         elif isinstance(place, Anywhere):
@@ -125,7 +128,7 @@ class Memory:
         if condition is not None:
             way = self.ways.condition(way, condition)
         line = self.called_from if line is None else line
-        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason, align))
+        self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason, pieces))
 
     def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:
         """The value of type `ctype` that `pointer` points to."""
@@ -148,9 +151,7 @@ class Memory:
                 self.show_address(value, "the address of a buffer is read as another type", line)
             return load_private(content, place.type, target.offset, ctype)
         if isinstance(place, Shared):
-            if place.bounds is not None and ctype.integer is not None:
-                return Number(ex.unknown(*place.bounds, LOADED), ctype.integer)
-            return unknown_value(ctype, LOADED)
+            return _load_constant(place.constants, target.offset, ctype)
         if ctype.space in (2, 4) and isinstance(place, Anywhere):
             return unknown_value(ctype, LOADED)  # the type says that it is no buffer
         if ctype.volatile:
@@ -158,6 +159,8 @@ class Memory:
         else:
             self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)
         value = unknown_value(ctype, LOADED)
+        if isinstance(value, Aggregate):
+            return Aggregate(value.cells, value.places, complete=True)
         if isinstance(value, Number) and isinstance(place, Argument):
             self.loads[value.expr] = place.index, target.offset
         return value
@@ -186,7 +189,7 @@ class Memory:
             elif ctype.volatile:
                 self._volatile(target, ctype, line)
             else:
-                self.record_write(target, ctype, line)
+                self.record_write(target, ctype, value, line)
 
     def show_address(self, value: Value, text: str, line: int | None) -> None:
         """Note that an address in `value` becomes visible as a number."""
@@ -202,27 +205,33 @@ class Memory:
             content = unknown_value(place.type)
         self.state.env[place] = store_private(content, place.type, target.offset, ctype, value, certain)
 
-    def record_write(self, target: Target, ctype: CType, line: int | None) -> None:
-        place, offset = target.place, target.offset
+    def record_write(self, target: Target, ctype: CType, value: Value, line: int | None) -> None:
+        """Note a store of an object. Bytes in it that compilers are free to leave as they are, or to write, may be
+        written: they must hold what they held before.
+        """
+        place, offset, condition = target.place, target.offset, target.condition
+        perhaps = logic.both(condition or logic.TRUE, unknown_truth())
         if ctype.kind == "vector" and ctype.count == 3 and ctype.element is not None:
-            # Twelve bytes are the value; engines are free to write the padding too (OpenCL C 6.1.5).
-            align = ctype.element.align
+            # Twelve bytes are the value (OpenCL C 6.1.5).
+            self.record(place, "write", offset, 3 * ctype.element.size, line, condition=condition)
+            reason = "padding of a 3-component vector"
+            self.record(place, "write", offset, ctype.size, line, condition=perhaps, reason=reason)
+        elif ctype.kind in ("record", "array") and not (
+            isinstance(value, Aggregate) and value.is_set(ctype)
+        ):
+            reason, pieces = "a structure that is not seen to be set whole", leaves_of(ctype)
             self.record(
-                place, "write", offset, 3 * ctype.element.size, line, condition=target.condition, align=align
+                place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces
             )
-            condition = logic.both(target.condition or logic.TRUE, unknown_truth())
+        elif has_gaps(ctype):
+            bits = ctype.kind == "bits"
+            reason = "a bit-field among others" if bits else "padding of a structure"
+            pieces = leaves_of(ctype) if bits else ()
             self.record(
-                place,
-                "write",
-                offset,
-                ctype.size,
-                line,
-                condition=condition,
-                reason="padding of a 3-component vector",
-                align=align,
+                place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces
             )
-            return
-        self.record(place, "write", offset, ctype.size, line, condition=target.condition, align=ctype.align)
+        else:
+            self.record(place, "write", offset, ctype.size, line, condition=condition)
 
     def load_place(self, place: Location, line: int | None) -> Value:
         if place.components is None:
@@ -246,7 +255,30 @@ class Memory:
         element = element_like(element, place.type)
         items = value.items if isinstance(value, Vector) else (value,) * len(place.components)
         for component, item in zip(place.components, items, strict=False):
-            self.store(place.pointer.moved(ex.const(component * element.size)), element, item, line)
+            pointer = place.pointer.moved(ex.const(component * element.size))
+            if component >= place.type.count:  # `.hi` of three: the padding may be written or not
+                pointer = Pointer(tuple(_uncertain(target) for target in pointer.targets))
+            self.store(pointer, element, item, line)
+
+
+def _uncertain(target: Target) -> Target:
+    condition = logic.both(target.condition or logic.TRUE, unknown_truth())
+    return Target(target.place, target.offset, condition)
+
+
+def _load_constant(constants: Constants | None, offset: Expr, ctype: CType) -> Value:
+    """An element of a constant object, or of local memory; what is read across elements, or as another type, is any
+    value of that type.
+    """
+    if constants is not None and ctype.kind == "vector" and ctype.element is not None:
+        size = ctype.element.size
+        places = [ex.add(offset, ex.const(index * size)) for index in range(ctype.count)]
+        return Vector(tuple(_load_constant(constants, place, ctype.element) for place in places))
+    if constants is None or ctype.kind == "bool" or ctype.integer != constants.kind:
+        return unknown_value(ctype, LOADED)
+    if gcd(*ex.congruence(offset)) % ctype.size:
+        return unknown_value(ctype, LOADED)
+    return Number(ex.unknown(constants.lowest, constants.highest, LOADED), constants.kind)
 
 
 def element_like(element: CType, vector: CType) -> CType:
@@ -254,7 +286,7 @@ def element_like(element: CType, vector: CType) -> CType:
     if element.volatile == vector.volatile and element.space == vector.space:
         return element
     twin = CType(element.kind, element.size)
-    twin.integer, twin.align = element.integer, element.align
+    twin.integer = element.integer
     twin.volatile, twin.space = vector.volatile, vector.space
     return twin
 

@@ -1,7 +1,9 @@
 """Build options of clBuildProgram (OpenCL specification 5.8.6): which are the preprocessor's, clang's, the
 engine's.
 
-Decides nothing about validity of options it does not know: engines have their own, and they judge them.
+Decides nothing about validity of options it does not know: engines have their own, and they judge them. Messages about
+the program are clang's alone, which reads what the user wrote: no engine that gets another text is told to give any, or
+to take them for errors.
 """
 
 from __future__ import annotations
@@ -10,13 +12,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_FOR_CLANG = frozenset({"-w", "-Werror", "-cl-single-precision-constant", "-cl-denorms-are-zero"})
+#: What clang judges in the user's text.
+_FOR_CLANG = re.compile(r"-w|-W(?![lap],).*|-cl-single-precision-constant")
+#: What is not for an engine that gets a text of ours: it asks for messages, or makes errors of them.
+_MESSAGES = re.compile(r"-W(?!no-).*")
+#: Options whose value may be a word of its own.
+_WITH_VALUE = ("-x", "-s", "-triple", "-cl-nv-maxrregcount", "-cl-nv-opt-level", "-cl-nv-arch")
+_PLAIN = re.compile(r"""[^\s"'\\]+""")
 
 
 @dataclass(frozen=True)
 class BuildOptions:
     """`given`: one entry an option word. `macros`: (name, value) of -D in order, value None for -U.
-    `c_version`: of -cl-std.
+    `c_version`: of -cl-std. `for_clang`: for the text that the user wrote.
     """
 
     given: tuple[str, ...]
@@ -27,15 +35,34 @@ class BuildOptions:
     for_engine: tuple[str, ...]
 
     @property
+    def for_expanded(self) -> tuple[str, ...]:
+        """Of clang's options those for a text of ours: what may be there, and no messages."""
+        kept = (word for word in self.for_clang if not _MESSAGES.fullmatch(word))
+        return (*kept, "-w")
+
+    @property
     def fast_relaxed_math(self) -> bool:
         return "-cl-fast-relaxed-math" in self.given
 
 
-def split_options(text: str) -> list[str]:
-    r"""Words of an option string; quotes keep blanks and go, as engines do.
+def quote_option(word: str) -> str:
+    r"""A word of an option string as `split_options` and engines read it back.
 
-    >>> split_options('-I "a b" -DX=\\"y\\" -D Z="1 2"')
-    ['-I', 'a b', '-DX="y"', '-D', 'Z=1 2']
+    >>> quote_option('-DS="a b"'), quote_option("-w")
+    ('"-DS=\\"a b\\""', '-w')
+    """
+    if _PLAIN.fullmatch(word):
+        return word
+    escaped = re.sub(r'(["\\])', r"\\\1", word)
+    return f'"{escaped}"'
+
+
+def split_options(text: str) -> list[str]:
+    r"""Words of an option string; double quotes keep blanks and go, as engines do. Single quotes do so only where blanks
+    are between them: `-DC='a'` defines a character constant.
+
+    >>> split_options('-I "a b" -DX=\\"y\\" -D Z="1 2" -DC=\'a\'')
+    ['-I', 'a b', '-DX="y"', '-D', 'Z=1 2', "-DC='a'"]
     """
     words: list[str] = []
     current: list[str] | None = None
@@ -44,7 +71,7 @@ def split_options(text: str) -> list[str]:
     while index < len(text):
         character = text[index]
         index += 1
-        if character == "\\" and index < len(text) and text[index] in "\\\"' ":
+        if character == "\\" and text[index : index + 1] in ("\\", '"', " "):
             current = [*(current or []), text[index]]
             index += 1
         elif quote:
@@ -52,7 +79,7 @@ def split_options(text: str) -> list[str]:
                 quote = ""
             else:
                 current = [*(current or []), character]
-        elif character in "\"'":
+        elif character == '"' or (character == "'" and _keeps_blanks(text, index)):
             quote = character
             current = current or []
         elif character.isspace():
@@ -66,9 +93,15 @@ def split_options(text: str) -> list[str]:
     return words
 
 
+def _keeps_blanks(text: str, start: int) -> bool:
+    """Whether the single quotes whose content begins at `start` have a blank between them."""
+    stop = text.find("'", start)
+    return stop > start and any(character.isspace() for character in text[start:stop])
+
+
 def parse_options(options: Sequence[str]) -> BuildOptions:
     """Options as PyOpenCL passes them: every entry may hold one word, an option with its value, or several
-    options.
+    options; words with blanks or quotes in them are quoted (`quote_option`), and so they are in the result.
     """
     words = split_options(" ".join(options))
     macros: list[tuple[str, str | None]] = []
@@ -80,9 +113,9 @@ def parse_options(options: Sequence[str]) -> BuildOptions:
     while index < len(words):
         word = words[index]
         index += 1
-        if word[:2] in ("-D", "-U", "-I"):
+        if word[:2] in ("-D", "-U", "-I") and (len(word) > 2 or index < len(words)):
             value = word[2:]
-            if not value and index < len(words):
+            if not value:
                 value = words[index]
                 index += 1
             if word[1] == "I":
@@ -93,11 +126,28 @@ def parse_options(options: Sequence[str]) -> BuildOptions:
                 name, equals, body = value.partition("=")
                 macros.append((name, body if equals else "1"))
             continue
-        for_engine.append(word)
         if match := re.fullmatch(r"-cl-std=CL(\d)\.(\d)", word):
             version = int(match.group(1)) * 100 + int(match.group(2)) * 10
-        elif word in _FOR_CLANG:
+        if _FOR_CLANG.fullmatch(word):
             for_clang.append(word)
-    return BuildOptions(
-        tuple(words), tuple(macros), tuple(folders), version, tuple(for_clang), tuple(for_engine)
-    )
+        if not _MESSAGES.fullmatch(word):
+            for_engine.append(quote_option(word))
+        if word in _WITH_VALUE and index < len(words):
+            for_engine.append(quote_option(words[index]))
+            index += 1
+    given = tuple(quote_option(word) for word in words)
+    return BuildOptions(given, tuple(macros), tuple(folders), version, tuple(for_clang), tuple(for_engine))
+
+
+def joined_values(words: Sequence[str]) -> list[str]:
+    """The words of engines' options, with values that are words of their own behind a `=`.
+
+    >>> joined_values(["-cl-nv-maxrregcount", "32", "-x", "cl", "-w"])
+    ['-cl-nv-maxrregcount=32', '-x=cl', '-w']
+    """
+    found: list[str] = []
+    values = iter(words)
+    for word in values:
+        value = next(values, None) if word in _WITH_VALUE else None
+        found.append(word if value is None else f"{word}={value}")
+    return found

@@ -13,9 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
-from .conditions import Malformed, evaluate_condition
-from .macros import NAME, PREDEFINED, Expander, Macro, Token, parse_definition, quoted, spell, tokenize
+from . import clang
+from .conditions import NAME, Malformed, evaluate_condition
+from .macros import PREDEFINED, Expander, Macro, parse_definition
+from .tokens import Token, quoted, spell, tokenize
 
 #: The program's own file in `#line` directives, as NVIDIA's compiler names it.
 MAIN_FILE = "<kernel>"
@@ -28,9 +31,22 @@ _COMMENT = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(?P<open>/\*)|"(?:\\.|[^"\\\n])*(?:"|(?=\n)|$)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|$)""",
     re.DOTALL,
 )
-_DIRECTIVE = re.compile(r"\s*#\s*([A-Za-z_]\w*)?(.*)", re.DOTALL)
+_DIRECTIVE = re.compile(r"\s*(?:#|%:)\s*([A-Za-z_]\w*)?(.*)", re.DOTALL)
 #: Pragmas whose words are names of extensions or switches: clang does not expand macros in them.
 _VERBATIM_PRAGMAS = ("OPENCL", "STDC", "once")
+_DIRECTIVE_MARKS = ("#", "%:")
+_OPENING = ("if", "ifdef", "ifndef")
+#: Directives that go on with another condition (elifdef and elifndef: C23 6.10.1, and clang in every language).
+_ALTERNATIVES = {"elif": "if", "elifdef": "ifdef", "elifndef": "ifndef"}
+_CONDITIONALS = frozenset({*_OPENING, *_ALTERNATIVES, "else", "endif"})
+#: Pragmas whose second word says which they are.
+_FAMILIES = ("clang", "GCC")
+_BLANKS = " \t\v\f"
+#: A backslash at a line's end; clang lets blanks follow it.
+_SPLICE = re.compile(rf"\\[{_BLANKS}]*$")
+#: C99 5.2.1.1; clang replaces them in OpenCL C, whose versions are strict ones of C99 to it.
+_TRIGRAPHS = {"=": "#", "(": "[", "/": "\\", ")": "]", "'": "^", "<": "{", "!": "|", ">": "}", "-": "~"}
+_TRIGRAPH = re.compile(r"\?\?([=(/)'<!>-])")
 
 
 @dataclass(frozen=True)
@@ -42,75 +58,90 @@ class Preprocessed:
     text: str
     doubts: tuple[str, ...]
     included: tuple[str, ...]
+    #: where pragmas stand (path, None for the program's own file, and physical line), and whether they count
+    pragmas: tuple[tuple[str | None, int, bool], ...] = ()
+    #: what was asked of the compiler itself: names of its own macros, and calls such as `__has_builtin(f)`
+    asked: frozenset[str] = frozenset()
 
 
-def logical_lines(source: str) -> list[tuple[int, int, str]]:
-    """(first physical line from 1, number of physical lines, text without comments and splices) (C99 5.1.1.2,
-    phases 2 and 3).
-
-    A comment that ends on its line is blanked to its own width, so columns stay.
+class Line(NamedTuple):
+    """A logical line (C99 5.1.1.2, phases 1 to 3): the first of its physical lines, from 1, how many they are, its text
+    without comments, splices and trigraphs, and the positions in it at which a physical line begins.
     """
-    physical = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    first: int
+    nlines: int
+    text: str
+    breaks: tuple[int, ...] = ()
+
+
+def logical_lines(source: str) -> list[Line]:
+    """The logical lines of a file. A comment that ends on its line is blanked to its own width, so columns stay."""
+    source = source.replace("\r\n", "\n").replace("\r", "\n")
+    if "??" in source:
+        source = _TRIGRAPH.sub(lambda match: _TRIGRAPHS[match.group(1)], source)
+    physical = source.split("\n")
     if physical and not physical[-1]:
         physical.pop()
     lines = []
     index = 0
     while index < len(physical):
         start = index
-        text, index = _spliced(physical, index)
+        breaks: list[int] = []
+        text, index = _spliced(physical, index, "", breaks)
         if "/" in text:
-            while True:
-                text, comment_open = _without_comments(text)
-                if not comment_open or index >= len(physical):
-                    break
-                more, index = _spliced(physical, index)
-                text = f"{text}\n{more}"
+            blanked, comment_open = _without_comments(text, breaks)
+            while comment_open and index < len(physical):
+                text, index = _spliced(physical, index, text + "\n", breaks)
+                blanked, comment_open = _without_comments(text, breaks)
             if comment_open:
                 raise Malformed("unterminated comment")
-            text = text.replace("\n", " ")
-        lines.append((start + 1, index - start, text))
+            text = blanked
+        lines.append(Line(start + 1, index - start, text, tuple(breaks)))
     return lines
 
 
-def _spliced(physical: list[str], index: int) -> tuple[str, int]:
-    text = physical[index]
+def _spliced(physical: list[str], index: int, before: str, breaks: list[int]) -> tuple[str, int]:
+    """`before` and the line at `index` with those that are joined to it, and the index behind them."""
+    if before:
+        breaks.append(len(before))
+    text = before + physical[index]
     index += 1
-    while text.rstrip().endswith("\\") and index < len(physical):
-        text = text.rstrip()[:-1] + physical[index]
+    while index < len(physical) and _SPLICE.search(text):
+        text = text.rstrip(_BLANKS)[:-1]
+        breaks.append(len(text))
+        text += physical[index]
         index += 1
     return text, index
 
 
-def _without_comments(text: str) -> tuple[str, bool]:
-    """Text with comments blanked; True if a block comment is still open (its text is kept, to be tried again
-    with the next line).
+def _without_comments(text: str, breaks: list[int]) -> tuple[str, bool]:
+    """Text with comments blanked; True if a block comment is still open (then it has to be tried again with the next
+    line). `breaks` are moved along once no comment is open.
     """
-    comment_open = False
-
-    def blank(match: re.Match[str]) -> str:
-        nonlocal comment_open
-        found = match.group()
-        if match.lastgroup == "open":
-            comment_open = True
-            return found
-        if found[0] != "/":
-            return found
-        return " " if "\n" in found else " " * len(found)
-
     if "/*" not in text and "//" not in text:
         return text, False
-    # An open comment hides everything after it, quotes included.
-    pieces, position = [], 0
+    pieces: list[str] = []
+    position = 0
+    shorter: list[tuple[int, int]] = []
     for match in _COMMENT.finditer(text):
-        pieces += [text[position : match.start()], blank(match)]
+        found = match.group()
+        if match.lastgroup == "open":
+            # An open comment hides everything after it, quotes included.
+            return text, True
+        if found[0] != "/":
+            continue
+        pieces += [text[position : match.start()], " " if "\n" in found else " " * len(found)]
         position = match.end()
-        if comment_open:
-            break
-    return "".join([*pieces, text[position:]]), comment_open
+        if "\n" in found:
+            shorter.append(match.span())
+    for start, stop in reversed(shorter):
+        breaks[:] = [b if b <= start else start + 1 if b <= stop else b - (stop - start - 1) for b in breaks]
+    return "".join([*pieces, text[position:]]), False
 
 
 @lru_cache(maxsize=256)
-def _file_lines(path: str, modified_ns: int, nbytes: int) -> list[tuple[int, int, str]]:
+def _file_lines(path: str, modified_ns: int, nbytes: int) -> list[Line]:
     with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
         return logical_lines(file.read())
 
@@ -131,9 +162,14 @@ class _File:
 
     name: str
     path: str | None
-    lines: list[tuple[int, int, str]]
+    lines: list[Line]
     position: int = 0
     shift: int = 0
+
+    def tokens(self, line: Line, start: int = 0) -> list[Token]:
+        """The tokens of a line from position `start`."""
+        breaks = [at - start for at in line.breaks]
+        return tokenize(line.text[start:], line.first + self.shift, breaks)
 
 
 @dataclass
@@ -157,14 +193,23 @@ class _Output:
 class Preprocessor(Expander):
     """One run over one program."""
 
-    def __init__(self, macros: Mapping[str, Macro], include_dirs: Sequence[str]) -> None:
-        super().__init__(macros)
+    def __init__(
+        self,
+        macros: Mapping[str, Macro],
+        include_dirs: Sequence[str],
+        answers: Mapping[str, str | None] | None = None,
+    ) -> None:
+        super().__init__(macros, answers)
         self.include_dirs = tuple(include_dirs)
         self.doubts: list[str] = []
         self.included: list[str] = []
         #: Names that make a line worth expanding.
         self._expandable = {name for name, macro in self.macros.items() if not macro.listed} | PREDEFINED
+        #: As in `Preprocessed`.
+        self.pragmas: list[tuple[str | None, int, bool]] = []
         self._once: set[str] = set()
+        #: What `#pragma push_macro` has kept.
+        self._pushed: dict[str, list[Macro | None]] = {}
         self._output = _Output()
         self._files: list[_File] = []
 
@@ -173,7 +218,10 @@ class Preprocessor(Expander):
             self._read(_File(MAIN_FILE, None, logical_lines(source)))
         except (Malformed, RecursionError) as error:
             self.doubts.append(str(error) or type(error).__name__)
-        return Preprocessed("\n".join([*self._output.lines, ""]), tuple(self.doubts), tuple(self.included))
+        text = "\n".join([*self._output.lines, ""])
+        return Preprocessed(
+            text, tuple(self.doubts), tuple(self.included), tuple(self.pragmas), frozenset(self.asked)
+        )
 
     # Files and directives
 
@@ -181,53 +229,60 @@ class Preprocessor(Expander):
         if len(self._files) >= _MAX_INCLUDE_DEPTH:
             raise Malformed("#include nested too deeply")
         self._files.append(file)
+        self.base_file = self._files[0].name
         branches: list[_Branch] = []
         while file.position < len(file.lines):
-            line, _, text = file.lines[file.position]
+            line = file.lines[file.position]
             file.position += 1
-            self.line, self.file = line + file.shift, file.name
-            if text.lstrip().startswith("#"):
-                match = _DIRECTIVE.match(text)
-                assert match is not None
-                self._directive(file, branches, match.group(1) or "", match.group(2), text)
-            elif (not branches or branches[-1].active) and text.strip():
-                self._text(file, self.line, text)
+            # An included file changes these.
+            self.file, self.include_level = file.name, len(self._files) - 1
+            if line.text.lstrip().startswith(_DIRECTIVE_MARKS):
+                self._directive(file, branches, line)
+            elif (not branches or branches[-1].active) and line.text.strip():
+                self._text(file, line)
         if branches:
             self.doubts.append("unterminated conditional directive")
         self._files.pop()
 
-    def _text(self, file: _File, line: int, text: str) -> None:
+    def _text(self, file: _File, line: Line) -> None:
+        text = line.text
         if not self._expandable.isdisjoint(NAME.findall(text)):
-            text = self._expanded_line(file, text)
-        self._output.emit(file.name, line, text)
+            text = self._expanded_line(file, line)
+        self._output.emit(file.name, line.first + file.shift, text)
 
-    def _expanded_line(self, file: _File, text: str) -> str:
-        indent = text[: len(text) - len(text.lstrip())]
-
+    def _expanded_line(self, file: _File, line: Line) -> str:
         def more(inside: bool) -> list[Token] | None:
             # A macro's arguments may go on over the next lines (C99 6.10.3p10); directives among them are
             # undefined (p11).
             while file.position < len(file.lines):
-                following = file.lines[file.position][2]
-                if following.lstrip().startswith("#"):
+                following = file.lines[file.position]
+                if following.text.lstrip().startswith(_DIRECTIVE_MARKS):
                     if inside:
                         raise Malformed("directive within macro arguments")
                     return None
                 file.position += 1
-                if following.strip():
-                    tokens = tokenize(following)
+                if following.text.strip():
+                    tokens = file.tokens(following)
                     tokens[0].space = True
                     return tokens
             return None
 
-        return indent + spell(self.expand(tokenize(text), more))
+        indent = line.text[: len(line.text) - len(line.text.lstrip())]
+        return indent + spell(self.expand(file.tokens(line), more))
 
-    def _directive(self, file: _File, branches: list[_Branch], name: str, rest: str, text: str) -> None:
-        if name in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
+    def _directive(self, file: _File, branches: list[_Branch], line: Line) -> None:
+        match = _DIRECTIVE.match(line.text)
+        assert match is not None
+        name, rest = match.group(1) or "", file.tokens(line, match.start(2))
+        active = not branches or branches[-1].active
+        if name == "pragma":
+            self.pragmas.append((file.path, line.first, active))
+        if name in _CONDITIONALS:
             self._conditional(branches, name, rest)
-            return
-        if branches and not branches[-1].active:
-            return
+        elif active:
+            self._active_directive(file, line, name, rest, match.group(2))
+
+    def _active_directive(self, file: _File, line: Line, name: str, tokens: list[Token], rest: str) -> None:
         match name:
             case "define":
                 macro = parse_definition(rest)
@@ -236,16 +291,16 @@ class Preprocessor(Expander):
                     self.doubts.append(f"'{macro.name}' redefined")
                 self.define(macro)
             case "undef":
-                self._undefine(rest)
+                self._undefine(tokens[0].text if tokens else "")
             case "include":
-                self._include(file, rest)
+                self._include(file, tokens, rest)
             case "pragma":
-                self._pragma(file, rest, text)
+                self._pragma(file, line, tokens)
             case "line":
-                self._renumber(file, rest)
+                self._renumber(file, tokens)
             case "":
-                if rest.strip():
-                    self._renumber(file, rest)
+                if tokens:
+                    self._renumber(file, tokens)
             case _:
                 self.doubts.append(f"#{name}{rest}")
                 if name == "error":
@@ -253,43 +308,65 @@ class Preprocessor(Expander):
 
     def define(self, macro: Macro) -> None:
         self.macros[macro.name] = macro
+        self.undefined.discard(macro.name)
         self._expandable.add(macro.name)
 
-    def _undefine(self, rest: str) -> None:
-        name = rest.strip().split()[0] if rest.strip() else ""
+    def _undefine(self, name: str) -> None:
         if not NAME.fullmatch(name):
             raise Malformed("macro name missing")
+        self.undefined.add(name)
         self.macros.pop(name, None)
         self._expandable.discard(name)
 
-    def _pragma(self, file: _File, rest: str, text: str) -> None:
-        words = rest.split(None, 1)
-        if words and words[0] == "once":
+    def _pragma(self, file: _File, line: Line, tokens: list[Token]) -> None:
+        words = [token.text for token in tokens]
+        if words[:1] == ["once"]:
             if file.path is not None:
                 self._once.add(file.path)
             return
-        if (
-            words
-            and words[0] not in _VERBATIM_PRAGMAS
-            and not self._expandable.isdisjoint(NAME.findall(rest))
-        ):
+        if words[:1] in (["push_macro"], ["pop_macro"]):
+            self._keep_macro(words)
+            return
+        text = line.text
+        if words and words[0] not in _VERBATIM_PRAGMAS and not self._expandable.isdisjoint(words):
             # The pragma's own name is not expanded, as in clang: programs have macros called `pack`.
-            text = " ".join(["#pragma", words[0], *(spell(self.expand(tokenize(part))) for part in words[1:])])
-        self._output.emit(file.name, self.line, text)
+            named = 2 if words[0] in _FAMILIES else 1
+            text = "#pragma " + spell([*tokens[:named], *self.expand(tokens[named:])])
+        self._output.emit(file.name, line.first + file.shift, text)
 
-    def _renumber(self, file: _File, rest: str) -> None:
-        words = [token.text for token in self.expand(tokenize(rest))]
-        if not words or not words[0].isdigit():
+    def _keep_macro(self, words: Sequence[str]) -> None:
+        """`#pragma push_macro("NAME")` and `pop_macro`, which clang has from other compilers."""
+        if (
+            len(words) != 4
+            or words[1] != "("
+            or words[3] != ")"
+            or not NAME.fullmatch(name := words[2].strip('"'))
+        ):
+            raise Malformed(f"#pragma {words[0]} without a macro's name")
+        if words[0] == "push_macro":
+            self._pushed.setdefault(name, []).append(self.macros.get(name))
+        elif self._pushed.get(name):
+            old = self._pushed[name].pop()
+            self._undefine(name)
+            if old is not None:
+                self.define(old)
+
+    def _renumber(self, file: _File, tokens: list[Token]) -> None:
+        found = self.expand(tokens)
+        if not found or not found[0].text.isdigit():
             raise Malformed("#line directive requires a positive integer")
-        line, _, _ = file.lines[file.position - 1]
-        file.shift = int(words[0]) - (line + 1)
-        if len(words) > 1:
-            file.name = words[1].strip('"')
+        # The line behind the one that the number stands on.
+        file.shift += int(found[0].text) - (found[0].line + 1)
+        if len(found) > 1:
+            name = found[1].text
+            if not re.fullmatch(r'"[^"\\]*"', name):
+                raise Malformed("invalid filename for #line directive")
+            file.name = name[1:-1]
 
-    def _include(self, file: _File, rest: str) -> None:
+    def _include(self, file: _File, tokens: list[Token], rest: str) -> None:
         rest = rest.strip()
         if rest[:1] not in ('"', "<"):
-            rest = spell(self.expand(tokenize(rest))).strip()
+            rest = spell(self.expand(tokens)).strip()
         name, path = self._find_include(file, rest)
         if path is None:
             raise Malformed(f"'{name}' file not found")
@@ -322,8 +399,8 @@ class Preprocessor(Expander):
         if path not in self._once:
             self._read(_File(name, path, _file_lines(path, status.st_mtime_ns, status.st_size)))
 
-    def _conditional(self, branches: list[_Branch], name: str, rest: str) -> None:
-        if name in ("if", "ifdef", "ifndef"):
+    def _conditional(self, branches: list[_Branch], name: str, rest: list[Token]) -> None:
+        if name in _OPENING:
             outer = not branches or branches[-1].active
             condition = outer and self._condition(name, rest)
             branches.append(_Branch(outer, condition, condition))
@@ -338,22 +415,49 @@ class Preprocessor(Expander):
             raise Malformed(f"#{name} after #else")
         branch.else_seen = name == "else"
         # The condition of an #elif after the branch taken is not evaluated (C99 6.10.1p6).
-        branch.active = branch.outer and not branch.taken and (name == "else" or self._condition("if", rest))
+        branch.active = (
+            branch.outer
+            and not branch.taken
+            and (name == "else" or self._condition(_ALTERNATIVES[name], rest))
+        )
         branch.taken = branch.taken or branch.active
 
-    def _condition(self, name: str, rest: str) -> bool:
+    def _condition(self, name: str, rest: list[Token]) -> bool:
         if name == "if":
-            return evaluate_condition([token.text for token in self.expand(tokenize(rest), condition=True)])
-        words = rest.split()
-        if not words or not NAME.match(words[0]):
+            return _holds([token.text for token in self.expand(rest, condition=True)])
+        if not rest or not NAME.fullmatch(rest[0].text):
             raise Malformed("macro name missing")
-        return self.is_defined(words[0]) == (name == "ifdef")
+        return self.is_defined(rest[0].text) == (name == "ifdef")
 
 
-def preprocess(source: str, macros: Mapping[str, Macro], include_dirs: Sequence[str] = ()) -> Preprocessed:
+def _holds(words: Sequence[str]) -> bool:
+    """Whether the condition of these tokens holds; clang is asked where it is not a plain one. Raises Malformed."""
+    try:
+        # How wide intmax_t is depends on the compiler's target: 64 bits, or 128.
+        answers = {evaluate_condition(words, bits) for bits in (64, 128)}
+    except Malformed as error:
+        answers, refusal = set(), error
+    if len(answers) != 1:
+        # What is still a name is no macro any more, whatever clang has predefined.
+        plain = (str(int(word == "true")) if NAME.fullmatch(word) else word for word in words)
+        answer = clang.holds(" ".join(plain))
+        if answer is None:
+            raise refusal
+        return answer
+    return answers.pop()
+
+
+def preprocess(
+    source: str,
+    macros: Mapping[str, Macro],
+    include_dirs: Sequence[str] = (),
+    answers: Mapping[str, str | None] | None = None,
+) -> Preprocessed:
     """Expand `source`. `macros` are in force before its first line. Never raises: see `Preprocessed.doubts`.
+
+    `answers`: what another compiler than clang answers where it is asked itself (None: not defined, or no).
 
     >>> preprocess("#define TWICE(x) ((x) + (x))\\nint a = TWICE(3);\\n", {}).text
     '\\nint a = ((3) + (3));\\n'
     """
-    return Preprocessor(macros, include_dirs).run(source)
+    return Preprocessor(macros, include_dirs, answers).run(source)

@@ -129,7 +129,8 @@ class Record:
     op: str | None = None
     dtype: str | None = None
     reason: str | None = None
-    align: int = 1  #: of the type that is accessed
+    #: of a write: (byte from `offset`, size) of what may be stored by itself; else it is one store
+    pieces: tuple[tuple[int, int], ...] = ()
 
 
 class LoopRewriter:
@@ -199,7 +200,7 @@ def merge_branches(records: Iterable[Record], ways: Ways) -> list[Record]:
     without it."""
     groups: dict[tuple[object, ...], dict[Step, Record]] = {}
     for record in records:
-        key = (record.arg, record.mode, record.offset, record.nbytes, record.op, record.dtype)
+        key = (record.arg, record.mode, record.offset, record.nbytes, record.op, record.dtype, record.pieces)
         groups.setdefault(key, {}).setdefault(record.way, record)
     result: list[Record] = []
     for by_way in groups.values():

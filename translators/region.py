@@ -1,37 +1,42 @@
 """Sets of byte offsets.
 
 A `Region` decides nothing: it is the arithmetic on which access ranges, the directory and plans rest. It
-never knows whose bytes they are. Runs are kept sorted, disjoint and non-adjacent, so that equal sets have
-equal arrays and compare and hash equal.
+never knows whose bytes they are.
+
+A region carries its own *pitches*: the bytes of a plane, of a row, of a step, each a multiple of the next. In the
+digits that they give an offset it is a few nested bands (`bands`), whatever the number of bytes and rows: a tile
+of a matrix, its every third column, the inside of a field are one box. Sets of different pitches are brought to
+the pitches of both; a contiguous run has none and fits any. A pitch that spares no band is dropped. Where the
+pitches of two sets do not go together (rows of 1000 bytes and of 1024), what is smaller is taken apart; sets in
+many runs without any shape are arrays of runs. That is exact as well, but costs what there are runs: callers that
+can do with more bytes ask for a `cover` instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-Runs = npt.NDArray[np.int64]
+from . import bands as nested
+from . import byte_runs
+from .bands import Bands, Units
+from .byte_runs import Block, Runs
 
-_NO_RUNS: Runs = np.empty((0, 2), np.int64)
-_NO_RUNS.setflags(write=False)
-
-
-@dataclass(frozen=True)
-class Block:
-    """`count` runs of `nbytes` bytes each, the first at `start`, one every `stride` bytes."""
-
-    start: int
-    nbytes: int
-    stride: int
-    count: int
+#: runs of a set without pitches, above which they are an array
+MOST_BANDS = 64
+#: bands up to which pitches that spare none are dropped; with more they may yet serve with other sets
+FEW_BANDS = 8
+#: runs of either of two sets whose pitches do not go together, up to which they are compared as arrays
+MOST_RUNS = 1 << 17
 
 
 class Region:
-    """An immutable set of non-negative byte offsets.
+    """An immutable set of byte offsets.
 
     >>> a = Region.span(0, 8) | Region.span(8, 12)
     >>> a
@@ -42,15 +47,34 @@ class Region:
     12
     """
 
-    __slots__ = ("_hash", "runs")
+    __slots__ = ("_bands", "_nboxes", "_nbytes", "_nruns", "_pitches", "_runs", "start", "stop")
 
-    runs: Runs  #: shape (n, 2): start and stop of each run, in bytes, read-only
-    _hash: int | None
+    start: int  #: the first byte; 0 for the empty region
+    stop: int  #: one past the last byte; 0 for the empty region
+    _pitches: tuple[int, ...]
+    _bands: Bands | None  #: None where there are many runs and no pitches
+    _runs: Runs | None
+    _nbytes: int  #: -1 until asked for
+    _nruns: int
+    _nboxes: int
 
-    def __init__(self, runs: Runs) -> None:
-        """Take runs that are already normalised; use `from_runs` for any others."""
-        self.runs = runs
-        self._hash = None
+    def __init__(
+        self, start: int, stop: int, pitches: tuple[int, ...], bands: Bands | None, runs: Runs | None = None
+    ) -> None:
+        """For this module alone."""
+        self.start = start
+        self.stop = stop
+        self._pitches = pitches
+        self._bands = bands
+        self._runs = runs
+        self._nbytes = -1
+        self._nruns = -1
+        self._nboxes = -1
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return _wrap if self._bands is None else _region, (
+            (self.runs,) if self._bands is None else (self._bands, self._pitches)
+        )
 
     # making -------------------------------------------------------------------------------------
 
@@ -61,119 +85,130 @@ class Region:
     @staticmethod
     def span(start: int, stop: int) -> Region:
         """The bytes `start` <= b < `stop`; empty where `stop` <= `start`."""
-        if stop <= start:
-            return EMPTY
-        runs = np.array([[start, stop]], np.int64)
-        runs.setflags(write=False)
-        return Region(runs)
+        start, stop = int(start), int(stop)
+        return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
 
     @staticmethod
     def from_runs(runs: npt.ArrayLike) -> Region:
-        """The union of half-open runs, shape (n, 2), in any order, overlapping or not."""
+        """The union of half-open runs, shape (n, 2), in any order, overlapping or not. Costs a step for each."""
         array = np.asarray(runs, np.int64).reshape(-1, 2)
-        array = array[array[:, 1] > array[:, 0]]
-        if len(array) == 0:
-            return EMPTY
-        starts = array[:, 0]
-        if len(array) > 1 and np.any(starts[1:] < starts[:-1]):
-            array = array[np.argsort(starts, kind="stable")]
-        stops = np.maximum.accumulate(array[:, 1])
-        first = np.empty(len(array), bool)
-        first[0] = True
-        np.greater(array[1:, 0], stops[:-1], out=first[1:])
-        last = np.empty(len(array), bool)
-        last[-1] = True
-        last[:-1] = first[1:]
-        return _wrap(np.stack((array[first, 0], stops[last]), axis=1))
+        if len(array) <= 8:
+            return _from_pairs((start, stop) for start, stop in array.tolist())
+        return _of_array(byte_runs.normal(array))
 
     @staticmethod
     def boxes(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> Region:
         """A strided box: runs of `nbytes` bytes at `start` + i1*stride1 + i2*stride2 + …
 
-        `dims` holds (stride in bytes, count) pairs; strides may be negative or zero.
+        `dims` holds (stride in bytes, count) pairs; strides may be negative or zero. Costs nothing for a stride that
+        is a multiple of the next smaller one that is taken for a pitch; for another, a step for each of its count.
         """
         if nbytes <= 0 or any(count <= 0 for _, count in dims):
             return EMPTY
-        # Innermost first: a dimension whose stride continues the run only makes the run longer.
-        extent, low = nbytes, start
-        rest: list[tuple[int, int]] = []
-        for stride, count in sorted(((abs(s), c) for s, c in dims), key=lambda d: d[0]):
-            if not rest and stride <= extent:
-                extent += stride * (count - 1)
-            elif count > 1:
-                rest.append((stride, count))
-        low += sum(stride * (count - 1) for stride, count in dims if stride < 0)
-        starts = np.array([low], np.int64)
-        for stride, count in rest:
-            starts = (np.arange(count, dtype=np.int64)[:, None] * stride + starts[None, :]).ravel()
-        return Region.from_runs(np.stack((starts, starts + extent), axis=1))
+        low, extent, rest = open_box(start, nbytes, dims)
+        found = Region.span(low, low + extent)
+        kept = _pitches_for(tuple(rest))
+        for index, (stride, count) in enumerate(rest):
+            found = found._repeated(stride, count) if index in kept else found._moved(stride, count)
+        return found
 
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
-        parts = [region.runs for region in regions if len(region.runs)]
-        if not parts:
-            return EMPTY
-        if len(parts) == 1:
-            return Region(parts[0])
-        return Region.from_runs(np.concatenate(parts))
+        parts = [region for region in regions if region]
+        if len(parts) > 2 and all(not part._pitches for part in parts):
+            if all(part._bands is not None for part in parts):
+                return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part._bands or ())
+            return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
+        while len(parts) > 1:  # in pairs, so that no part is walked through again and again
+            pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + parts[len(parts) & ~1 :]
+        return parts[0] if parts else EMPTY
 
     # reading ------------------------------------------------------------------------------------
 
     @property
-    def start(self) -> int:
-        """The first byte; 0 for the empty region."""
-        return int(self.runs[0, 0]) if len(self.runs) else 0
+    def runs(self) -> Runs:
+        """Start and stop of each run, in bytes, ascending, shape (n, 2), read-only.
 
-    @property
-    def stop(self) -> int:
-        """One past the last byte; 0 for the empty region."""
-        return int(self.runs[-1, 1]) if len(self.runs) else 0
+        For reports and for sets known to be small: costs a step for each run.
+        """
+        if self._runs is None:
+            self._runs = byte_runs.NO_RUNS
+            if self._bands:
+                self._runs = byte_runs.joined(nested.runs(self._bands, self._units))
+                self._runs.setflags(write=False)
+        return self._runs
 
     @property
     def nbytes(self) -> int:
-        runs = self.runs
-        if len(runs) == 1:
-            return int(runs[0, 1] - runs[0, 0])
-        return int((runs[:, 1] - runs[:, 0]).sum())
+        if self._nbytes < 0:
+            if self._bands is None:
+                runs = self.runs
+                self._nbytes = int((runs[:, 1] - runs[:, 0]).sum())
+            else:
+                self._nbytes = nested.count(self._bands, self._units)
+        return self._nbytes
+
+    @property
+    def nboxes(self) -> int:
+        """The number of boxes, which is what working with the region costs."""
+        if self._nboxes < 0:
+            self._nboxes = len(self.runs) if self._bands is None else nested.count_boxes(self._bands)
+        return self._nboxes
 
     def __bool__(self) -> bool:
-        return len(self.runs) > 0
+        return self.start < self.stop
 
     def __len__(self) -> int:
-        """The number of runs."""
-        return len(self.runs)
+        """The number of runs; not counted one by one."""
+        if self._nruns < 0:
+            self._nruns = len(self.runs) if self._bands is None else nested.count_runs(self._bands, self._units)[0]
+        return self._nruns
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Region):
             return NotImplemented
-        return self is other or (
-            len(self.runs) == len(other.runs) and bool(np.array_equal(self.runs, other.runs))
-        )
+        if self is other:
+            return True
+        if self.start != other.start or self.stop != other.stop:
+            return False
+        if self._pitches == other._pitches and self._bands is not None and other._bands is not None:
+            return self._bands == other._bands
+        if len(self) != len(other) or self.nbytes != other.nbytes:
+            return False
+        if not self._pitches and not other._pitches:
+            return bool(np.array_equal(self.runs, other.runs))
+        return not self - other
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(self.runs.tobytes())
-        return self._hash
+        return hash((self.start, self.stop, self.nbytes))
 
     def __repr__(self) -> str:
-        shown = " ".join(f"[{start}, {stop})" for start, stop in self.runs[:6].tolist())
-        more = f" … {len(self.runs)} runs" if len(self.runs) > 6 else ""
+        few = self if len(self) <= 6 else self.clip(self.start, self._seventh())
+        shown = " ".join(f"[{start}, {stop})" for start, stop in few.runs[:6].tolist())
+        more = f" … {len(self)} runs" if len(self) > 6 else ""
         return f"Region({shown}{more})"
 
     def hull(self) -> Region:
         """The one run from the first byte to the last."""
-        return self if len(self.runs) <= 1 else Region.span(self.start, self.stop)
+        return self if self._is_span else Region.span(self.start, self.stop)
 
     def contains(self, other: Region) -> bool:
-        if len(self.runs) == 1:
-            return not other or (self.start <= other.start and other.stop <= self.stop)
-        return not (other - self)
+        if not other:
+            return True
+        if other.start < self.start or self.stop < other.stop:
+            return False
+        return self._is_span or not (other - self)
 
     def overlaps(self, other: Region) -> bool:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return False
-        first, second = sorted((self.runs, other.runs), key=len)
-        return bool(_partners(first, second)[1].any())
+        if self._is_span and other._is_span:
+            return True
+        if self._bands is None or other._bands is None:
+            return bool(self & other)
+        mine, yours, _ = _common(self, other) or (None, None, ())
+        return bool(self & other) if mine is None or yours is None else nested.meet(mine, yours)
 
     # set arithmetic -----------------------------------------------------------------------------
 
@@ -182,121 +217,327 @@ class Region:
             return other
         if not other:
             return self
-        return Region.from_runs(np.concatenate((self.runs, other.runs)))
+        if self._is_span and other._is_span and self.start <= other.stop and other.start <= self.stop:
+            if self.start <= other.start and other.stop <= self.stop:
+                return self
+            return Region.span(min(self.start, other.start), max(self.stop, other.stop))
+        found = _common(self, other)
+        if found is None:
+            return _of_array(byte_runs.normal(np.concatenate((self.runs, other.runs))))
+        mine, yours, pitches = found
+        return _region(nested.unite(mine, yours, (*pitches, 1)), pitches)
 
     def __and__(self, other: Region) -> Region:
-        if not self or not other:
+        if self is other:
+            return self
+        if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return EMPTY
-        if len(self.runs) == 1:
+        if self._is_span:
             return other.clip(self.start, self.stop)
-        if len(other.runs) == 1:
+        if other._is_span:
             return self.clip(other.start, other.stop)
-        return _normal(_intersection(self.runs, other.runs))
+        if _easy(self, other):
+            found = _common(self, other)
+        else:
+            self, other = self.clip(other.start, other.stop), other.clip(self.start, self.stop)
+            found = _common(self, other)
+        if found is None:
+            return _of_array(byte_runs.intersection(self.runs, other.runs)) if self and other else EMPTY
+        mine, yours, pitches = found
+        return _region(nested.intersect(mine, yours), pitches)
 
     def __sub__(self, other: Region) -> Region:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return self
-        if len(other.runs) == 1:
-            start, stop = other.start, other.stop
-            if start <= self.start and self.stop <= stop:
+        if other._is_span:
+            if other.start <= self.start and self.stop <= other.stop:
                 return EMPTY
-            return Region.union((self.clip(self.start, start), self.clip(stop, self.stop)))
-        return _normal(_intersection(self.runs, _gaps(other.runs, self.start, self.stop)))
+            if self._is_span or self._bands is None:
+                return self.clip(self.start, other.start) | self.clip(other.stop, self.stop)
+        elif self is other:
+            return EMPTY
+        less = other if _easy(self, other) else other.clip(self.start, self.stop)
+        if not less:
+            return self
+        found = _common(self, less)
+        if found is None:
+            return _of_array(byte_runs.intersection(self.runs, byte_runs.gaps(less.runs, self.start, self.stop)))
+        mine, yours, pitches = found
+        return _region(nested.subtract(mine, yours, (*pitches, 1)), pitches)
 
     def shift(self, offset: int) -> Region:
         """The same set, `offset` bytes further on."""
         if offset == 0 or not self:
             return self
-        return _wrap(self.runs + offset)
+        if self._is_span:
+            return Region.span(self.start + offset, self.stop + offset)
+        if self._bands is None:
+            return _wrap(self.runs + offset)
+        return _region(nested.shift(self._bands, int(offset), self._units), self._pitches)
 
     def clip(self, start: int, stop: int) -> Region:
         """The part from `start` up to `stop`."""
-        runs = self.runs
-        if not len(runs) or stop <= start or self.stop <= start or stop <= self.start:
+        if stop <= start or self.stop <= start or stop <= self.start:
             return EMPTY
         if start <= self.start and self.stop <= stop:
             return self
-        low = int(np.searchsorted(runs[:, 1], start, side="right"))
-        high = int(np.searchsorted(runs[:, 0], stop, side="left"))
-        if low >= high:
-            return EMPTY
-        part = runs[low:high].copy()
-        part[0, 0] = max(int(part[0, 0]), start)
-        part[-1, 1] = min(int(part[-1, 1]), stop)
-        return _wrap(part)
+        if self._is_span:
+            return Region.span(max(start, self.start), min(stop, self.stop))
+        if self._bands is None:
+            return _of_array(byte_runs.clipped(self.runs, start, stop))
+        window = nested.span(int(max(start, self.start)), int(min(stop, self.stop)), self._units)
+        return _region(nested.intersect(self._bands, window), self._pitches)
+
+    def whole(self, size: int, origin: int = 0) -> Region:
+        """The whole elements of `size` bytes in the region, counted from `origin`."""
+        moved = self.shift(-origin % size)
+        if size == 1 or not self:
+            return self
+        if moved._bands is not None and nested.divisor(moved._bands, moved._units) % size == 0:
+            return self
+        runs = self.runs - origin
+        if not (runs % size).any():
+            return self
+        edges = np.stack((-(-runs[:, 0] // size) * size, runs[:, 1] // size * size), axis=1)
+        return Region.from_runs(edges + origin)
+
+    def goes_with(self, other: Region) -> bool:
+        """Whether working with both costs what their boxes cost: their pitches go together, or one is small."""
+        if self._pitches == other._pitches or _merged(self._pitches, other._pitches) is not None:
+            return True
+        return min(len(self), len(other)) <= MOST_BANDS
+
+    def cover(self, most: int, beside: Sequence[Region] = ()) -> Region:
+        """A set of at most `most` boxes that has all of these bytes, and more, and that goes with each of `beside`;
+        this one where it does so."""
+        found, depth = self, len(self._pitches)
+        while found._pitches and not (found.nboxes <= most and all(map(found.goes_with, beside))):
+            closed = nested.close_up(found._flat(), min(depth, len(found._pitches)))
+            found, depth = _region(closed, found._pitches).clip(self.start, self.stop), depth - 1
+        if found.nboxes <= most:
+            return found
+        runs = found.runs
+        gaps = runs[1:, 0] - runs[:-1, 1]
+        edges = np.sort(np.argsort(-gaps, kind="stable")[: max(most, 1) - 1])
+        starts = np.concatenate((runs[:1, 0], runs[edges + 1, 0]))
+        return Region.from_runs(np.stack((starts, np.concatenate((runs[edges, 1], runs[-1:, 1]))), axis=1))
+
+    def core(self, most: int) -> Region:
+        """A part of it in at most `most` boxes, the largest."""
+        if self.nboxes <= most:
+            return self
+        if self._bands is None:
+            runs = self.runs
+            return Region.from_runs(runs[np.argsort(runs[:, 0] - runs[:, 1], kind="stable")[:most]])
+        largest = sorted(self.parts(), key=lambda box: -box[1] * prod(count for _, count in box[2]))[:most]
+        return Region.union(Region.boxes(*box) for box in largest)
+
+    def parts(self) -> Iterator[tuple[int, int, nested.Dims]]:
+        """The region as disjoint boxes, as `boxes` takes them: first byte, bytes in a row, (stride, count) pairs."""
+        return nested.leaves(self._flat(), self._units)
 
     # for copies ---------------------------------------------------------------------------------
 
     def blocks(self) -> list[Block]:
-        """The runs as few strided blocks.
-
-        Neighbours of equal length and spacing become one rectangular copy.
-        """
-        runs = self.runs
-        if len(runs) <= 1:
-            return [Block(int(a), int(b - a), int(b - a), 1) for a, b in runs]
-        starts, lengths = runs[:, 0], runs[:, 1] - runs[:, 0]
-        gaps = np.diff(starts)
+        """The region as few strided blocks: each a rectangular copy in two or three dimensions."""
+        if not self:
+            return []
+        if self._is_span:
+            nbytes = self.stop - self.start
+            return [Block(self.start, nbytes, nbytes, 1)]
+        if self._bands is None:
+            return byte_runs.blocks_of_runs(self.runs)
+        # From its first byte on, a box does not cross the ends of rows.
+        moved = self.shift(-self.start)
+        if moved._bands is None or not moved._pitches:
+            return byte_runs.blocks_of_runs(self.runs)
         found: list[Block] = []
-        index, count = 0, len(runs)
-        # A run ends a block where its length or the gap before it differs from its predecessor's.
-        same_length = lengths[1:] == lengths[:-1]
-        breaks_gap = np.flatnonzero(gaps[1:] != gaps[:-1]) + 2
-        breaks_length = np.flatnonzero(~same_length) + 1
-        while index < count:
-            if index + 1 >= count or not same_length[index]:
-                found.append(Block(int(starts[index]), int(lengths[index]), int(lengths[index]), 1))
-                index += 1
-                continue
-            end = count
-            at = np.searchsorted(breaks_gap, index + 2)
-            if at < len(breaks_gap):
-                end = min(end, int(breaks_gap[at]))
-            at = np.searchsorted(breaks_length, index + 1)
-            if at < len(breaks_length):
-                end = min(end, int(breaks_length[at]))
-            found.append(Block(int(starts[index]), int(lengths[index]), int(gaps[index]), end - index))
-            index = end
+        for start, nbytes, dims in nested.leaves(moved._bands, moved._units):
+            found += byte_runs.blocks_of_box(start + self.start, nbytes, dims)
+        return found
+
+    # inside -------------------------------------------------------------------------------------
+
+    @property
+    def _is_span(self) -> bool:
+        bands = self._bands
+        return bands is not None and not self._pitches and len(bands) == 1
+
+    @property
+    def _units(self) -> Units:
+        return (*self._pitches, 1)
+
+    def _flat(self) -> Bands:
+        """The bands, also where they are many."""
+        return tuple((start, stop, None) for start, stop in self.runs.tolist()) if self._bands is None else self._bands
+
+    def _seventh(self) -> int:
+        """An offset behind the sixth run, not far behind it where that can be told without counting."""
+        stop = self.start + 1
+        while len(self.clip(self.start, stop)) < 7:
+            stop = min(self.start + 2 * (stop - self.start), self.stop)
+            if stop == self.stop:
+                break
+        return stop
+
+    def _repeated(self, stride: int, count: int) -> Region:
+        """The union of `count` copies, each `stride` further on, where all pitches divide `stride`."""
+        pitches = self._pitches if stride in self._pitches else (stride, *self._pitches)
+        bands = nested.refine(self._flat(), self._units, (*pitches, 1))
+        return _region(nested.repeat(bands, count, (*pitches, 1)), pitches)
+
+    def _moved(self, stride: int, count: int) -> Region:
+        """The same for any stride."""
+        found, have = self, 1
+        while have < count:
+            more = min(have, count - have)
+            found, have = found | found.shift(more * stride), have + more
         return found
 
 
-def _normal(runs: Runs) -> Region:
-    return _wrap(runs) if len(runs) else EMPTY
+def open_box(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> tuple[int, int, list[tuple[int, int]]]:
+    """A box's first byte, the bytes of its runs, and the dimensions that are left once those that only make the runs
+    longer, or one another, are gone; strides positive, the smallest first."""
+    low = int(start + sum(stride * (count - 1) for stride, count in dims if stride < 0))
+    extent = int(nbytes)
+    rest: list[tuple[int, int]] = []
+    for stride, count in sorted((abs(int(stride)), int(count)) for stride, count in dims):
+        if not rest and stride <= extent:
+            extent += stride * (count - 1)
+        elif rest and count > 1 and stride % rest[-1][0] == 0 and stride <= rest[-1][0] * rest[-1][1]:
+            inner, many = rest[-1]
+            rest[-1] = (inner, many + stride // inner * (count - 1))
+        elif count > 1:
+            rest.append((stride, count))
+    return low, extent, rest
 
 
-def _wrap(runs: Any) -> Region:
+def copies(dims: Sequence[tuple[int, int]]) -> int:
+    """How many copies of a box `Region.boxes` has to put together for dimensions as `open_box` gives them."""
+    kept = _pitches_for(tuple(dims))
+    return prod(count for index, (_, count) in enumerate(dims) if index not in kept)
+
+
+@lru_cache(maxsize=1024)
+def _pitches_for(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
+    """Which of the dimensions, smallest stride first, are taken for pitches: each divides the next, and the others
+    have as few members as can be."""
+    best, most = frozenset[int](), 0
+    for choice in range(1, 1 << len(dims)) if len(dims) <= 10 else ():
+        taken = [index for index in range(len(dims)) if choice >> index & 1]
+        strides = [dims[index][0] for index in taken]
+        if any(other % one for one, other in pairwise(strides)):
+            continue
+        size = prod(dims[index][1] for index in taken)
+        if size > most:
+            best, most = frozenset(taken), size
+    return best
+
+
+# results ------------------------------------------------------------------------------------------------
+
+
+def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
+    """A region of bands that may have pitches too many."""
+    if not bands:
+        return EMPTY
+    if pitches and len(bands) <= FEW_BANDS:
+        needed = nested.repeated(bands, len(pitches))
+        for depth in range(len(pitches) - 1, -1, -1):
+            if not needed[depth]:
+                bands = nested.coarsen(bands, (*pitches, 1), depth)
+                pitches = pitches[:depth] + pitches[depth + 1 :]
+    if not pitches:
+        if len(bands) > MOST_BANDS:
+            return _wrap(np.array([band[:2] for band in bands], np.int64))
+        return Region(bands[0][0], bands[-1][1], (), bands)
+    units = (*pitches, 1)
+    return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
+
+
+def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
+    found: list[nested.Band] = []
+    for start, stop in sorted(pairs):
+        if stop <= start:
+            continue
+        if found and start <= found[-1][1]:
+            if stop > found[-1][1]:
+                found[-1] = (found[-1][0], stop, None)
+        else:
+            found.append((start, stop, None))
+    return _region(tuple(found), ())
+
+
+def _of_array(runs: Runs) -> Region:
+    """A region of normalised runs, in bands where these are few."""
+    if len(runs) > MOST_BANDS:
+        return _wrap(runs)
+    return _region(tuple((start, stop, None) for start, stop in runs.tolist()), ())
+
+
+def _wrap(runs: Runs) -> Region:
     runs.setflags(write=False)
-    return Region(runs)
+    return Region(int(runs[0, 0]), int(runs[-1, 1]), (), None, runs)
 
 
-def _intersection(first: Runs, second: Runs) -> Runs:
-    """The runs that both have in common, for normalised ones; the result is normalised.
-
-    Costs one search for each run of the side that has fewer.
-    """
-    if len(second) < len(first):
-        first, second = second, first
-    low, counts = _partners(first, second)
-    ends = np.cumsum(counts)
-    # Each run of `first` once for each partner; partners of one run are neighbours.
-    mine = np.repeat(np.arange(len(first)), counts)
-    others = np.arange(len(mine)) + np.repeat(low - ends + counts, counts)
-    starts = np.maximum(first[mine, 0], second[others, 0])
-    return np.stack((starts, np.minimum(first[mine, 1], second[others, 1])), axis=1)
+# two sets -----------------------------------------------------------------------------------------------
 
 
-def _partners(first: Runs, second: Runs) -> tuple[Runs, Runs]:
-    """For each run of `first`: the number of the first run of `second` that meets it, and how many do."""
-    low = np.searchsorted(second[:, 1], first[:, 0], side="right")
-    return low, np.searchsorted(second[:, 0], first[:, 1], side="left") - low
+@lru_cache(maxsize=4096)
+def _merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The pitches of both, None where they do not all divide one another."""
+    both = sorted({*first, *second}, reverse=True)
+    return None if any(one % other for one, other in pairwise(both)) else tuple(both)
 
 
-def _gaps(runs: Runs, start: int, stop: int) -> Runs:
-    """What normalised `runs` leave out of `start` <= b < `stop`, which they lie inside or reach beyond."""
-    edges = np.empty((len(runs) + 1, 2), np.int64)
-    edges[0, 0], edges[1:, 0] = min(start, int(runs[0, 0])), runs[:, 1]
-    edges[:-1, 1], edges[-1, 1] = runs[:, 0], max(stop, int(runs[-1, 1]))
-    return edges[int(edges[0, 0] == edges[0, 1]) : len(edges) - int(edges[-1, 0] == edges[-1, 1])]
+def _easy(a: Region, b: Region) -> bool:
+    """Whether it costs little to bring two regions together, however far they reach beyond each other."""
+    return a._bands is not None and b._bands is not None and _merged(a._pitches, b._pitches) is not None
 
 
-EMPTY = Region(_NO_RUNS)
+def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
+    """Two regions' bands in pitches that both can have; None where they are rather compared as arrays of runs."""
+    if a._pitches == b._pitches and a._bands is not None and b._bands is not None:
+        return a._bands, b._bands, a._pitches
+    if a._bands is None or b._bands is None:
+        irregular, other = (a, b) if a._bands is None else (b, a)
+        if len(other) <= max(4 * len(irregular), MOST_BANDS):
+            return None
+    pitches = _merged(a._pitches, b._pitches)
+    if pitches is None:
+        return _reconciled(a, b)
+    return _refined(a, pitches), _refined(b, pitches), pitches
+
+
+def _refined(region: Region, pitches: tuple[int, ...]) -> Bands:
+    if region._is_span:
+        return nested.span(region.start, region.stop, (*pitches, 1))
+    return nested.refine(region._flat(), region._units, (*pitches, 1))
+
+
+def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
+    """The same for pitches that do not go together: those of the set that is cheaper to take apart give way."""
+    choices = []
+    for region, other in ((a, b), (b, a)):
+        lost = frozenset(
+            depth for depth, pitch in enumerate(region._pitches) if _merged((pitch,), other._pitches) is None
+        )
+        choices.append((nested.coarsening_cost(region._flat(), region._units, lost), lost))
+    (cost, lost), losing = min(choices[0], choices[1], key=lambda choice: choice[0]), a
+    if choices[1][0] < choices[0][0]:
+        losing = b
+    if cost > MOST_BANDS and len(a) <= MOST_RUNS and len(b) <= MOST_RUNS:
+        return None
+    bands, pitches = losing._flat(), losing._pitches
+    for depth in sorted(lost, reverse=True):
+        bands = nested.coarsen(bands, (*pitches, 1), depth)
+        pitches = pitches[:depth] + pitches[depth + 1 :]
+    staying = b if losing is a else a
+    both = _merged(pitches, staying._pitches)
+    assert both is not None, "what did not go together is gone"
+    mine = nested.refine(bands, (*pitches, 1), (*both, 1))
+    yours = _refined(staying, both)
+    return (mine, yours, both) if losing is a else (yours, mine, both)
+
+
+EMPTY = Region(0, 0, (), ())

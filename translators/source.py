@@ -8,17 +8,20 @@ inside a function's body.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from . import clang
-from .conditions import Malformed, evaluate_integer
-from .macros import definitions, tokenize
+from .agreement import difference, hides_pragmas
+from .asking import clangs_answers
+from .conditions import NAME, Malformed, evaluate_integer
+from .macros import FEATURE, definitions
 from .options import BuildOptions, parse_options
 from .preprocess import Preprocessed, preprocess
-from .target import Target, predefined_macros
+from .target import Target, base_macros, predefined_macros
+from .tokens import tokenize
 
 __all__ = ["ArgInfo", "CompileError", "KernelInfo", "ParsedProgram", "Target", "parse_program"]
 
@@ -41,6 +44,9 @@ _UNSIGNED = {
     "unsigned int": "uint",
     "unsigned long": "ulong",
 }
+
+#: Answers to `Preprocessed.asked`; for what is left out clang's own count. May raise whatever ends a build.
+Ask = Callable[[frozenset[str]], Mapping[str, str | None]]
 
 _TABLE_EXTENSIONS = (
     "cl_khr_subgroup_", "cl_khr_extended_bit_ops", "cl_khr_integer_dot_product", "cl_ext_float_atomics",
@@ -134,31 +140,67 @@ class ParsedProgram:
         raise KeyError(name)
 
 
-def parse_program(source: str, options: Sequence[str] = (), *, target: Target | None = None) -> ParsedProgram:
-    """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid."""
+def parse_program(
+    source: str, options: Sequence[str] = (), *, target: Target | None = None, ask: Ask | None = None
+) -> ParsedProgram:
+    """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid.
+
+    `ask`: answers for the device's own compiler, where conditions ask what compilers have defined.
+    """
     target = target or Target()
     source = source.removeprefix("\ufeff")
     parsed_options = parse_options(options)
     text = _expand(source, parsed_options, target)
-    arguments = _language(parsed_options, target)
-    if not text.doubts:
-        unit = clang.parse(text.text, arguments)
-        if not list(unit.diagnostics):
-            return _program(source, text, unit, "", parsed_options, target)
-    # Something to report or not understood: clang looks at what the user wrote.
-    original = clang.parse(source, [*arguments, *_definitions_for_clang(parsed_options, target)])
-    log = clang.build_log(original, source)
-    if clang.has_errors(original):
+    while ask is not None and (asked := text.asked - dict(target.answers).keys()):
+        # Another branch may ask more.
+        answers = dict(target.answers) | clangs_answers(asked) | dict(ask(asked))
+        target = replace(target, answers=tuple(answers.items()))
+        text = _expand(source, parsed_options, target)
+    language = [*_language(parsed_options, target), *clang.declared_for(source + text.text)]
+    judged = [*language, *parsed_options.for_clang]
+    folders = [f"-I{folder}" for folder in (*parsed_options.include_dirs, *target.include_dirs)]
+    prologue = _prologue(parsed_options, target, text)
+    hides = hides_pragmas(source) or hides_pragmas(text.text)
+    written = clang.parse(source, [*judged, *folders], prologue=prologue, keep_skipped=hides)
+    expanded = None
+    if not _hard(text.doubts):
+        arguments = [*language, *parsed_options.for_expanded]
+        expanded = clang.parse(text.text, arguments, prologue=_defines(_answered(target, text)))
+    log = ""
+    if text.doubts or list(written.diagnostics) or expanded is None or list(expanded.diagnostics):
+        log = _judge(source, [*judged, *folders], prologue, written)
+    reasons = [*_hard(text.doubts), *(_errors(expanded) if expanded is not None else [])]
+    if not reasons:
+        reasons += _errors(written)
+    if not reasons and expanded is not None:
+        other = difference(written, expanded, source + text.text, text.pragmas if hides else ())
+        reasons += [] if other is None else [other]
+    if reasons or expanded is None:
+        text = replace(text, text=source, doubts=tuple(reasons))
+        return _program(source, text, written, log, parsed_options, target, exact=False)
+    return _program(source, text, expanded, log, parsed_options, target)
+
+
+def _hard(doubts: Sequence[str]) -> list[str]:
+    """The doubts without those that clang need only be asked for a message about."""
+    return [doubt for doubt in doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")]
+
+
+def _errors(unit: clang.TranslationUnit) -> list[str]:
+    return [diagnostic.spelling for diagnostic in unit.diagnostics if diagnostic.severity >= 3]
+
+
+def _judge(source: str, arguments: list[str], prologue: str, written: clang.TranslationUnit) -> str:
+    """clang's messages about what the user wrote, in which as_type() is an operation. Raises CompileError."""
+    if "-DVDEV_AS_TYPE" in arguments:
+        as_macros = [
+            "-DVDEV_AS_MACRO" if argument == "-DVDEV_AS_TYPE" else argument for argument in arguments
+        ]
+        written = clang.parse(source, as_macros, prologue=prologue)
+    log = clang.build_log(written, source)
+    if clang.has_errors(written):
         raise CompileError(log)
-    unit = clang.parse(text.text, arguments)
-    hard = [
-        doubt for doubt in text.doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")
-    ]
-    if clang.has_errors(unit) or hard:
-        reasons = (*hard, *(d.spelling for d in unit.diagnostics if d.severity >= 3))
-        text = Preprocessed(source, reasons, text.included)
-        return _program(source, text, original, log, parsed_options, target, exact=False)
-    return _program(source, text, unit, log, parsed_options, target)
+    return log
 
 
 def _program(
@@ -175,7 +217,7 @@ def _program(
     kernels: dict[str, KernelInfo] = {}
     for cursor in unit.cursor.get_children():
         if cursor.kind == CursorKind.FUNCTION_DECL and clang.in_text(cursor):
-            attributes = _attributes(cursor, encoded)
+            attributes = _attributes(cursor, encoded) if exact else _printed_attributes(cursor)
             if cursor.is_definition() and is_kernel(attributes):
                 kernels[cursor.spelling] = _kernel(cursor, attributes)
     return ParsedProgram(
@@ -198,6 +240,9 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
     macros = dict(predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math))
     try:
         for name, value in options.macros:
+            # The header that every program finds included comes after the options, natively too: its constants stay.
+            if name.partition("(")[0] in base_macros():
+                continue
             if value is None:
                 macros.pop(name, None)
             else:
@@ -205,39 +250,54 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
                 macros[macro.name] = macro
     except Malformed as error:
         return Preprocessed(source, (str(error),), ())
-    return preprocess(source, macros, (*options.include_dirs, *target.include_dirs))
+    undefined = frozenset(name for name, value in options.macros if value is None) - macros.keys()
+    folders = (*options.include_dirs, *target.include_dirs)
+    return preprocess(source, macros, folders, dict(target.answers) | dict.fromkeys(undefined))
 
 
 def _language(options: BuildOptions, target: Target) -> list[str]:
     # clang 18 knows language versions up to 3.0; later engines are asked for by the same name.
     version = min(options.c_version or target.c_version, 300)
-    arguments = [f"-cl-std=CL{version // 100}.{version // 10 % 10}", *options.for_clang]
+    arguments = [f"-cl-std=CL{version // 100}.{version // 10 % 10}"]
     # clang's table declares the functions of these only where a header has defined their names.
     arguments += [f"-D{name}=1" for name in target.extensions if name.startswith(_TABLE_EXTENSIONS)]
     return arguments
 
 
-def _definitions_for_clang(options: BuildOptions, target: Target) -> list[str]:
+def _prologue(options: BuildOptions, target: Target, text: Preprocessed) -> str:
     """What makes clang see, in the original source, the macros that `_expand` uses."""
     macros = predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math)
-    arguments = ["-DVDEV_AS_MACRO", "-Wno-builtin-macro-redefined", "-Wno-macro-redefined"]
+    found: dict[str, str | None] = dict(_answered(target, text))
+    # What clang has of itself and the target has not. Others stay: clang's table of functions asks for them.
+    found |= dict.fromkeys(name for name in text.asked if FEATURE.match(name))
     for macro in macros.values():
-        if not macro.listed and macro.name not in (
-            "__OPENCL_C_VERSION__",
-            "__STDC__",
-            "__STDC_VERSION__",
-            "__ENDIAN_LITTLE__",
-        ):
+        if not macro.listed:
             parameters = "" if macro.parameters is None else f"({','.join(macro.parameters)})"
-            arguments += [
-                f"-U{macro.name}",
-                f"-D{macro.name}{parameters}={' '.join(t.text for t in macro.body)}",
-            ]
-    arguments.append("-Wmacro-redefined")
+            found[f"{macro.name}{parameters}"] = " ".join(token.text for token in macro.body)
     for name, value in options.macros:
-        arguments.append(f"-U{name}" if value is None else f"-D{name}={value}")
-    arguments += [f"-I{folder}" for folder in (*options.include_dirs, *target.include_dirs)]
-    return arguments
+        if name.partition("(")[0] not in base_macros():
+            found[name] = value
+    return _defines(found)
+
+
+def _answered(target: Target, text: Preprocessed) -> dict[str, str | None]:
+    """The names among what the device's compiler was asked about."""
+    names = (name for name in text.asked if NAME.fullmatch(name) and not FEATURE.match(name))
+    answers = dict(target.answers)
+    return {name: answers[name] for name in names if name in answers}
+
+
+def _defines(macros: Mapping[str, str | None]) -> str:
+    """Directives that define macros (None: undefine them), whatever they are now."""
+    lines = []
+    for name, value in macros.items():
+        lines.append(f"#undef {name.partition('(')[0]}")
+        if value is not None:
+            lines.append(f"#define {name} {value}")
+    if not lines:
+        return ""
+    quiet = ("#pragma clang diagnostic push", '#pragma clang diagnostic ignored "-Wbuiltin-macro-redefined"')
+    return "\n".join([*quiet, '#line 1 "<command line>"', *lines, "#pragma clang diagnostic pop", ""])
 
 
 def _attributes(function: Cursor, text: bytes) -> list[str]:
@@ -248,6 +308,12 @@ def _attributes(function: Cursor, text: bytes) -> list[str]:
             start, stop = clang.extent_of(child)
             found.append(text[start:stop].decode("utf-8", "replace"))
     return found
+
+
+def _printed_attributes(function: Cursor) -> list[str]:
+    """The same in a text with macros, where positions say little: as clang prints them, with their values."""
+    head = clang.printed(function).partition("{")[0]
+    return re.findall(r"\b(?:__)?kernel\b|(?<=__attribute__\(\()\w+\(.*?\)(?=\)\))", head)
 
 
 def is_kernel(attributes: Sequence[str]) -> bool:

@@ -5,6 +5,8 @@ Decides what there is in a tree (`syntax_reader` makes them), and what a part of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from .expression import IntType
@@ -20,14 +22,16 @@ class Unsupported(Exception):
 
 
 class CType:
-    """A type: `kind` is int, bool, float, pointer, vector, array, record, void or other; sizes in bytes."""
+    """A type: `kind` is int, bool, float, pointer, vector, array, record, bits, void or other; sizes in bytes.
 
-    __slots__ = ("align", "count", "element", "fields", "integer", "kind", "size", "space", "volatile")
+    `bits`: the bytes that a store to a bit-field may change.
+    """
+
+    __slots__ = ("count", "element", "fields", "integer", "kind", "size", "space", "volatile")
 
     def __init__(self, kind: str, size: int) -> None:
         self.kind = kind
         self.size = size
-        self.align = 1  #: in bytes; 1 also where it is not known
         self.integer: IntType | None = None
         self.element: CType | None = None  #: of a pointer its pointee
         self.count = 0
@@ -36,6 +40,48 @@ class CType:
             0  #: clang's address space of an object of this type: 1 global, 2 local, 3 constant, 4 private
         )
         self.volatile = False
+
+
+#: Parts of an object that are told apart; of one with more its bytes are.
+MOST_LEAVES = 64
+
+
+def leaves_of(ctype: CType) -> tuple[tuple[int, int], ...]:
+    """(byte, size) of what in an object a program can store by itself, without padding; the first of them, one more
+    than `MOST_LEAVES`, where there are so many.
+    """
+    return tuple(islice(_leaves(ctype, 0), MOST_LEAVES + 1))
+
+
+def _leaves(ctype: CType, byte: int) -> Iterator[tuple[int, int]]:
+    if ctype.kind == "record":
+        for at, member in ctype.fields.values():
+            yield from _leaves(member, byte + at)
+    elif ctype.kind in ("array", "vector") and ctype.element is not None:
+        for index in range(ctype.count):
+            yield from _leaves(ctype.element, byte + index * ctype.element.size)
+    elif ctype.kind == "bits":
+        yield from ((at, 1) for at in range(byte, byte + ctype.size))
+    else:
+        yield byte, ctype.size
+
+
+def has_gaps(ctype: CType) -> bool:
+    """Whether there are bytes in an object that its value may leave as they are: padding (C99 6.2.6.1), and what
+    another member of a union has beyond the one that was set.
+    """
+    if ctype.kind == "vector":
+        return ctype.count == 3
+    if ctype.kind == "array":
+        return ctype.element is not None and has_gaps(ctype.element)
+    if ctype.kind != "record":
+        return ctype.kind == "bits"
+    end = 0
+    for byte, size in sorted({(byte, member.size) for byte, member in ctype.fields.values()}):
+        if byte != end:
+            return True
+        end = byte + size
+    return end != ctype.size or any(has_gaps(member) for _, member in ctype.fields.values())
 
 
 class Node:
@@ -78,6 +124,21 @@ class Function:
 
 VOID = CType("void", 0)
 
+
+def uniform_integer(ctype: CType) -> IntType | None:
+    """The type of integers that an object consists of, when there is nothing else in it, no padding either."""
+    if ctype.integer is not None:
+        return None if ctype.kind == "bool" else ctype.integer
+    if ctype.kind == "record":
+        members = [member for _, member in ctype.fields.values()]
+        kinds = {uniform_integer(member) for member in members}
+        whole = sum(member.size for member in members) == ctype.size
+        return kinds.pop() if whole and len(kinds) == 1 else None
+    if ctype.kind in ("array", "vector") and ctype.element is not None:
+        whole = ctype.count * ctype.element.size == ctype.size
+        return uniform_integer(ctype.element) if whole else None
+    return None
+
 _COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
 
 
@@ -103,6 +164,27 @@ def has_effects(node: Node) -> bool:
         node.kind in ("assign", "update", "step", "call", "block")
         or node.type is VOID
         or any(has_effects(part) for part in _parts(node))
+    )
+
+
+def is_arithmetic(node: Node) -> bool:
+    """Whether an expression is made of numbers alone: no memory, no calls."""
+    return node.kind in ("int", "unary", "binary", "cast", "conditional", "list", "spread") and all(
+        is_arithmetic(part) for part in _parts(node)
+    )
+
+
+def behind_labels(statement: Node) -> Node:
+    """The statement that case labels stand in front of; one without any is its own."""
+    while statement.kind in ("case", "default"):
+        statement = statement.args[-1]
+    return statement
+
+
+def has_labels(node: Node) -> bool:
+    """Whether labels of a `switch` around `node` stand in it."""
+    return node.kind in ("case", "default") or (
+        node.kind != "switch" and any(has_labels(part) for part in _parts(node))
     )
 
 

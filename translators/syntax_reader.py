@@ -7,13 +7,14 @@ for.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, Type, TypeKind
 
 from . import clang
 from .expression import IntType
+from .operators import Binary, Unary
 from .preprocess import GENERATED_FILE
 from .syntax import (
     VOID,
@@ -22,8 +23,10 @@ from .syntax import (
     Node,
     Unsupported,
     Variable,
+    behind_labels,
     collect_assigned,
     has_effects,
+    has_labels,
     swizzle_components,
 )
 
@@ -45,7 +48,6 @@ _INTEGERS = {
     TypeKind.ULONGLONG: IntType(64, False),
     TypeKind.LONG: IntType(64, True),
     TypeKind.LONGLONG: IntType(64, True),
-    TypeKind.ENUM: IntType(32, True),
 }
 _ATOMICS = {
     "int": IntType(32, True),
@@ -58,27 +60,29 @@ _ATOMICS = {
 _NO_OBJECTS = {TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT}
 _FLOATS = {TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE}
 
+#: CXBinaryOperatorKind of operators that give a value (22: `=`, 33: `,`), then those of compound assignments.
 _BINARY = {
-    3: "*", 4: "/", 5: "%", 6: "+", 7: "-", 8: "<<", 9: ">>", 11: "<", 12: ">", 13: "<=", 14: ">=", 15: "==",
-    16: "!=", 17: "&", 18: "^", 19: "|", 20: "&&", 21: "||", 22: "=", 23: "*", 24: "/", 25: "%", 26: "+",
-    27: "-", 28: "<<", 29: ">>", 30: "&", 31: "^", 32: "|", 33: ",",
+    3: Binary.MULTIPLY, 4: Binary.DIVIDE, 5: Binary.REMAINDER, 6: Binary.ADD, 7: Binary.SUBTRACT,
+    8: Binary.SHIFT_LEFT, 9: Binary.SHIFT_RIGHT, 11: Binary.LESS, 12: Binary.GREATER, 13: Binary.LESS_EQUAL,
+    14: Binary.GREATER_EQUAL, 15: Binary.EQUAL, 16: Binary.NOT_EQUAL, 17: Binary.AND, 18: Binary.XOR,
+    19: Binary.OR, 20: Binary.BOTH, 21: Binary.EITHER,
 }  # fmt: skip
-_UNARY = {
-    1: "post++",
-    2: "post--",
-    3: "++",
-    4: "--",
-    5: "address",
-    6: "deref",
-    7: "+",
-    8: "-",
-    9: "~",
-    10: "!",
-}
+_ASSIGN, _COMMA = 22, 33
+_UPDATE = {
+    23: Binary.MULTIPLY, 24: Binary.DIVIDE, 25: Binary.REMAINDER, 26: Binary.ADD, 27: Binary.SUBTRACT,
+    28: Binary.SHIFT_LEFT, 29: Binary.SHIFT_RIGHT, 30: Binary.AND, 31: Binary.XOR, 32: Binary.OR,
+}  # fmt: skip
+#: CXUnaryOperatorKind
+_UNARY = {7: Unary.PLUS, 8: Unary.MINUS, 9: Unary.COMPLEMENT, 10: Unary.NOT}
+#: `++` and `--`: by how much, and whether the value is the one before
+_STEPS = {1: (1, True), 2: (-1, True), 3: (1, False), 4: (-1, False)}
+_ADDRESS, _DEREFERENCE = 5, 6
 
 _lib: Any = clang._library()
 _lib.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
 _lib.clang_Cursor_getVarDeclInitializer.restype = Cursor
+#: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
+_RARE = (b"__builtin", b"_Generic", b"offsetof", b"va_arg", b"__c11_", b"__opencl_atomic")
 _STATEMENTS = {
     CursorKind.COMPOUND_STMT, CursorKind.DECL_STMT, CursorKind.IF_STMT, CursorKind.FOR_STMT,
     CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.SWITCH_STMT, CursorKind.CASE_STMT,
@@ -94,6 +98,22 @@ _NOT_EXPRESSIONS = {
 }
 
 
+def _bit_bytes(size: int, fields: list[Cursor], index: int) -> tuple[int, int]:
+    """[start, stop) of the bytes that an access to bit-field `index` may touch: all from the first of the bit-fields
+    side by side with it to the next member that is none (compilers read and write any part of that at once).
+    """
+    first, last = index, index
+    while first > 0 and fields[first - 1].is_bitfield():
+        first -= 1
+    while last + 1 < len(fields) and fields[last + 1].is_bitfield():
+        last += 1
+    start = fields[first].get_field_offsetof() // 8
+    if last + 1 == len(fields):
+        return start, size
+    following = fields[last + 1].get_field_offsetof() // 8
+    return start, following if following > start else size  # members of a union lie one on the other
+
+
 class SyntaxReader:
     """Reads functions of one translation unit."""
 
@@ -102,6 +122,8 @@ class SyntaxReader:
         self.unit = unit
         self.text = program.preprocessed.encode("utf-8", "surrogateescape")
         self.exact = program.exact  #: the text is free of macros, so that it may be looked at
+        #: whether there may be expressions of one operand that clang shows like implicit conversions
+        self._has_rare = any(word in self.text for word in _RARE)
         self._types: dict[int, CType] = {}
         self._functions: dict[str, Function | None] = {}
         self._definitions: dict[str, list[Cursor]] = {}
@@ -147,7 +169,10 @@ class SyntaxReader:
         if kind in _NO_OBJECTS:
             return CType("other", 0)
         size = max(canonical.get_size(), 0)
-        if kind in _INTEGERS:
+        if kind is TypeKind.ENUM:
+            result = CType("int", size)
+            result.integer = _INTEGERS.get(canonical.get_declaration().enum_type.get_canonical().kind)
+        elif kind in _INTEGERS:
             result = CType("bool" if kind is TypeKind.BOOL else "int", size)
             result.integer = _INTEGERS[kind]
         elif kind in _FLOATS:
@@ -175,22 +200,23 @@ class SyntaxReader:
         elif kind is TypeKind.RECORD:
             result = CType("record", size)
             self._types[clang_type.data[0]] = result
-            for field in canonical.get_fields():
-                self._read_field(result, canonical, field)
+            fields = list(canonical.get_fields())
+            for index in range(len(fields)):
+                self._read_field(result, fields, index)
         elif kind is TypeKind.VOID:
             result = CType("void", 0)
         else:
             result = CType("other", size)
-        result.align = max(canonical.get_align(), 1)
         result.space = canonical.get_address_space()
         result.volatile = canonical.is_volatile_qualified()
         return result
 
-    def _read_field(self, record: CType, clang_type: Type, field: Cursor) -> None:
-        byte = field.get_field_offsetof() // 8
-        ctype = self.ctype(field.type)
+    def _read_field(self, record: CType, fields: list[Cursor], index: int) -> None:
+        field = fields[index]
+        byte, ctype = field.get_field_offsetof() // 8, self.ctype(field.type)
         if field.is_bitfield():
-            ctype = CType("bits", max(ctype.size, 1))
+            byte, stop = _bit_bytes(record.size, fields, index)
+            ctype = CType("bits", stop - byte)
         if field.spelling:
             record.fields[field.spelling] = (byte, ctype)
         for name, (inner, inner_type) in ctype.fields.items():
@@ -227,13 +253,11 @@ class SyntaxReader:
         if kind in (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT):
             return self._loop(cursor)
         if kind is CursorKind.SWITCH_STMT:
-            value, body = list(cursor.get_children())[-2:]
-            return Node("switch", VOID, (self.expression(value), self.statement(body)), self.line(cursor))
+            return self._switch(cursor)
         if kind is CursorKind.CASE_STMT:
-            parts = list(cursor.get_children())
-            if len(parts) != 2:
-                raise Unsupported("a range of case labels", self.line(cursor))
-            return Node("case", VOID, (self.expression(parts[0]), self.statement(parts[1])))
+            *labels, inner = cursor.get_children()  # one number, or the first and the last of a range
+            numbers = tuple(self.expression(label) for label in labels)
+            return Node("case", VOID, (numbers, self.statement(inner)))
         if kind is CursorKind.DEFAULT_STMT:
             return Node("default", VOID, tuple(self.statement(child) for child in cursor.get_children()))
         if kind is CursorKind.RETURN_STMT:
@@ -252,6 +276,14 @@ class SyntaxReader:
             return Node("compound", VOID, tuple(self.statement(child) for child in inner))
         name = {CursorKind.ASM_STMT: "inline assembly"}.get(kind, "goto")
         raise Unsupported(f"{name} is not followed", self.line(cursor))
+
+    def _switch(self, cursor: Cursor) -> Node:
+        value, body = list(cursor.get_children())[-2:]
+        statement = self.statement(body)
+        inside = statement.args if statement.kind == "compound" else (statement,)
+        if any(has_labels(behind_labels(part)) for part in inside):
+            raise Unsupported("a case label inside another statement", self.line(cursor))
+        return Node("switch", VOID, (self.expression(value), statement), self.line(cursor))
 
     def _variable(self, cursor: Cursor) -> Variable:
         init = _lib.clang_Cursor_getVarDeclInitializer(cursor)
@@ -278,7 +310,7 @@ class SyntaxReader:
         else:
             # libclang leaves out absent clauses: the semicolons tell which are there.
             clauses: list[Node | None] = [None, None, None]
-            for position, part in zip(self._clauses(cursor, parts[:-1]), parts, strict=False):
+            for position, part in zip(self._clauses(cursor, parts[:-1], parts[-1]), parts, strict=False):
                 clauses[position] = self.statement(part)
             args = (clauses[0], clauses[1], self.statement(parts[-1]), clauses[2], None)
         node = Node("loop", VOID, args, self.line(cursor))
@@ -287,32 +319,41 @@ class SyntaxReader:
         node.assigned = frozenset(assigned)
         return node
 
-    def _clauses(self, cursor: Cursor, parts: list[Cursor]) -> list[int]:
+    def _clauses(self, cursor: Cursor, parts: list[Cursor], body: Cursor) -> list[int]:
         """Which clause of a `for` each part is."""
         if len(parts) == 3:
             return [0, 1, 2]
         if not self.exact:
             raise Unsupported("a loop behind a macro", self.line(cursor))
-        first, second = self._semicolons(clang.extent_of(cursor)[0])
+        first, second = self._semicolons(cursor, body)
         starts = [clang.extent_of(part)[0] for part in parts]
         return [0 if start < first else 1 if start < second else 2 for start in starts]
 
-    def _semicolons(self, start: int) -> tuple[int, int]:
-        text = self.text
+    def _semicolons(self, cursor: Cursor, body: Cursor) -> tuple[int, int]:
+        """Where the clauses of a `for` end: at clang's own tokens, as literals and comments may have any text."""
         found: list[int] = []
-        depth, position = 0, text.index(b"(", start)
-        while len(found) < 2:
-            character = text[position : position + 1]
-            if character in b"([{" and character:
+        depth = 0
+        for token in self._tokens(*clang.extent_of(cursor)[:1], clang.extent_of(body)[0]):
+            if token.kind is not TokenKind.PUNCTUATION:
+                continue
+            spelling = token.spelling
+            if spelling == "(":
                 depth += 1
-            elif character in b")]}" and character:
+            elif spelling == ")":
                 depth -= 1
-            elif character == b";" and depth == 1:
-                found.append(position)
-            elif not character:
-                raise Unsupported("a loop that could not be read")
-            position += 1
+            elif spelling == ";" and depth == 1:  # deeper ones are statement expressions'
+                found.append(token.extent.start.offset)
+        if len(found) != 2:
+            raise Unsupported("a loop that could not be read", self.line(cursor))
         return found[0], found[1]
+
+    def _tokens(self, start: int, stop: int) -> Iterator[Token]:
+        """clang's tokens that begin in some bytes of the text."""
+        file = self.unit.get_file(clang.TEXT_FILE)
+        first, last = (SourceLocation.from_offset(self.unit, file, offset) for offset in (start, stop))
+        for token in self.unit.get_tokens(extent=SourceRange.from_locations(first, last)):
+            if start <= token.extent.start.offset < stop:
+                yield token
 
     # expressions ------------------------------------------------------------------------------------
 
@@ -373,7 +414,7 @@ class SyntaxReader:
 
     def _index(self, cursor: Cursor, ctype: CType) -> Node:
         base, index = self.operands(cursor)
-        if base.type.kind == "int":
+        if base.type.integer is not None:
             base, index = index, base
         return Node("index", ctype, (base, index), self.line(cursor))
 
@@ -394,40 +435,59 @@ class SyntaxReader:
         if field is None:
             return Node("opaque", ctype, (base,), self.line(cursor))
         byte, member = field
-        # A bit-field is read and written through its storage unit.
+        # A bit-field is read and written with those beside it.
         unit = member.size if member.kind == "bits" else 0
-        return Node("member", ctype, (base, byte - byte % (unit or 1), arrow, unit), self.line(cursor))
+        return Node("member", ctype, (base, byte, arrow, unit), self.line(cursor))
 
     def _binary(self, cursor: Cursor, ctype: CType) -> Node:
-        operator = _BINARY.get(_lib.clang_getCursorBinaryOperatorKind(cursor))
-        a, b = self.operands(cursor)
+        code = _lib.clang_getCursorBinaryOperatorKind(cursor)
+        if code == _ASSIGN:
+            return Node("assign", ctype, tuple(self.operands(cursor)), self.line(cursor))
+        if code == _COMMA:
+            return Node("comma", ctype, tuple(self.operands(cursor)))
+        a, b = self._calculated(cursor)
+        operator = _BINARY.get(code)
         if operator is None:
             return Node("opaque", ctype, (a, b), self.line(cursor))
-        if operator == "=":
-            return Node("assign", ctype, (a, b), self.line(cursor))
-        if operator == ",":
-            return Node("comma", ctype, (a, b))
         return Node("binary", ctype, (operator, a, b))
 
     def _compound_assign(self, cursor: Cursor, ctype: CType) -> Node:
-        operator = _BINARY.get(_lib.clang_getCursorBinaryOperatorKind(cursor), "?")
-        a, b = self.operands(cursor)
+        operator = _UPDATE.get(_lib.clang_getCursorBinaryOperatorKind(cursor))
+        if operator is None:
+            raise Unsupported("an assignment that is not known", self.line(cursor))
+        a, b = self._calculated(cursor)
         return Node("update", ctype, (operator, a, b), self.line(cursor))
 
+    def _calculated(self, cursor: Cursor) -> list[Node]:
+        """Operands of an operator: there a `bool` becomes an integer first, also where this becomes a vector."""
+        found = []
+        for child in cursor.get_children():
+            if child.kind in _NOT_EXPRESSIONS:
+                continue
+            node = self.expression(child)
+            implicit = child.kind is CursorKind.UNEXPOSED_EXPR and node.kind == "cast"
+            if implicit and node.args[0].kind == "spread":
+                inner = node.args[0]
+                node = Node("cast", node.type, (Node("cast", inner.type, inner.args),))
+            found.append(node)
+        return found
+
     def _unary(self, cursor: Cursor, ctype: CType) -> Node:
-        operator = _UNARY.get(_lib.clang_getCursorUnaryOperatorKind(cursor))
+        code = _lib.clang_getCursorUnaryOperatorKind(cursor)
         (a,) = self.operands(cursor)
+        if code == _ADDRESS:
+            return Node("address", ctype, (a,), self.line(cursor))
+        if code == _DEREFERENCE:
+            return Node("deref", ctype, (a,), self.line(cursor))
+        if code in _STEPS:
+            return Node("step", ctype, (a, *_STEPS[code]), self.line(cursor))
+        operator = _UNARY.get(code)
         if operator is None:
             return Node("opaque", ctype, (a,), self.line(cursor))
-        if operator in ("address", "deref"):
-            return Node(operator, ctype, (a,), self.line(cursor))
-        if operator.endswith(("++", "--")):
-            step = 1 if operator.endswith("++") else -1
-            return Node("step", ctype, (a, step, operator.startswith("post")), self.line(cursor))
         return Node("unary", ctype, (operator, a))
 
     def _conditional(self, cursor: Cursor, ctype: CType) -> Node:
-        found = self.operands(cursor)
+        found = self._calculated(cursor)
         if len(found) != 3:
             return Node("opaque", ctype, tuple(found), self.line(cursor))
         return Node("conditional", ctype, tuple(found))
@@ -447,7 +507,38 @@ class SyntaxReader:
         found = [c for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
         if not found:
             return Node("opaque", ctype, (), self.line(cursor))
-        return Node("cast", ctype, (self.expression(found[-1]),))
+        operand = self._converted(found[-1], ctype)
+        if operand.args[0].kind == "spread" and self._is_literal(cursor, found[-1]):
+            return Node("cast", ctype, (Node("cast", operand.args[0].type, operand.args[0].args),))
+        return operand
+
+    def _is_literal(self, cursor: Cursor, operand: Cursor) -> bool:
+        """Whether a cast to a vector is a vector literal of one scalar, which has a parenthesis right behind the type:
+        its components are initialised as that scalar is converted (OpenCL C 6.1.6), so that `(int4)(b)` has ones where
+        `(int4)b` has all bits.
+        """
+        if not self.exact:
+            raise Unsupported("a `bool` that becomes a vector behind a macro", self.line(cursor))
+        depth = 0
+        for token in self._tokens(clang.extent_of(cursor)[0], clang.extent_of(operand)[0]):
+            if depth == 0 and token.spelling != "(":
+                return False
+            depth += {"(": 1, ")": -1}.get(token.spelling, 0)
+        return depth > 0
+
+    def _converted(self, cursor: Cursor, ctype: CType) -> Node:
+        """A conversion of what `cursor` is. Into a vector, clang shows a `bool` as one that becomes an integer of its own
+        accord: it takes on all bits (OpenCL C 6.2.2).
+        """
+        inner = self.expression(cursor)
+        if (
+            ctype.kind == "vector"
+            and cursor.kind is CursorKind.UNEXPOSED_EXPR
+            and inner.kind == "cast"
+            and inner.args[0].type.kind == "bool"
+        ):
+            inner = Node("spread", inner.type, inner.args)
+        return Node("cast", ctype, (inner,))
 
     def _compound_literal(self, cursor: Cursor, ctype: CType) -> Node:
         found = self.operands(cursor)
@@ -457,24 +548,34 @@ class SyntaxReader:
         return Node("list", ctype, tuple(self.operands(cursor)))
 
     def _unexposed(self, cursor: Cursor, ctype: CType) -> Node:
-        """An implicit conversion, a swizzle, `__builtin_astype` or something rare."""
+        """An implicit conversion, a swizzle, `__builtin_astype` or something rare.
+
+        Conversions have the extent of what they convert; of the others, the tokens around their operand tell.
+        """
         found = [c for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
         if len(found) != 1:
             return self._other(cursor, ctype)
-        inner = self.expression(found[0])
-        source = inner.type
+        inner = self._converted(found[0], ctype)
+        source = inner.args[0].type
         vector = source.element if source.kind == "pointer" else source
+        if not self._has_rare and (vector is None or vector.kind != "vector"):
+            return inner
+        start, stop = clang.extent_of(cursor)
+        inner_start, inner_stop = clang.extent_of(found[0])
+        if start == inner_start and stop == inner_stop:
+            return inner
+        if not self.exact:
+            raise Unsupported("a vector behind a macro", self.line(cursor))
+        before = [token.spelling for token in self._tokens(start, inner_start)]
+        after = [token.spelling for token in self._tokens(inner_stop, stop)]
+        if before[:1] == ["__builtin_astype"]:
+            return Node("astype", ctype, inner.args)
+        if before or len(after) != 2 or after[0] not in (".", "->"):
+            return self._other(cursor, ctype)
         if vector is None or vector.kind != "vector":
-            return Node("cast", ctype, (inner,))
-        start, end = clang.extent_of(cursor)
-        _, inner_end = clang.extent_of(found[0])
-        if re.match(rb"__builtin_astype|as_\w+\s*\(", self.text[start:end]):
-            return Node("astype", ctype, (inner,))
-        match = re.fullmatch(rb"\s*\)*\s*(\.|->)\s*(\w+)\s*", self.text[inner_end:end])
-        if match is None:
-            return Node("cast", ctype, (inner,))
-        components = swizzle_components(match.group(2).decode(), vector.count)
-        return Node("swizzle", ctype, (inner, components, match.group(1) == b"->"), self.line(cursor))
+            raise Unsupported("a member that could not be read", self.line(cursor))
+        components = swizzle_components(after[-1], vector.count)
+        return Node("swizzle", ctype, (*inner.args, components, after[0] == "->"), self.line(cursor))
 
 
 _READERS: dict[CursorKind, Any] = {

@@ -5,7 +5,7 @@ Decides what is predefined, and which of it stays in the text by name because ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from . import clang
@@ -14,21 +14,6 @@ from .preprocess import Preprocessor
 
 _VERSIONS = (100, 110, 120, 200, 210, 220, 300, 310)
 _KERNEL_EXEC = "__kernel __attribute__((work_group_size_hint(X, 1, 1))) __attribute__((vec_type_hint(typen)))"
-#: What clang-based engines predefine and programs ask for. Known to conditions; in the text the engine's own
-#: value counts.
-_CLANG_MACROS = {
-    "__clang__": "1", "__clang_major__": "18", "__clang_minor__": "1",
-    "__LP64__": "1", "_LP64": "1", "__OPTIMIZE__": "1",
-    "__CHAR_BIT__": "8", "__SCHAR_MAX__": "127", "__SHRT_MAX__": "32767", "__INT_MAX__": "2147483647",
-    "__LONG_MAX__": "9223372036854775807L", "__SIZEOF_POINTER__": "8",
-    "__SIZEOF_SIZE_T__": "8", "__SIZEOF_INT__": "4",
-    "__SIZEOF_LONG__": "8", "__SIZEOF_SHORT__": "2", "__SIZEOF_FLOAT__": "4", "__SIZEOF_DOUBLE__": "8",
-    "__ORDER_LITTLE_ENDIAN__": "1234",
-    "__ORDER_BIG_ENDIAN__": "4321", "__BYTE_ORDER__": "1234", "__LITTLE_ENDIAN__": "1",
-    "__OPENCL_MEMORY_SCOPE_WORK_ITEM": "0",
-    "__OPENCL_MEMORY_SCOPE_WORK_GROUP": "1", "__OPENCL_MEMORY_SCOPE_DEVICE": "2",
-    "__OPENCL_MEMORY_SCOPE_ALL_SVM_DEVICES": "3", "__OPENCL_MEMORY_SCOPE_SUB_GROUP": "4",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,7 +21,8 @@ class Target:
     """What the device that programs are compiled for looks like to a program.
 
     `opencl_version`: 300 for OpenCL 3.0. `c_version`: the OpenCL C version without -cl-std. `macros`: further
-    predefined ones. `features`: the `__opencl_c_…` macros of OpenCL C 3.0.
+    predefined ones. `features`: the `__opencl_c_…` macros of OpenCL C 3.0. `answers`: what the device's own compiler
+    answers to `Preprocessed.asked` (None: not defined, or no).
     """
 
     extensions: tuple[str, ...] = (
@@ -48,6 +34,7 @@ class Target:
     c_version: int = 120
     address_bits: int = 64
     macros: tuple[tuple[str, str], ...] = ()
+    answers: tuple[tuple[str, str | None], ...] = ()
     include_dirs: tuple[str, ...] = ()
     features: tuple[str, ...] = ("__opencl_c_int64", "__opencl_c_fp64")
     image_support: bool = True
@@ -55,7 +42,7 @@ class Target:
 
 
 @lru_cache(maxsize=1)
-def _base_macros() -> dict[str, Macro]:
+def base_macros() -> dict[str, Macro]:
     """The constants of the base header: every engine has them, so they stay in the text as they are."""
     with open(clang.BASE_HEADER, encoding="utf-8") as file:
         preprocessor = Preprocessor({}, ())
@@ -92,9 +79,7 @@ def predefined_macros(target: Target, c_version: int, fast_relaxed_math: bool) -
     if c_version >= 300:
         values.update((feature, "1") for feature in target.features)
     values.update(target.macros)
-    macros = dict(_base_macros())
-    for name, value in _CLANG_MACROS.items():
-        macros[name] = replace(parse_definition(f"{name} {value}"), listed=True)
+    macros = dict(base_macros())
     for name, value in values.items():
         macro = parse_definition(f"{name} {value}")
         macros[macro.name] = macro

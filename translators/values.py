@@ -6,14 +6,14 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from . import expression as ex
 from . import logic
 from .expression import Expr, IntType
-from .syntax import CType
+from .syntax import MOST_LEAVES, CType, leaves_of
 
 
 class Place:
@@ -31,16 +31,24 @@ class Argument(Place):
         self.index = index
 
 
+class Constants(NamedTuple):
+    """Bounds of the integers of a constant object that has nothing but integers of one type."""
+
+    kind: IntType
+    lowest: int
+    highest: int
+
+
 class Shared(Place):
     """Memory that is not a buffer and not followed: local memory and constants of the program.
 
-    `bounds`: of all integers in it, where they are known.
+    `constants`: what is known of all that is in it.
     """
 
-    __slots__ = ("bounds",)
+    __slots__ = ("constants",)
 
-    def __init__(self, bounds: tuple[int, int] | None = None) -> None:
-        self.bounds = bounds
+    def __init__(self, constants: Constants | None = None) -> None:
+        self.constants = constants
 
 
 class Anywhere(Place):
@@ -136,11 +144,27 @@ class Aggregate(Value):
     """A struct or array: what is known of some of its bytes, and the places that pointers in it may point
     into."""
 
-    __slots__ = ("cells", "places")
+    __slots__ = ("cells", "complete", "places")
 
-    def __init__(self, cells: dict[tuple[int, int], Value], places: frozenset[Place]) -> None:
+    def __init__(
+        self, cells: dict[tuple[int, int], Value], places: frozenset[Place], *, complete: bool = False
+    ) -> None:
         self.cells = cells  #: (byte, size) -> value
         self.places = places
+        self.complete = complete  #: every member has been given a value for sure
+
+    def is_set(self, ctype: CType) -> bool:
+        """Whether every member of it, an object of type `ctype`, has been given a value for sure."""
+        if self.complete:
+            return True
+        leaves = leaves_of(ctype)
+        return len(leaves) <= MOST_LEAVES and all(self._covers(byte, byte + size) for byte, size in leaves)
+
+    def _covers(self, start: int, stop: int) -> bool:
+        for byte, size in sorted(self.cells):
+            if byte <= start < byte + size:
+                start = byte + size
+        return start >= stop
 
 
 EMPTY_AGGREGATE = Aggregate({}, frozenset())
@@ -298,7 +322,7 @@ def join_values(condition: Expr, a: Value, b: Value) -> Value:
         cells = {
             key: join_values(condition, cell, b.cells[key]) for key, cell in a.cells.items() if key in b.cells
         }
-        return Aggregate(cells, places_of(a) | places_of(b))
+        return Aggregate(cells, places_of(a) | places_of(b), complete=a.complete and b.complete)
     if isinstance(a, Pointer) or isinstance(b, Pointer):
         return POINTS_ANYWHERE
     return OPAQUE
@@ -344,7 +368,7 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
             cells = {
                 (at - byte, n): v for (at, n), v in content.cells.items() if byte <= at and at + n <= stop
             }
-            return Aggregate(cells, places_of(content))
+            return Aggregate(cells, places_of(content), complete=content.complete)
     return _load_somewhere(content, ctype)
 
 
@@ -369,7 +393,8 @@ def _load_somewhere(content: Value, ctype: CType) -> Value:
         places = places_of(content)
         return pointer_into(places) if places else POINTS_ANYWHERE
     if ctype.kind in ("record", "array"):
-        return Aggregate({}, places_of(content))
+        complete = isinstance(content, Aggregate) and content.complete
+        return Aggregate({}, places_of(content), complete=complete)
     return unknown_value(ctype, "an element of a private array")
 
 
@@ -396,7 +421,8 @@ def store_private(
         places = places_of(content) | places_of(value)
         if isinstance(value, Number) and value.kind.bits == 64:
             places |= {ANYWHERE}  # it may be a pointer in disguise
-        return Aggregate({}, places)
+        complete = content.complete and not (isinstance(value, Aggregate) and not value.complete)
+        return Aggregate({}, places, complete=complete)
     if isinstance(content, Pointer):
         return pointer_into(places_of(content) | (places_of(value) or {ANYWHERE}))
     return unknown_value(whole)
@@ -407,47 +433,7 @@ def _store_cells(content: Aggregate, byte: int, ctype: CType, value: Value) -> A
     cells = {key: v for key, v in content.cells.items() if key[0] + key[1] <= byte or stop <= key[0]}
     if isinstance(value, Aggregate):
         cells.update({(byte + at, size): v for (at, size), v in value.cells.items()})
-        return Aggregate(cells, content.places | value.places)
+        complete = content.complete and value.is_set(ctype)
+        return Aggregate(cells, content.places | value.places, complete=complete)
     cells[byte, ctype.size] = value
-    return Aggregate(cells, content.places)
-
-
-def arithmetic(operator: str, a: Expr, b: Expr, kind: IntType) -> Expr:
-    """`a operator b` on operands of type `kind`, as a raw expression."""
-    if operator == "+":
-        return ex.add(a, b)
-    if operator == "-":
-        return ex.sub(a, b)
-    if operator == "*":
-        return ex.mul(a, b)
-    function: Any = _OBSERVING[operator]
-    result: Expr = function(ex.cast(kind, a), ex.cast(kind, b))
-    return result
-
-
-_OBSERVING = {"/": ex.div, "%": ex.mod, "&": ex.bit_and, "|": ex.bit_or, "^": ex.bit_xor}
-
-_COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "<": logic.less,
-    "<=": logic.less_equal,
-    ">": lambda a, b: logic.less(b, a),
-    ">=": lambda a, b: logic.less_equal(b, a),
-    "==": logic.equal,
-    "!=": lambda a, b: logic.negate(logic.equal(a, b)),
-}
-
-
-def compare(operator: str, a: Expr, b: Expr) -> Expr:
-    """A comparison of observed values, as a truth value."""
-    return _COMPARISONS[operator](a, b)
-
-
-def shift(operator: str, a: Expr, kind: IntType, amount: Expr) -> Expr:
-    """`a << amount` and `a >> amount`; the amount counts modulo the width (OpenCL C 6.3.j)."""
-    if amount.op == "const":
-        amount = ex.const(amount.args[0] & (kind.bits - 1))
-    elif not (amount.lo >= 0 and amount.hi < kind.bits):
-        amount = ex.bit_and(amount, ex.const(kind.bits - 1))
-    if operator == "<<":
-        return ex.shift_left(a, amount)
-    return ex.shift_right(ex.cast(kind, a), amount)
+    return Aggregate(cells, content.places, complete=content.complete)

@@ -253,5 +253,5 @@ class Machine:
         plan = plan_launch(
             [slot.state for slot in slots], LaunchRequest(args, ndrange, evaluate), self.options
         )
-        recipe = LaunchRecipe(self.program, kernel.name, ndrange, lambda chunk, bases: b"")
+        recipe = LaunchRecipe(self.program, kernel.name, ndrange, lambda ndrange, chunk, bases: b"")
         return self._submit(plan, slots, recipe=recipe, args=(None,) * len(buffers), **rest)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from vdev.translators.grain import Grain
 from vdev.translators.ndrange import Chunk
 from vdev.translators.region import Region
 
@@ -112,14 +113,14 @@ def positions(region: Region) -> np.ndarray:
     return np.concatenate([np.arange(start, stop) for start, stop in region.runs])
 
 
-def changed_units(where: np.ndarray, changed: np.ndarray, unit: int) -> np.ndarray:
-    """Which of the bytes at `where` change: with one byte of a unit that lies in one run, all of it."""
-    result = changed.copy()
-    for start in {int(at) // unit * unit for at in where[changed]}:
-        whole = np.flatnonzero((where >= start) & (where < start + unit))
-        if len(whole) == unit:
-            result[whole] = True
-    return result
+def changed_units(where: np.ndarray, changed: np.ndarray, grain: Grain) -> np.ndarray:
+    """Which of the bytes at `where`, ascending, change: with one byte of a unit all of it that lies in one run."""
+    begins = np.isin(where % grain.period, grain.cuts)
+    begins[1:] |= np.diff(where) != 1
+    begins[:1] = True
+    number = np.cumsum(begins) - 1
+    found: np.ndarray = np.isin(number, number[changed])
+    return found
 
 
 def box_positions(box: Box) -> np.ndarray:
@@ -377,7 +378,7 @@ class Run:
         target = self.stages[item.target]
         if item.op == "diff":
             assert item.twin is not None
-            changed = changed_units(where, values != self.stages[item.twin][where], int(item.dtype[1:]))
+            changed = changed_units(where, values != self.stages[item.twin][where], item.grain)
             target[where[changed]] = values[changed]
         else:
             old = target[where].view(item.dtype)
@@ -392,7 +393,7 @@ class Run:
             values = self.stages[number][where]
             if item.op == "diff":
                 twin = self.stages[item.twins[index]] if item.apart else before
-                changed = changed_units(where, values != twin[where], int(item.dtype[1:]))
+                changed = changed_units(where, values != twin[where], item.grain)
                 home[where[changed]] = values[changed]
             else:
                 old = home[where].view(item.dtype)

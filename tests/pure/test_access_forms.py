@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 import sympy
 from vdev.translators.access import AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.grain import Grain, joined, of_store, of_unit
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 from vdev.translators.source import parse_program
@@ -211,7 +212,7 @@ def test_unsigned_wrap_around_is_undone() -> None:
         ("vstore3((float3)(0), i, v);", "__global float *v", 12),
         ("vstore_half4((float4)(0), i, v);", "__global half *v", 8),
         ("v[i].s[1] = 1; v[i].s[0] = 1; v[i].t = (uchar8)(0);", "__global struct pair *v", 16),
-        ("struct pair p; p.s[0] = i; v[i] = p;", "__global struct pair *v", 16),
+        ("struct pair p; p.s[0] = i; p.s[1] = 2; p.t = (uchar8)(i); v[i] = p;", "__global struct pair *v", 16),
         ("*(__global double*)(v + 2 * i) = 1;", "__global float *v", 8),
         (
             "__global int (*rows)[3] = (__global int (*)[3])v; for (int j = 0; j < 3; j++) rows[i][j] = 1;",
@@ -496,25 +497,87 @@ def test_lines_are_the_users() -> None:
         ("__global uchar *a", "a[b[i]] = i", 1),
         ("__global double *a", "a[2 * b[i] + 1] = i", 8),
         ("__global float4 *a", "a[b[i]] = (float4)(i)", 16),
-        ("__global float *a", "vstore4((float4)(i), b[i], a)", 4),
-        ("__global float16 *a", "a[b[i]] = (float16)(i)", 16),
-        ("__global float3 *a", "a[b[i]] = (float3)(i)", 4),
+        ("__global float *a", "vstore4((float4)(i), b[i], a)", 16),
+        ("__global float *a", "vstore4((float4)(i), 0, a + b[i])", 4),
+        ("__global float *a", "vstore3((float3)(i), b[i], a)", of_unit(12)),
+        ("__global float16 *a", "a[b[i]] = (float16)(i)", 64),
+        ("__global float3 *a", "a[b[i]] = (float3)(i)", of_store(16, 0, 12)),
         ("__global half *a", "vstore_half(1.0f, b[i], a)", 2),
-        ("__global struct whole *a", "struct whole s = {i, i, i}; a[b[i]] = s", 4),
-        ("__global struct whole *a", "a[b[i]].hit = 1; a[b[i]].key = i", 1),
-        ("__global struct packed *a", "a[b[i]].key = i", 1),
+        ("__global struct whole *a", "struct whole s = {i, i, i}; a[b[i]] = s", of_unit(12)),
+        ("__global struct whole *a", "struct whole s; s.hit = s.key = i; s.value = 1; a[b[i]] = s", of_unit(12)),
+        (
+            "__global struct whole *a",
+            "struct whole s; s.hit = i; a[b[i]] = s",
+            of_store(12, 0, 4) | of_store(12, 8, 1),
+        ),
+        ("__global struct whole *a", "a[b[i]].hit = 1; a[b[i]].key = i", of_store(12, 0, 4) | of_store(12, 8, 1)),
+        ("__global struct packed *a", "a[b[i]].key = i", of_store(5, 1, 4)),
+        ("__global struct packed *a", "((__global char *)a)[b[i]] = i; a[b[i]].key = i", 1),
+        ("__global int *a", "a[b[i]] = i; if (b[i] > 7) ((__global short *)a)[b[i]] = i", 2),
         ("__global uchar *a", "*(__global int *)(a + b[i]) = i", 1),
         ("__global int *a", "__global int *p = i > 3 ? a + b[i] : a + 2; *p = i", 4),
     ],
 )
-def test_the_unit_of_a_write_is_what_every_store_covers(parameters: str, store: str, unit: int) -> None:
+def test_the_unit_of_a_write_is_what_every_store_covers(parameters: str, store: str, unit: int | Grain) -> None:
     structs = """
     struct whole { int key; float value; uchar hit; };
     struct __attribute__((packed)) packed { uchar tag; int key; };
     """
     parameters += ", __global const int *b"
     found = ranges(f"int i = get_global_id(0); {store};", parameters, before=structs)
-    assert found[0, "write"].unit == unit
+    expected = unit if isinstance(unit, Grain) else of_unit(unit)
+    assert joined(grain for _, grain in found[0, "write"].grains) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "store", "exact"),
+    [
+        ("padded", "struct padded p; p.a = i; p.b = i; a[i] = p", False),
+        ("padded", "struct padded p = {i, 2}; a[i] = p", False),
+        ("padded", "a[i] = a[i + 64]", False),
+        ("padded", "a[i].a = i; a[i].b = 1", True),
+        ("outer", "struct outer p; p.in.a = p.in.b = p.c = i; a[i] = p", False),
+        ("either", "union either p; p.c = 1; a[i] = p", False),
+        ("either", "a[i].l = 1", True),
+        ("same", "a[i] = a[i + 64]", True),
+        ("full", "struct full p; p.a = i; p.b = 1.0f; a[i] = p", True),
+        ("full", "struct full p; p.a = i; a[i] = p", False),
+        ("full", "struct full p; p.b = 1; if (n) p.a = i; a[i] = p", False),
+        ("full", "struct full p; p.b = 1; if (n) p.a = i; else p.a = 1; a[i] = p", True),
+        ("full", "struct full p = a[i + 64]; for (int k = 0; k < n; k++) p.a += k; a[i] = p", True),
+        ("wide", "a[i].v = (char3)(1)", False),
+    ],
+)
+def test_padding_and_what_is_not_set_may_be_written_at_most(kind: str, store: str, exact: bool) -> None:
+    structs = """
+    struct padded { int a; char b; };
+    struct outer { char c; struct padded in; };
+    union either { long l; char c; };
+    union same { int i; float f; char s[4]; };
+    struct full { int a; float b; };
+    struct wide { char3 v; };
+    """
+    keyword = "union" if kind in ("either", "same") else "struct"
+    parameters = f"__global {keyword} {kind} *a, int n"
+    found = ranges(f"int i = get_global_id(0); {store};", parameters, before=structs)
+    assert found[0, "write"].exact == exact
+    if not exact:
+        size = {"padded": 8, "outer": 12, "either": 8, "full": 8, "wide": 4}[kind]
+        assert found[0, "write"].region == Region.span(size * 16, size * 32), "with all its padding"
+
+
+@pytest.mark.parametrize(
+    ("store", "start", "stop"),
+    [("a[i].b = 1", 1, 4), ("a[i].d = 1", 1, 4), ("a[i].e = 1", 8, 12), ("a[i].f = 1", 12, 16)],
+)
+def test_a_bit_field_is_stored_with_those_beside_it(store: str, start: int, stop: int) -> None:
+    before = """#pragma OPENCL EXTENSION __cl_clang_bitfields : enable
+    struct bits { uchar c; uint b : 8; uint d : 12; uint x; uint e : 3; float f; };
+    """
+    found = ranges(f"int i = get_global_id(0); if (i == 20) {store};", "__global struct bits *a", before=before)
+    write = found[0, "write"]
+    assert write.region == Region.span(320 + start, 320 + stop)
+    assert write.exact == store.startswith("a[i].f")
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.byte_runs import Block
 from vdev.translators.cuda import translate_cuda
 from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
-from vdev.translators.region import Block
 from vdev.translators.source import Target, parse_program
 
 from vdev.backends import cuda_boxes, cuda_driver, cuda_kernels, cuda_launch
@@ -130,23 +130,22 @@ def test_columns_side_by_side_do_not_overlap() -> None:
 @settings(deadline=None)
 def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: int) -> None:
     block = Block(start, nbytes, nbytes + gap, count)
-    found: dict[int, int] = {}
-    for size, part in cuda_boxes.whole_units(block, unit):
-        assert part.nbytes % size == 0
-        assert size == 1 or part.count == 1 or part.stride % size == 0
+    found: dict[int, bool] = {}
+    for whole, part in cuda_boxes.whole_units(block, unit):
         for row in range(part.count):
             first = part.start + row * part.stride
-            assert first % size == 0
+            assert not whole or first % unit == part.nbytes % unit == 0
             for byte in range(first, first + part.nbytes):
                 assert byte not in found
-                found[byte] = size
-    expected = {}
-    for row in range(count):
-        low = start + row * (nbytes + gap)
-        for byte in range(low, low + nbytes):
-            whole = byte // unit * unit
-            expected[byte] = unit if low <= whole and whole + unit <= low + nbytes else 1
-    assert found == expected
+                found[byte] = whole
+    assert sorted(found) == [
+        low + byte for low in range(start, start + count * (nbytes + gap), nbytes + gap) for byte in range(nbytes)
+    ]
+    aligned = count == 1 or (nbytes + gap) % unit == 0
+    for byte, whole in found.items():
+        low = start + (byte - start) // (nbytes + gap) * (nbytes + gap)
+        inside = low <= byte // unit * unit and byte // unit * unit + unit <= low + nbytes
+        assert whole == (aligned and inside)
 
 
 def _shape(ndrange: NDRange, chunk: Chunk, hidden: bytes | None) -> LaunchShape:
@@ -222,7 +221,7 @@ def test_cubins_unused_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.
     cubins.get("source a", [])
     for file in (tmp_path / "cubins").iterdir():
         os.utime(file, (1, 1))
-    monkeypatch.setattr("vdev.backends.cuda_programs.CACHE_NBYTES", 40)
+    monkeypatch.setattr("vdev.backends.cuda_programs.CACHE_NBYTES", 150)  # two entries
     cubins.get("source b", [])
     cubins.get("source c", [])
     cubins.get("source c", [])
@@ -498,6 +497,9 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     backend._first = backend._count = 0
     backend._fetches, backend._lost = [], None
     backend._unused, backend._leaving = deque(), deque()
+    backend._spent, backend._going = deque(), deque()
+    backend._native_stream = backend._copying = backend.clock = None  # type: ignore[assignment]
+    backend._staging = SimpleNamespace(keep=lambda: None)  # type: ignore[assignment]
     return backend, driver
 
 

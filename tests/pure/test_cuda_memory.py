@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.grain import BYTES, Grain, joined, of_store, of_unit
 from vdev.translators.region import Region
 
-from vdev.backends import cuda, cuda_kernels, cuda_launch, cuda_staging
+from vdev.backends import cuda, cuda_kernels, cuda_launch, cuda_pool, cuda_staging
 from vdev.backends.base import (
     MEM_OBJECT_ALLOCATION_FAILURE,
     OUT_OF_RESOURCES,
@@ -82,7 +83,7 @@ class _Driver:
 
     def launch(self, function: int, *rest: Any) -> int:
         if self.refuses:
-            return 719
+            return 3
         extra = (ctypes.c_uint64 * 5).from_address(rest[-1])
         nbytes = ctypes.c_size_t.from_address(extra[3]).value
         parameters = ctypes.string_at(extra[1], nbytes)
@@ -98,6 +99,8 @@ class _Driver:
                 self._copy_box(int(name.removeprefix("copy_boxes_u")), *words[at : at + 9])
                 total += words[at + 4]
             assert total == words[0]
+        elif name == "merge_units":
+            self._merge_units(np.frombuffer(parameters[80:], np.uint16).tolist(), *words[:10])
         elif name.startswith("copy_"):
             self._copy_box(int(name.removeprefix("copy_u")), *words)
         else:
@@ -114,6 +117,20 @@ class _Driver:
             stop = (z * pitches[3] + y * pitches[2] + x) * unit
             assert (source + start) % unit == (target + stop) % unit == 0
             ctypes.memmove(target + stop, source + start, unit)
+
+    def _merge_units(
+        self, cuts: list[int], target: int, stage: int, twin: int, start: int, nbytes: int, stride: int, most: int,
+        total: int, period: int, count: int,
+    ) -> None:  # fmt: skip
+        for row in range(total // most):
+            begin = start + row * stride
+            first, stop = begin - begin % period, begin + nbytes
+            ends = [first + number // count * period + cuts[number % count] for number in range(most)]
+            assert ends[-1] >= stop, "the units of a row are all looked at"
+            for low, high in zip([0, *ends], ends, strict=False):
+                low, high = max(low, begin), min(high, stop)
+                if low < high and (_at(stage + low, high - low, "u1") != _at(twin + low, high - low, "u1")).any():
+                    _at(target + low, high - low, "u1")[:] = _at(stage + low, high - low, "u1")
 
     def _merge(
         self, name: str, target: int, stage: int, twin: int, width: int, stride: int, total: int
@@ -158,6 +175,7 @@ def backend() -> cuda.CudaBackend:
     made._reached = {0: True}
     made._fetches, made._lost = [], None
     made._unused, made._leaving = deque(), deque()
+    made._spent, made._going = deque(), deque()
     made.clock = SimpleNamespace(due=1 << 62)  # type: ignore[assignment]
     made._helpers = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
     return made
@@ -176,10 +194,18 @@ regions = st.one_of(
 )
 
 
-@given(regions, st.sampled_from([1, 2, 4, 8, 16]), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+grains = st.one_of(
+    st.sampled_from([1, 2, 4, 8, 16, 12, 40]).map(of_unit),
+    st.lists(st.tuples(st.integers(1, 24), st.integers(0, 99), st.integers(1, 16)), min_size=1, max_size=3).map(
+        lambda stores: joined(of_store(*store) for store in stores)
+    ),
+)
+
+
+@given(regions, grains, st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
 @settings(deadline=None)
 def test_changes_are_merged_in_units(
-    backend: cuda.CudaBackend, region: Region, unit: int, first: int, second: int, third: int
+    backend: cuda.CudaBackend, region: Region, grain: Grain, first: int, second: int, third: int
 ) -> None:
     starts = [16 * first, 16 * second, 16 * third]
     (target, into), (stage, new), (twin, old) = (_allocation(seed) for seed in range(3))
@@ -189,8 +215,8 @@ def test_changes_are_merged_in_units(
             memory[start - origin : stop - origin]
             for memory, origin in zip((expected, new, old), starts, strict=True)
         )
-        copy_changes(part, changed, unchanged, start, unit)
-    backend.merge(target, starts[0], stage, starts[1], twin, starts[2], region, "diff", f"V{unit}")
+        copy_changes(part, changed, unchanged, start, grain)
+    backend.merge(target, starts[0], stage, starts[1], twin, starts[2], region, "diff", "V1", grain)
     assert (into == expected).all()
 
 
@@ -211,7 +237,7 @@ def test_elements_are_combined(
     expected = into.copy()
     for start, stop in region.runs.tolist():
         combine(expected[start:stop], new[start:stop], op, dtype)
-    backend.merge(target, 0, stage, 0, None, 0, region, op, dtype)
+    backend.merge(target, 0, stage, 0, None, 0, region, op, dtype, BYTES)
     assert (into == expected).all()
 
 
@@ -322,7 +348,7 @@ def test_the_marker_tells_of_what_could_not_be_fetched(
     backend.fill(target, 128, 4, b"\x07")  # goes on: it is not its fault
     marker = backend.record()
     assert into[128] == 7
-    with pytest.raises(BackendError, match="719"):
+    with pytest.raises(BackendError, match=": 3"):
         marker.wait()
     assert marker.done()
     backend.record().wait()  # and only that
@@ -429,25 +455,31 @@ def test_cupy_has_every_name_that_is_used_of_its_runtime() -> None:
     assert [name for name in sorted(used) if not hasattr(runtime, name)] == []
 
 
-class _OutOfMemory(Exception):
-    pass
+@pytest.mark.parametrize(("result", "status"), [(2, MEM_OBJECT_ALLOCATION_FAILURE), (700, OUT_OF_RESOURCES)])
+def test_memory_that_is_not_had_is_told_from_a_gpu_that_has_failed(
+    result: int, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def error(result: int, text: str) -> BackendError:
+        return BackendError({2: MEM_OBJECT_ALLOCATION_FAILURE}.get(result, OUT_OF_RESOURCES), f"{text}: {result}")
 
+    asked: list[int] = []
 
-@pytest.mark.parametrize(
-    ("raised", "status"),
-    [(_OutOfMemory(), MEM_OBJECT_ALLOCATION_FAILURE), (_RuntimeError(700), OUT_OF_RESOURCES)],
-)
-def test_memory_that_is_not_had_is_told_from_a_gpu_that_has_failed(raised: Exception, status: int) -> None:
-    def malloc(nbytes: int) -> None:
-        raise raised
+    def take(nbytes: int, managed: bool = False) -> tuple[int, int]:
+        asked.append(nbytes)
+        return result, 0
 
     made = cuda.CudaBackend.__new__(cuda.CudaBackend)
-    made.number, made.counters = 0, Counters()
-    made._pool = SimpleNamespace(malloc=malloc)
-    runtime = SimpleNamespace(CUDARuntimeError=_RuntimeError, setDevice=lambda number: None)
-    memory = SimpleNamespace(OutOfMemoryError=_OutOfMemory)
-    made._cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, memory=memory))
-    with pytest.raises(BackendError) as caught:
-        made.allocate(5)
-    assert caught.value.status == status
+    made.number, made.counters, made.lost = 0, Counters(), None
+    made.driver = SimpleNamespace(take_memory=take, error=error)  # type: ignore[assignment]
+    made._pool = cuda_pool.Pool(made._take, made._give)
+    kept: list[int] = []
+    made._native_stream = made._copying = made.clock = SimpleNamespace()  # type: ignore[assignment]
+    made._staging = SimpleNamespace(keep=lambda: kept.append(1))  # type: ignore[assignment]
+    for _ in range(3):
+        with pytest.raises(BackendError) as caught:
+            made.allocate(5)
+        assert caught.value.status == status
     assert made.counters.allocations == 0
+    told = [record.message for record in caplog.records if "is lost" in record.message]
+    assert len(told) == len(kept) == (result == 700), "one message, and only for what nothing survives"
+    assert len(asked) == (6 if result == 2 else 1), "a GPU that is lost is asked for nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from importlib import metadata
@@ -199,17 +200,123 @@ def test_where_nothing_can_be_kept(machine, monkeypatch, tmp_path):
 
 
 def test_a_folder_of_somebody_else_is_not_trusted(machine, monkeypatch, tmp_path):
-    """What its files name would be loaded as code."""
-    machine.library("prefix/lib/libintelocl.so")
+    """What its files name would be loaded as code: the loader is given a library instead."""
+    mine = machine.library("prefix/lib/libintelocl.so")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
-    with pytest.raises(PermissionError, match="not this user's alone"):
-        register_engines()
+    register_engines()
+    assert os.environ["OCL_ICD_VENDORS"] == str(mine)
 
 
 def test_others_cannot_write_what_is_loaded(machine):
     machine.library("prefix/lib/libintelocl.so")
+    mask = os.umask(0)
+    try:
+        register_engines()
+    finally:
+        os.umask(mask)
+    folder = Path(os.environ["OCL_ICD_VENDORS"])
+    for path in (folder.parent, folder, *folder.iterdir()):
+        assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+@pytest.mark.parametrize("inherited", [False, True])
+def test_a_foreign_file_is_left_alone_and_not_loaded(machine, monkeypatch, inherited):
+    """Also where a process that started this one had the folder made."""
+    mine = machine.library("prefix/lib/libintelocl.so")
     register_engines()
     folder = Path(os.environ["OCL_ICD_VENDORS"])
-    for path in (folder, *folder.iterdir()):
-        assert not path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    foreign = machine.icd("foreign.icd", machine.library("foreign.so"), folder)
+    if not inherited:
+        monkeypatch.delenv("OCL_ICD_VENDORS")
+    assert libraries() == [str(mine)]
+    register_engines()
+    assert os.environ["OCL_ICD_VENDORS"] != str(folder)
+    assert registered() == {str(mine)}
+    assert foreign.exists()
+
+
+@pytest.mark.parametrize("part", ["cache", "folder"])
+def test_what_others_may_write_to_is_not_used(machine, monkeypatch, tmp_path, part):
+    mine = machine.library("prefix/lib/libintelocl.so")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    register_engines()
+    folder = Path(os.environ["OCL_ICD_VENDORS"])
+    (folder if part == "folder" else folder.parent).chmod(0o777)
+    monkeypatch.delenv("OCL_ICD_VENDORS")
+    register_engines()
+    assert folder.parent not in Path(os.environ["OCL_ICD_VENDORS"]).parents
+    assert registered() == {str(mine)}
+
+
+def test_a_link_in_the_place_of_our_file_is_replaced(machine, monkeypatch):
+    mine = machine.library("prefix/lib/libintelocl.so")
+    register_engines()
+    file = next(Path(os.environ["OCL_ICD_VENDORS"]).iterdir())
+    elsewhere = machine.icd("elsewhere", file.read_text())
+    file.unlink()
+    file.symlink_to(elsewhere)
+    monkeypatch.delenv("OCL_ICD_VENDORS")
+    register_engines()
+    assert not file.is_symlink()
+    assert registered() == {str(mine)}
+
+
+BROKEN = (b"", b"\n", b"lib\0\xff.so\n", b"\xff" * 5000, b"/" + b"a" * 5000, b"n" * 300)
+
+
+@pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_file_is_passed_over_with_one_warning(machine, caplog, content):
+    mine = machine.library("prefix/lib/libintelocl.so")
+    machine.vendors.mkdir()
+    (machine.vendors / "bad.icd").write_bytes(content)
+    engines._pass_over.cache_clear()
+    register_engines()
+    find_engines()
+    assert registered() == {str(mine)}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "bad.icd" in caplog.text
+
+
+def test_a_file_that_cannot_be_read_is_passed_over(machine, caplog):
+    mine = machine.library("prefix/lib/libintelocl.so")
+    (machine.vendors / "folder.icd").mkdir(parents=True)
+    engines._pass_over.cache_clear()
+    assert libraries() == [str(mine)]
+    assert "folder.icd" in caplog.text
+
+
+def test_a_library_whose_name_is_no_text(machine):
+    library = os.fsencode(machine.root) + b"/lib\xff\xfe.so"
+    open(library, "wb").close()
+    machine.vendors.mkdir()
+    (machine.vendors / "odd.icd").write_bytes(library + b"\n")
+    register_engines()
+    written = [path.read_bytes() for path in Path(os.environ["OCL_ICD_VENDORS"]).iterdir()]
+    assert written == [library + b"\n"]
+
+
+def test_without_a_home(machine, monkeypatch, tmp_path):
+    """A user that no table knows, in a container: the temporary folder serves."""
+    mine = machine.library("prefix/lib/libintelocl.so")
+    monkeypatch.delenv("VDEV_CACHE_DIR")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def no_home(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    register_engines()
+    assert Path(os.environ["OCL_ICD_VENDORS"]).parent == tmp_path / f"vdev-{os.getuid()}"
+    assert registered() == {str(mine)}
+
+
+def test_a_full_disk(machine, monkeypatch):
+    mine = machine.library("prefix/lib/libintelocl.so")
+
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(engines, "write_private", full)
+    register_engines()
+    assert os.environ["OCL_ICD_VENDORS"] == str(mine)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.grain import Grain, of_store, of_unit
 
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
 from tests.pure.simulator import changed_units
@@ -563,16 +564,24 @@ def test_buffers_give_their_memory_back() -> None:
         assert machine.executor.worker(HOST).completed > 0
 
 
-@pytest.mark.parametrize("unit", [1, 2, 4, 8, 16])
-def test_what_differs_from_the_twin_is_taken_in_units(unit: int) -> None:
-    rng = np.random.default_rng(unit)
+@pytest.mark.parametrize(
+    "grain",
+    [
+        *map(of_unit, (1, 2, 4, 8, 16, 12)),
+        of_store(8, 0, 4) | of_store(8, 4, 1),
+        of_store(5, 1, 4),
+        of_store(24, 20, 8),
+    ],
+)
+def test_what_differs_from_the_twin_is_taken_in_units(grain: Grain) -> None:
+    rng = np.random.default_rng(grain.period)
     for start, stop in ((0, 64), (3, 61), (5, 12), (16, 32), (7, 8)):
         old = rng.integers(0, 3, stop - start).astype(np.uint8)
         new, into = (rng.integers(0, 3, stop - start).astype(np.uint8) for _ in range(2))
-        changed = changed_units(np.arange(start, stop), new != old, unit)
+        changed = changed_units(np.arange(start, stop), new != old, grain)
         expected = np.where(changed, new, into)
 
-        copy_changes(into, new, old, start, unit)
+        copy_changes(into, new, old, start, grain)
 
         assert into.tolist() == expected.tolist()
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from vdev.observe import explain
-from vdev.observe.advice import Advice, advise
+from vdev.observe.advice import Advice, advise, most_expensive
 from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
     NOTHING,
     ArgumentStatistics,
+    CommandStatistics,
     KernelStatistics,
     PartitionStatistics,
     Reason,
@@ -66,8 +67,8 @@ def only(*kernels: KernelStatistics, timed: bool = True) -> Advice:
 def test_a_write_through_an_index():
     advice = only(SCATTER)
     assert str(advice).startswith(
-        "`out[idx[i]]`, line 14 of kernel work: written through an index, so every worker holds all 400 MB and "
-        "results are compared. "
+        "`out[idx[i]]`, line 14 of kernel work: written through an index, so results of several workers are compared: "
+        "400 MB of its 400 MB at each launch, and 12 GB moved in all. "
     )
     assert "gather" in advice.change
     assert (advice.cost_nbytes, advice.cost_ns) == (12_000 * MB, 1200 * MB)
@@ -99,7 +100,7 @@ def test_a_write_through_an_index():
             "__local memory",
             1000 * MB,
         ),
-        ({"exact": False, "reason": INDEXED}, "every worker gets all 400 MB", "get_global_id()", 600 * MB),
+        ({"exact": False, "reason": INDEXED}, "1 GB moved for its 400 MB, 100 MB a launch", "get_global_id()", 600 * MB),
         ({"moved": Moved(host_to_worker=4000 * MB)}, "400 MB of its 400 MB move", "write it once", 3600 * MB),
         ({"moved": Moved(worker_to_worker=3000 * MB)}, "between workers", "same dimension", 2600 * MB),
         ({"fine": True}, "so 100 MB are brought", "coarse-grain", 1000 * MB),
@@ -161,6 +162,42 @@ def test_the_most_expensive_comes_first():
     # not timed, what uses too few workers is the first to look at
     untimed = [replace(kernel, times=Times()) for kernel in (SCATTER, slow)]
     assert [item.kernel for item in advise(figures(*untimed, timed=False))] == ["slow", "work"]
+
+
+def test_the_most_expensive_thing_is_always_named():
+    """Also where there is no advice on it: a halo that moves at each of many launches."""
+    halo = with_argument(moved=Moved(worker_to_worker=876_000 * MB, host_to_worker=400 * MB), nbytes=10**13)
+    found = figures(halo)
+    assert advise(found) == ()
+    assert str(most_expensive(found)) == (
+        "876 GB moved for its 10 TB, 87.6 GB a launch, most of it between workers (`out` of kernel work)"
+    )
+    text = " ".join(explain.as_text(found).split())
+    assert "most expensive beside the kernels' own work: 876 GB moved" in text
+    assert explain.as_dict(found)["most_expensive"]["nbytes"] == 876_400 * MB
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"),
+    [
+        (replace(KERNEL, planning_ns=9 * 10**9, plans=3), "planning 3 plans (kernel work)"),
+        (replace(KERNEL, times=Times(kernel_ns=1, merge_ns=10**9)), "merging what workers wrote (kernel work)"),
+    ],
+)
+def test_other_expenses(kernel, named):
+    assert str(most_expensive(figures(kernel))) == named
+
+
+def test_commands_are_an_expense():
+    row = CommandStatistics("write", 3, Moved(host_to_worker=900 * MB), 0, 0, Times(transfer_ns=10**8))
+    found = replace(figures(KERNEL), commands=(row,), moved=row.moved)
+    assert str(most_expensive(found)) == "3 x write: 900 MB moved, from the host to workers"
+
+
+def test_nothing_that_cost_anything():
+    free = replace(KERNEL, planning_ns=0)
+    assert most_expensive(figures(free)) is None
+    assert "most expensive beside" not in explain.as_text(figures(free))
 
 
 def test_the_report_says_it_all():

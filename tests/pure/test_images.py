@@ -7,6 +7,7 @@ import struct
 import pytest
 from vdev.translators.access import AccessRange, analyse_kernel
 from vdev.translators.cuda import translate_cuda
+from vdev.translators.grain import of_unit
 from vdev.translators.images import (
     LoweredProgram,
     Untranslatable,
@@ -197,7 +198,7 @@ class TestAnalysis:
         for key in ((0, "read"), (1, "write")):
             assert found[key].region == Region.span(16 * row, 32 * row)
             assert found[key].exact
-        assert found[1, "write"].unit == element
+        assert [grain for _, grain in found[1, "write"].grains] == [of_unit(element)]
         boxes = Region.boxes(8 * element, 16 * element, ((row, HEIGHT),))
         found = ranges(source, COLUMNS, element=element)
         assert found[0, "read"].region == found[1, "write"].region == boxes

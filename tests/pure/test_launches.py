@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from vdev.translators.access import AccessRange, Reason
+from vdev.translators.grain import Grain, of_store, of_unit
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
@@ -255,18 +256,19 @@ def test_a_mode_that_looks_for_races_compares_sure_writes_too() -> None:
 
 
 def test_the_unit_of_a_comparison_is_the_least_of_all_stores_and_fits_the_arguments_offset() -> None:
-    def units(first: int, second: int, offset: int) -> str:
+    def units(first: int, second: int, offset: int) -> list[tuple[int, int, Grain]]:
         args = [PointerArg(0, 0, 0, SIZE), PointerArg(1, 0, offset, SIZE - offset)]
         ranges = [
-            AccessRange(0, "write", span(0, 64), False, unit=first),
-            AccessRange(1, "write", span(0, 64), False, unit=second),
+            AccessRange(0, "write", span(0, 64), False, grains=((span(0, 64), of_unit(first)),)),
+            AccessRange(1, "write", span(0, 64), False, grains=((span(0, 64), of_unit(second)),)),
         ]
-        (merge,) = of_kind(plan_of(lambda chunk: ranges, [at_host()], args=args), Merge)
-        return merge.dtype
+        merges = of_kind(plan_of(lambda chunk: ranges, [at_host()], args=args), Merge)
+        return [(merge.region.start, merge.region.stop, merge.grain) for merge in merges]
 
-    assert units(16, 4, 0) == "V4"
-    assert units(8, 16, 0) == "V8"
-    assert units(8, 8, 68) == "V4"
+    assert units(16, 4, 0) == [(0, 64, of_unit(4))]
+    assert units(8, 16, 0) == [(0, 64, of_unit(8))]
+    between = of_store(8, 4, 8)
+    assert sorted(units(8, 8, 60)) == [(0, 60, of_unit(8)), (60, 64, of_unit(4)), (64, 124, between)]
 
 
 def test_what_several_may_write_is_compared_with_a_twin() -> None:

@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 #: From the bottom up. A part may import itself and whatever stands on a lower line.
 LAYERS = (
-    {"translators", "switches"},
-    {"packaging", "planner", "backends", "finalisers"},
+    {"translators", "switches", "private_files"},
+    {"forking"},
+    {"packaging", "planner", "backends", "finalisers", "interrupts", "ending"},
     {"engines", "log", "commands", "capabilities", "access_picture"},
     {"executor", "workers", "observe"},
     {"buffers", "ordering", "programs"},
     {"launching", "differences", "room", "transferring"},
-    {"choosing", "repetition", "shadows"},
+    {"choosing", "direct", "repetition", "shadows"},
     {"checking"},
     {"session"},
     {"facade"},

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.access import AccessRange
+from vdev.translators.grain import joined, of_store, of_unit
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
@@ -222,13 +223,21 @@ def test_workers_that_cannot_merge_leave_it_to_the_home() -> None:
 # the back end's part --------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+grains = st.one_of(
+    st.sampled_from([1, 2, 4, 8, 16]).map(of_unit),
+    st.lists(st.tuples(st.integers(1, 24), st.integers(0, 99), st.integers(1, 16)), min_size=1, max_size=3).map(
+        lambda stores: joined(of_store(*store) for store in stores)
+    ),
+)
+
+
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_the_reference_merges_unit_by_unit(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    unit = data.draw(st.sampled_from([1, 2, 4, 8, 16]))
+    grain = data.draw(grains)
     size = 256
-    target, stage, twin = (rng.integers(0, 4, size, dtype=np.uint8) for _ in range(3))
+    target, stage, twin = (rng.integers(0, 3, size, dtype=np.uint8) for _ in range(3))
     cut = st.integers(16, 16 + size - 1)
     region = Region.union(span(*sorted((data.draw(cut), data.draw(cut)))) for _ in range(3))
     backend = ReferenceBackend(is_cpu=False)
@@ -237,18 +246,18 @@ def test_the_reference_merges_unit_by_unit(data: st.DataObject) -> None:
         memory = backend.allocate(size)
         memory.native[:] = content  # type: ignore[index]
         memories.append(memory)
-    backend.merge(memories[0], 16, memories[1], 16, memories[2], 16, region, "diff", f"V{unit}")
+    backend.merge(memories[0], 16, memories[1], 16, memories[2], 16, region, "diff", "V1", grain)
     backend.record().wait()
     backend.close()
     expected = target.copy()
     for start, stop in region.runs.tolist():
         at = start
         while at < stop:
-            end = min(at - at % unit + unit, stop)
-            whole = at % unit == 0 and end - at == unit
-            for low, high in [(at, end)] if whole else [(b, b + 1) for b in range(at, end)]:
-                part = slice(low - 16, high - 16)
-                if (stage[part] != twin[part]).any():
-                    expected[part] = stage[part]
+            end = at + 1
+            while end < stop and end % grain.period not in grain.cuts:
+                end += 1
+            part = slice(at - 16, end - 16)
+            if (stage[part] != twin[part]).any():
+                expected[part] = stage[part]
             at = end
     np.testing.assert_array_equal(memories[0].native, expected)

@@ -270,6 +270,27 @@ def test_replicas_that_avoid_every_gap_lose_nothing(seed: int, workers: int, ste
 
 
 @settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), workers=st.integers(1, 6), steps=st.integers(3, 14))
+def test_ranges_that_are_widened_and_buffers_brought_together_lose_nothing(seed: int, workers: int, steps: int) -> None:
+    """With any range of two boxes or more widened, and any buffer of three or more brought together."""
+    tidying = "vdev.planner.tidying"
+    with (
+        mock.patch(f"{tidying}.MOST_BOXES", 1),
+        mock.patch(f"{tidying}.RUN_NBYTES", 1 << 20),
+        mock.patch(f"{tidying}.MOST_HELD", 2),
+        mock.patch(f"{tidying}.HELD_EACH", 0),
+        mock.patch(f"{tidying}.HELD_FRESH", 0),
+        mock.patch(f"{tidying}.KEPT_BOXES", 1),
+    ):
+        program = Program(seed, workers)
+        for _ in range(steps):
+            program.launch()
+            program.step()
+            for buffer in program.buffers:
+                buffer.verify()
+
+
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), workers=st.integers(2, 5), steps=st.integers(2, 10))
 def test_merges_shared_out_among_workers_are_those_of_one(seed: int, workers: int, steps: int) -> None:
     with mock.patch("vdev.planner.merges.SHARED_NBYTES", 0):

@@ -209,4 +209,5 @@ def test_options() -> None:
     assert options.macros == (("X", "1"), ("Y", "1"), ("X", None))
     assert options.c_version == 200
     assert options.for_engine == ("-cl-std=CL2.0", "-cl-mad-enable", "-w")
+    assert parse_options(["-D"]).for_engine == ("-D",)  # for the engine to refuse
     assert split_options(r"-DS=\"s\" -DT='a b'") == ['-DS="s"', "-DT=a b"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 from vdev.translators.region import Region
+
+from . import region_long
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=8)
 
@@ -70,6 +73,43 @@ def test_blocks_cover_the_runs_in_order(parts: list[tuple[int, int]]) -> None:
         b.start + i * b.stride + k for b in region.blocks() for i in range(b.count) for k in range(b.nbytes)
     ]
     assert listed == sorted(expected)
+
+
+def test_random_operations_agree_with_sets_of_integers_and_with_isl() -> None:
+    assert region_long.main(["--operations", "6000"]) == 0
+
+
+def test_what_has_a_shape_is_few_boxes_whatever_its_size() -> None:
+    pitch, plane = 4 << 16, 4 << 32
+    tile = Region.boxes(64 * pitch + 256, 1024, ((pitch, 4096),))
+    inside = Region.boxes(plane + pitch + 4, pitch - 8, ((pitch, (1 << 16) - 2), (plane, 1000)))
+    every_third = Region.boxes(0, 4, ((16, 1 << 30),))
+    whole = Region.span(0, plane * 1024)
+    assert [r.nboxes for r in (tile, inside, every_third)] == [1, 1, 1]
+    assert (whole - tile).nboxes <= 5
+    assert (whole - inside).nboxes <= 20
+    assert (inside & tile).nboxes <= 1
+    assert (inside - every_third).nboxes <= 20
+    assert ((whole - inside) | inside) == whole
+    assert len(inside) == 1000 * ((1 << 16) - 2)
+    assert [len(r.blocks()) for r in (tile, inside, every_third)] == [1, 1, 1]
+    assert (tile | tile.shift(4096 * pitch)) == Region.boxes(64 * pitch + 256, 1024, ((pitch, 8192),))
+
+
+def test_equal_sets_are_equal_whatever_pitches_they_were_made_with() -> None:
+    columns = [Region.boxes(4 * k, 4, ((16, 100),)) for k in range(4)]
+    assert Region.union(columns) == Region.span(0, 1600)
+    assert list(Region.union(columns).parts()) == [(0, 1600, ())]
+    one, other = Region.boxes(0, 4, ((60, 2),)), Region.from_runs([(0, 4), (60, 64)])
+    assert one == other
+    assert hash(one) == hash(other)
+    rows = Region.boxes(0, 4, ((12, 5),)) | Region.boxes(60, 4, ((12, 5),))
+    assert rows == Region.boxes(0, 4, ((12, 10),)) == Region.boxes(0, 4, ((60, 2), (12, 5)))
+
+
+def test_a_region_survives_pickling() -> None:
+    for region in (Region.empty(), Region.span(3, 9), Region.boxes(5, 4, ((16, 300), (8192, 9)))):
+        assert pickle.loads(pickle.dumps(region)) == region
 
 
 def test_blocks_compress_a_column_block() -> None:

@@ -229,7 +229,8 @@ def test_memory_of_dropped_buffers_counts_no_more() -> None:
         assert run.from_workers_to_host() == 0
 
 
-def test_without_room_a_command_fails_before_anything_happens() -> None:
+def test_without_room_a_command_fails_before_anything_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vdev.planner.turns.MOST_TURNS", 0)
     words = 64 * KIB
     with program(2, 256) as run:
         kept = run.make(words, 7)

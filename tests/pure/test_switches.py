@@ -79,6 +79,7 @@ def test_defaults(monkeypatch):
     assert not switches.enabled()
     assert switches.workers() == (WorkerSpec("auto"),)
     assert switches.min_items() is None
+    assert switches.memory() is None
     assert switches.log_level() is None
     assert switches.cache_dir() == Path.home() / ".cache/vdev"
 
@@ -102,6 +103,25 @@ def test_a_wrong_value_names_the_valid_ones(monkeypatch, name, text):
         switch.value()
     assert str(caught.value).startswith(f"{name}={text!r} is not valid")
     assert switch.valid in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("64M", 64 << 20), ("0.5g", 512 << 20), ("512MiB", 512 << 20), ("100000", 100000), ("50%", 500 << 20),
+     ("0.25", 250 << 20), (".5", 500 << 20), ("1.0", 1000 << 20), ("2T", 1000 << 20)],
+)  # fmt: skip
+def test_memory(monkeypatch, text, nbytes):
+    monkeypatch.setenv("VDEV_MEMORY", text)
+    limit = switches.memory()
+    assert limit is not None
+    assert limit.of(1000 << 20) == nbytes
+
+
+@pytest.mark.parametrize("text", ["0", "1", "63K", "0%", "101%", "-1M", "1e9", "64X", "M", "%", "half", "1M2", "²M"])
+def test_wrong_memory(monkeypatch, text):
+    monkeypatch.setenv("VDEV_MEMORY", text)
+    with pytest.raises(SwitchError, match=r"VDEV_MEMORY=.*valid: all, bytes from 64K"):
+        switches.memory()
 
 
 def test_unknown_names():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.grain import of_unit
 from vdev.translators.ndrange import Chunk
 from vdev.translators.region import Region
 
@@ -166,7 +167,7 @@ def test_times_of_operations_are_the_steps():
     plan = plan_of(
         Copy(0, 0, HOST, 0, Region.span(0, 64)),
         Launch(0, Chunk((0,), (1,)), ()),
-        Merge(0, Region.span(0, 8), (0,), "diff", "V4"),
+        Merge(0, Region.span(0, 8), (0,), "diff", "V1", grain=of_unit(4)),
         Copy(1, 0, 0, 1, Region.span(0, 8)),
     )
     session.submit(5, Shape("k", times, plan))

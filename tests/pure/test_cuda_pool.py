@@ -1,0 +1,103 @@
+"""Memory of a GPU, kept for reuse: no two blocks share a byte, and nothing goes back to the driver but in quiet."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.backends.cuda_pool import LARGE_NBYTES, PAGE_NBYTES, SEGMENT_NBYTES, UNIT, Block, Pool
+
+MIB = 1 << 20
+
+
+class Driver:
+    """A device of so many bytes."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.left = nbytes
+        self.taken: dict[int, int] = {}
+        self.next = 1 << 40
+
+    def take(self, nbytes: int) -> int:
+        if nbytes > self.left:
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, "none left")
+        self.left -= nbytes
+        address, self.next = self.next, self.next + nbytes  # neighbours: what is joined by mistake shows
+        self.taken[address] = nbytes
+        return address
+
+    def give(self, address: int) -> None:
+        self.left += self.taken.pop(address)
+
+
+def _inside(span: tuple[int, int], taken: dict[int, int]) -> bool:
+    return any(start <= span[0] and span[1] <= start + nbytes for start, nbytes in taken.items())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_share_no_byte_and_lie_in_memory_that_is_taken(seed: int) -> None:
+    rng = random.Random(seed)
+    driver = Driver(128 * MIB)
+    pool = Pool(driver.take, driver.give)
+    held: list[tuple[Block, int]] = []
+    refused = 0
+    for _ in range(1500):
+        if held and rng.random() < 0.48:
+            held.pop(rng.randrange(len(held)))
+            continue
+        nbytes = rng.choice((0, 1, 500, 5000, 70_000, MIB, 7 * MIB, 8 * MIB, 9 * MIB + 1, 33 * MIB))
+        before = set(driver.taken)
+        try:
+            held.append((pool.malloc(nbytes), nbytes))
+        except BackendError:
+            refused += 1
+            assert before == set(driver.taken), "to ask for memory gives none back"
+            pool.trim()
+        spans = sorted((block.ptr, block.ptr + block.nbytes) for block, _ in held)
+        assert all(first[1] <= second[0] for first, second in pairwise(spans))
+        assert all(block.nbytes >= wanted and block.ptr % UNIT == 0 for block, wanted in held)
+        assert all(_inside(span, driver.taken) for span in spans)
+    assert refused, "there was enough for everything"
+    held.clear()
+    pool.trim()
+    assert not driver.taken
+    assert pool.taken_nbytes == 0
+
+
+def test_a_block_is_used_again_at_once_and_the_driver_hears_nothing() -> None:
+    driver = Driver(100 * MIB)
+    pool = Pool(driver.take, driver.give)
+    for nbytes in (4096, LARGE_NBYTES):
+        first = pool.malloc(nbytes).ptr
+        assert [pool.malloc(nbytes).ptr for _ in range(3)] == [first] * 3
+    assert sorted(driver.taken.values()) == [LARGE_NBYTES, SEGMENT_NBYTES]
+
+
+def test_a_large_block_serves_what_is_nearly_as_large() -> None:
+    driver = Driver(1000 * MIB)
+    pool = Pool(driver.take, driver.give)
+    first = pool.malloc(200 * MIB).ptr
+    assert pool.malloc(198 * MIB).ptr == first
+    assert pool.malloc(100 * MIB).ptr != first
+
+
+def test_where_little_is_left_no_more_is_taken_than_is_needed() -> None:
+    driver = Driver(3 * MIB)
+    pool = Pool(driver.take, driver.give)
+    block = pool.malloc(MIB)
+    assert list(driver.taken.values()) == [PAGE_NBYTES]
+    assert block.nbytes == MIB
+
+
+def test_a_limit_counts_what_is_kept_as_well() -> None:
+    driver = Driver(1000 * MIB)
+    pool = Pool(driver.take, driver.give, most=40 * MIB)
+    pool.malloc(30 * MIB)
+    with pytest.raises(BackendError) as caught:
+        pool.malloc(20 * MIB)
+    assert caught.value.status == MEM_OBJECT_ALLOCATION_FAILURE
+    pool.trim()
+    assert pool.malloc(20 * MIB).nbytes == 20 * MIB

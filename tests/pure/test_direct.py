@@ -1,0 +1,147 @@
+"""Launches without plans: on one worker whatever changes from launch to launch, and on several where planning takes
+longer than splitting gains."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vdev.session
+from tests.pure.test_choosing import Program
+from vdev.direct import ONE_WORKER
+from vdev.launching import THRIFTY
+from vdev.observe.explain import as_text
+from vdev.observe.statistics import KernelStatistics, of_session
+from vdev.programs import SessionKernel
+from vdev.session import Session
+
+SOURCE = """
+kernel void tile(global float *a, int n, int k) {
+    int x = get_global_id(0) + k, y = get_global_id(1) + k;
+    if (x < n && y < n) a[y * n + x] = a[y * n + x] * 0.5f + k;
+}
+kernel void grow(global float *a, global const float *b) { a[get_global_id(0)] += b[get_global_id(0)]; }
+"""
+SIDE = 512
+
+
+@pytest.fixture
+def auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning has its budget in sessions that are opened."""
+    made = Session.__init__
+
+    def thrifty(self: Session, *args: Any, **settings: Any) -> None:
+        made(self, *args, **settings, plan_always=False)
+
+    monkeypatch.setattr(vdev.session.Session, "__init__", thrifty)
+
+
+def program(per_item: float, workers: int) -> Program:
+    """A program that nobody looks on at: an observer is given plans that say all."""
+    found = Program(SOURCE, {"tile": per_item, "grow": per_item}, workers=workers)
+    found.session.observers.clear()
+    return found
+
+
+def of(found: Program, name: str = "tile") -> KernelStatistics:
+    return next(kernel for kernel in of_session(found.session).kernels if kernel.name == name)
+
+
+def tiles(found: Program, buffer: Any, count: int) -> None:
+    for k in range(count):
+        found.launch("tile", (256, 256), (16, 16), buffer, np.int32(SIDE), np.int32(k))
+    found.wait()
+
+
+def slow_plans(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let every plan that is made from access ranges take so long by the session's clock, which stands still else."""
+    made = vdev.session.make_plan
+    late = [0]
+    monkeypatch.setattr(vdev.session, "time", SimpleNamespace(perf_counter_ns=lambda: late[0], thread_time_ns=lambda: late[0]))
+
+    def slowly(*args: Any) -> Any:
+        late[0] += round(seconds * 1e9)
+        return made(*args)
+
+    monkeypatch.setattr(vdev.session, "make_plan", slowly)
+
+
+def test_one_worker_analyses_nothing_and_plans_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(kernel: SessionKernel) -> None:
+        raise AssertionError(f"kernel {kernel.name} was analysed")
+
+    monkeypatch.setattr(SessionKernel, "summary", property(refuse))
+    with program(1e-9, 1) as found:
+        buffer = found.buffer(4 * SIDE * SIDE)
+        tiles(found, buffer, 200)
+        for items in range(64, 6400, 64):  # ranges that grow
+            found.launch("grow", (items,), (64,), buffer, found.session.create_buffer(4 * SIDE * SIDE))
+        found.wait()
+        assert buffer.state.resident == 0
+        report = as_text(of_session(found.session))
+        assert of(found).plans == 1 or of(found).plans == 2
+        assert of(found, "grow").plans <= 2
+        assert of(found).launches == 200
+    assert ONE_WORKER[:24] in report.replace("\n", " ")
+    assert "unknown" in report
+
+
+def test_planning_that_gains_nothing_is_given_up(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_plans(monkeypatch, 0.002)
+    with program(1e-12, 4) as found:
+        buffer = found.buffer(4 * SIDE * SIDE)
+        tiles(found, buffer, 300)
+        seen = of(found)
+        assert seen.plans < 20
+        assert {reason.text for each in seen.partitions for reason in each.reasons} >= {THRIFTY}
+        assert buffer.state.kept is not None
+
+
+def test_planning_that_pays_goes_on(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_plans(monkeypatch, 0.002)
+    with program(0.1 / 256**2, 4) as found:  # 100 ms on one of them
+        tiles(found, found.buffer(4 * SIDE * SIDE), 60)
+        seen = of(found)
+        assert seen.split >= 55
+        assert THRIFTY not in {reason.text for each in seen.partitions for reason in each.reasons}
+
+
+def test_a_kernel_that_gains_pays_for_another_on_the_same_buffers(
+    auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_plans(monkeypatch, 0.002)
+    with program(1e-12, 4) as found:
+        found.machine.per_item = {"tile": 1e-12, "grow": 0.1 / SIDE**2}
+        a, b = found.buffer(4 * SIDE * SIDE), found.buffer(4 * SIDE * SIDE)
+        for k in range(60):
+            found.launch("tile", (256, 256), (16, 16), a, np.int32(SIDE), np.int32(k))
+            found.launch("grow", (SIDE * SIDE,), (64,), a, b)
+        found.wait()
+        assert of(found, "grow").split >= 55
+
+
+def test_it_is_tried_again_when_kernels_take_longer(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_plans(monkeypatch, 0.002)
+    with program(1e-8, 4) as found:
+        buffer = found.buffer(4 * SIDE * SIDE)
+        tiles(found, buffer, 50)
+        assert buffer.state.kept is not None
+        for k in range(500):
+            found.launch("tile", (2048, 2048), (16, 16), buffer, np.int32(SIDE), np.int32(k))
+            if buffer.state.kept is None:
+                break
+        assert buffer.state.kept is None
+
+
+def test_launches_on_other_buffers_are_still_split(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_plans(monkeypatch, 0.002)
+    with program(1e-12, 4) as found:
+        tiles(found, found.buffer(4 * SIDE * SIDE), 50)
+        split = of(found).split
+        other = found.buffer(4 * SIDE * SIDE)
+        tiles(found, other, 1)
+        assert of(found).split == split + 1
+        assert other.state.kept is None

@@ -1,0 +1,50 @@
+"""The usual cut of a kernel's launches: when it is taken without a look at others."""
+
+from __future__ import annotations
+
+from vdev.planner.habits import MORE, MOST, Habits
+
+WORKERS = (0, 1, 2, 3)
+
+
+def learned(times: int, cost: float = 0.0) -> Habits:
+    found = Habits()
+    for _ in range(times):
+        found.learn(2, WORKERS, (1, 4), WORKERS, cost)
+    return found
+
+
+def taken(found: Habits, cost: float) -> int:
+    """How many plans of that cost take the usual cut, until all cuts are looked at."""
+    count = 0
+    while (habit := found.find(2, WORKERS)) is not None and Habits.allows(habit, cost):
+        count += 1
+    return count
+
+
+def test_one_look_is_no_habit() -> None:
+    assert learned(1).find(2, WORKERS) is None  # the first launch finds everything at home
+
+
+def test_looks_that_find_the_same_grow_rare() -> None:
+    assert [taken(learned(times), 0.0) for times in range(2, 9)] == [2, 4, 8, 16, MOST, MOST, MOST]
+
+
+def test_another_cut_begins_anew() -> None:
+    found = learned(5)
+    found.learn(2, WORKERS, (2, 2), WORKERS, 0.0)
+    assert found.find(2, WORKERS) is None
+
+
+def test_what_costs_much_more_than_the_best_did_is_not_taken() -> None:
+    assert taken(learned(3, 8 * MORE), 10 * MORE) == 4
+    found = learned(3, 8 * MORE)
+    assert taken(found, 11 * MORE) == 0
+    assert found.find(2, WORKERS) is None
+    assert taken(learned(3), MORE / 2) == 4
+
+
+def test_habits_are_of_some_workers_and_dimensions() -> None:
+    found = learned(3)
+    assert found.find(2, (0, 1)) is None
+    assert found.find(1, WORKERS) is None

@@ -1,0 +1,244 @@
+"""Exceptions from outside come at the end of a call, and are not lost (`vdev.interrupts`)."""
+
+# ruff: noqa: PT012  - an exception may come anywhere in what it interrupts
+
+from __future__ import annotations
+
+import _thread
+import cProfile
+import ctypes
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from vdev import interrupts
+
+SECONDS = 20
+
+
+class Interrupt(BaseException):
+    pass
+
+
+def _inside(source: str, **names: Any) -> Callable[..., Any]:
+    """A function `call` that counts as one of vdev's."""
+    space: dict[str, Any] = {"__name__": "vdev.facade.for_a_test", "time": time, **names}
+    exec(source, space)
+    call: Callable[..., Any] = space["call"]
+    return call
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    interrupts.install()
+
+    def handle(number: int, frame: object) -> None:
+        raise Interrupt
+
+    before = [(number, signal.signal(number, handle)) for number in (signal.SIGALRM, signal.SIGINT)]
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+def _by_timer() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+
+
+def _by_thread() -> None:
+    threading.Timer(0.02, _thread.interrupt_main).start()
+
+
+def _by_exception() -> None:
+    me = ctypes.c_ulong(threading.get_ident())
+    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    threading.Timer(0.02, lambda: set_exception(me, ctypes.py_object(Interrupt))).start()
+
+
+SOURCES = (_by_timer, _by_thread, _by_exception)
+BUSY = """
+def part(done, n):
+    done.append(n)
+
+def call(done):
+    end = time.monotonic() + 0.2
+    while time.monotonic() < end:
+        part(done, 0)
+    part(done, 'whole')
+"""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_call_is_whole_and_the_exception_comes_out_of_it(source: Callable[[], None]) -> None:
+    done: list[object] = []
+    call = _inside(BUSY)
+    with pytest.raises(Interrupt):
+        source()
+        call(done)
+        pytest.fail("nothing came out of the call")
+    assert done[-1] == "whole"
+    assert sys.getprofile() is None
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_outside_calls_it_comes_at_once(source: Callable[[], None]) -> None:
+    started = time.monotonic()
+    with pytest.raises(Interrupt):
+        source()
+        while time.monotonic() < started + SECONDS:
+            time.sleep(0.001)
+    assert time.monotonic() < started + SECONDS / 2
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_waits_are_interrupted(source: Callable[[], None]) -> None:
+    gate = threading.Lock()
+    gate.acquire()
+    call = _inside("def call(): block(gate.acquire)", block=interrupts.block, gate=gate)
+    interrupts.waits(call)  # type: ignore[type-var]
+    started = time.monotonic()
+    with pytest.raises(Interrupt):
+        source()
+        call()
+    assert time.monotonic() < started + SECONDS
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_wait_inside_what_must_be_whole_is_not(source: Callable[[], None]) -> None:
+    gate = threading.Lock()
+    gate.acquire()
+    call = _inside("def call(): block(gate.acquire)", block=interrupts.block, gate=gate)
+    threading.Timer(0.3, gate.release).start()
+    with pytest.raises(Interrupt):
+        source()
+        call()
+    assert gate.locked()  # acquired before the exception came
+
+
+def test_a_call_that_fails_meanwhile() -> None:
+    call = _inside("def call():\n    time.sleep(0.1)\n    raise ValueError")
+    with pytest.raises(Interrupt):
+        _by_timer()
+        call()
+
+
+def test_two_signals_in_one_call() -> None:
+    call, came = _inside(BUSY), []
+    signal.signal(signal.SIGALRM, lambda *_: came.append("alarm"))
+    _by_timer()
+    threading.Timer(0.05, _thread.interrupt_main).start()
+    done: list[object] = []
+    with pytest.raises(Interrupt):
+        call(done)
+    assert (came, done[-1]) == (["alarm"], "whole")
+
+
+def test_a_finalisers_exception_comes_after_it() -> None:
+    class Last:
+        def __del__(self) -> None:
+            time.sleep(0.1)
+
+    started = time.monotonic()
+    with pytest.raises(Interrupt):
+        last = Last()
+        _by_timer()
+        del last
+        while time.monotonic() < started + SECONDS:
+            time.sleep(0.001)
+
+
+def test_beside_a_profiler() -> None:
+    done: list[object] = []
+    call, profiler = _inside(BUSY), cProfile.Profile()
+    profiler.enable()
+    try:
+        with pytest.raises(Interrupt):
+            _by_timer()
+            call(done)
+            time.sleep(SECONDS)
+    finally:
+        profiler.disable()
+    assert done[-1] == "whole"
+
+
+def test_a_program_that_traces_calls_goes_on_tracing() -> None:
+    seen: list[str] = []
+
+    def profiler(frame: Any, event: str, argument: object) -> None:
+        seen.append(frame.f_code.co_name)
+
+    done: list[object] = []
+    call = _inside(BUSY)
+    sys.setprofile(profiler)
+    try:
+        with pytest.raises(Interrupt):
+            _by_timer()
+            call(done)
+        deadline = time.monotonic() + SECONDS
+        while sys.getprofile() is not profiler and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+    assert done[-1] == "whole"
+    assert "part" in seen
+
+
+def test_handlers_are_the_programs_own() -> None:
+    def handler(number: int, frame: object) -> None:
+        pass
+
+    before = signal.getsignal(signal.SIGUSR1)
+    assert signal.signal(signal.SIGUSR1, handler) == before
+    assert signal.getsignal(signal.SIGUSR1) is handler
+    assert signal.signal(signal.SIGUSR1, signal.SIG_IGN) is handler
+    assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+    signal.signal(signal.SIGUSR1, before)
+    with pytest.raises(TypeError):
+        signal.signal(signal.SIGUSR1, "no handler")  # type: ignore[arg-type]
+
+
+def test_another_threads_call_is_whole_too() -> None:
+    done: list[object] = []
+    call, came = _inside(BUSY), threading.Event()
+
+    def run() -> None:
+        try:
+            call(done)
+            time.sleep(SECONDS)
+        except Interrupt:
+            came.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.05)
+    number = ctypes.c_ulong(thread.ident or 0)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 1
+    thread.join()
+    assert came.is_set()
+    assert done[-1] == "whole"
+
+
+def test_a_thread_that_is_not_there() -> None:
+    number = ctypes.c_ulong(1 << 60)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 0
+
+
+def test_installed_by_another_thread() -> None:
+    script = """
+import signal, threading, time
+from vdev import interrupts
+thread = threading.Thread(target=interrupts.install); thread.start(); thread.join()
+time.sleep(0.01)
+import _signal
+print(type(interrupts._get_handler(signal.SIGINT)).__name__, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["_Handler", "True"], done.stderr

@@ -1,0 +1,64 @@
+"""What planning costs must not grow with the bytes of buffers, nor with the history of launches.
+
+Counted are calls of the functions that walk through regions, which is the same on any machine, loaded or not. That
+none of them works through arrays, whose length would not show in calls, is told by the boxes that a state has.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice, pairwise
+from statistics import median
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from samples.benchmarks import planning_growth as growth
+from vdev.planner.directory import check
+
+WALKING = ("bands.py", "region.py", "byte_runs.py")
+
+
+def calls_per_launch(program: Any, nbytes: int, workers: int, launches: int) -> tuple[float, int]:
+    """The median number of calls in regions' modules for one launch, and the most boxes that a buffer lay in."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.endswith(WALKING)
+
+    planner = growth.Planner(nbytes, workers)
+    found = []
+    for step in program(nbytes, launches):
+        calls = 0
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            planner.launch(step)
+        finally:
+            sys.setprofile(before)
+        found.append(calls)
+    return median(found), planner.most_boxes
+
+
+@pytest.mark.parametrize("program", growth.PROGRAMS, ids=lambda program: program.__name__)
+def test_planning_does_not_grow_with_buffers(program: Any) -> None:
+    counts = [calls_per_launch(program, 1 << size, 4, 12) for size in (22, 29, 36)]
+    assert all(boxes <= 200 for _, boxes in counts), counts
+    assert all(more <= 1.5 * less for (less, _), (more, _) in pairwise(counts)), counts
+    assert counts[-1][0] <= 1.5 * counts[0][0], counts
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_tile_that_moves_on_a_thousand_times_leaves_few_boxes(direct: bool) -> None:
+    planner = growth.Planner(1 << 24, 3, direct=direct)
+    seen = []
+    for step in islice(growth.moving_tile(1 << 24, 1000), 1000):
+        planner.launch(step)
+        seen.append(planner.boxes)
+    assert max(seen[500:]) <= max(seen[:500]) <= 120
+    for state in planner.states.values():
+        check(state)
+    # Brought together again and again, bytes move, but not the whole buffer for each launch.
+    assert planner.moved_nbytes <= 1000 * (1 << 24) // 32

@@ -1,0 +1,101 @@
+"""Whether the macro-free text of a program and the text that its user wrote are one program to clang.
+
+Decides it by the two syntax trees that clang makes: it prints what each declaration at program scope is made of (types,
+attributes, statements, operators, constants by their values), and every structure has a size and an alignment. What
+trees do not hold, pragmas that change how numbers are rounded, are told by the lines that clang has skipped. Whatever
+our preprocessor does, a difference is found here. Never mends one: the caller runs the program as it was written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from . import clang
+from .clang import Cursor, CursorKind, TranslationUnit
+
+#: A place of a pragma: the path of its file (None: the program's own), its physical line, and whether it counts.
+Place = tuple[str | None, int, bool]
+
+_RECORDS = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL)
+#: Characters of a difference that a reason shows.
+_SHOWN = 60
+#: Pragmas that clang's trees show themselves, or that change messages alone.
+_SHOWN_PRAGMA = (
+    r"unroll\b|nounroll\b|once\b|push_macro|pop_macro|pack\b|message\b|clang[ \t]+(?:loop|diagnostic)\b"
+)
+_HIDDEN_PRAGMA = re.compile(
+    rf"^[ \t]*(?:#|%:)[ \t]*pragma[ \t]+(?!OPENCL[ \t]+EXTENSION\b|{_SHOWN_PRAGMA})", re.MULTILINE
+)
+_LAID_OUT = re.compile(r"\bpragma\b|\b_Pragma\b")
+
+
+def hides_pragmas(text: str) -> bool:
+    """Whether a text has pragmas that trees do not show: its translation unit has to keep what was skipped then."""
+    return "pragma" in text and _HIDDEN_PRAGMA.search(text) is not None
+
+
+def difference(
+    written: TranslationUnit, expanded: TranslationUnit, text: str, pragmas: Sequence[Place] = ()
+) -> str | None:
+    """What tells the program that was `written` from its `expanded` text; None where they are the same program.
+
+    Both are valid. `pragmas`: what the preprocessor made of them, where they have to be looked at; `written` knows what was
+    skipped then.
+    """
+    layouts = _LAID_OUT.search(text) is not None
+    pairs = itertools.zip_longest(_declarations(written), _declarations(expanded))
+    for ours, theirs in pairs:
+        if ours is None or theirs is None:
+            return f"clang finds {'more' if theirs is None else 'fewer'} declarations in what is written"
+        first, second = _content(ours, layouts), _content(theirs, layouts)
+        if first != second:
+            return f"line {clang.line_of(ours)} reads {_where(first, second)} to clang"
+    return _pragma_difference(written, pragmas)
+
+
+def _declarations(unit: TranslationUnit) -> list[Cursor]:
+    """What the program declares at program scope, its included files' declarations among them."""
+    found: list[Cursor] = []
+    # The base header's come first, and are many.
+    for cursor in reversed(list(unit.cursor.get_children())):
+        file = cursor.location.file
+        if file is None or cursor.kind.is_preprocessing():
+            continue
+        if file.name == clang.BASE_HEADER:
+            break
+        found.append(cursor)
+    found.reverse()
+    return found
+
+
+def _content(cursor: Cursor, layouts: bool) -> list[str]:
+    """A declaration in clang's words, line by line, and how its structures are laid out.
+
+    `layouts`: pragmas may have changed those of structures anywhere.
+    """
+    lines = [cursor.kind.name, *clang.printed(cursor).split("\n")]
+    if layouts or cursor.kind in _RECORDS:
+        records = (each for each in clang.walk(cursor) if each.kind in _RECORDS)
+        lines += [f"{each.type.get_size()} bytes at {each.type.get_align()}" for each in records]
+    return lines
+
+
+def _where(first: Sequence[str], second: Sequence[str]) -> str:
+    """The first difference of two declarations, in words."""
+    pairs = itertools.zip_longest(first, second, fillvalue="nothing")
+    ours, theirs = next((a.strip(), b.strip()) for a, b in pairs if a != b)
+    return f"'{ours[:_SHOWN]}', its expansion '{theirs[:_SHOWN]}'"
+
+
+def _pragma_difference(written: TranslationUnit, pragmas: Sequence[Place]) -> str | None:
+    if not pragmas:
+        return None
+    skipped = {path: clang.skipped_lines(written, path) for path in {path for path, _, _ in pragmas}}
+    for path, line in dict.fromkeys((path, line) for path, line, _ in pragmas):
+        ours = sum(1 for each in pragmas if each == (path, line, False))
+        theirs = sum(1 for first, last in skipped[path] if first < line <= last)
+        if ours != theirs:
+            return f"the pragma on line {line} counts otherwise to clang"
+    return None

@@ -1,0 +1,402 @@
+"""Sets of integers as nested bands, in mixed-radix coordinates. The arithmetic under `region`.
+
+`units` are u0 > u1 > … > uk = 1, each a multiple of the next: the bytes of a plane, of a row, of an element,
+one. An offset has the digits o // u0, (o % u0) // u1, and so on. A set at level j is a sorted tuple of bands
+(lo, hi, inner): for each digit of that level from lo up to hi, the digits below lie in `inner`, a set of level
+j + 1, or anywhere where `inner` is None. A set that is all of a unit is always None, neighbours with equal
+inner sets are one band, and nothing is empty: for given units equal sets are equal tuples.
+
+The cost of every function depends on the number of bands alone, except where it says so. Knows no bytes and no
+buffers; the digits of level 0 have no bounds and may be negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import gcd
+from typing import Optional
+
+import numpy as np
+import numpy.typing as npt
+
+Band = tuple[int, int, Optional["Bands"]]
+Bands = tuple[Band, ...]
+Units = tuple[int, ...]
+Integers = npt.NDArray[np.int64]
+_Change = Callable[[Bands, int], Bands]
+#: (stride, count) of each dimension of a box, the largest stride first
+Dims = tuple[tuple[int, int], ...]
+
+
+def _append(bands: list[Band], lo: int, hi: int, inner: Bands | None) -> None:
+    """Add a band behind the others, joined with the last where it goes on."""
+    if bands:
+        last = bands[-1]
+        if last[1] == lo and last[2] == inner:
+            bands[-1] = (last[0], hi, inner)
+            return
+    bands.append((lo, hi, inner))
+
+
+def span(start: int, stop: int, units: Units, level: int = 0) -> Bands:
+    """start <= o < stop, which is not empty: at most two bands for each level and one.
+
+    >>> span(3, 25, (10, 1))
+    ((0, 1, ((3, 10, None),)), (1, 2, None), (2, 3, ((0, 5, None),)))
+    """
+    unit = units[level]
+    if unit == 1:
+        return ((start, stop, None),)
+    first, low = divmod(start, unit)
+    last, high = divmod(stop, unit)
+    if first == last:
+        return ((first, first + 1, span(low, high, units, level + 1)),)
+    bands: list[Band] = []
+    if low:
+        bands.append((first, first + 1, span(low, unit, units, level + 1)))
+        first += 1
+    if first < last:
+        bands.append((first, last, None))
+    if high:
+        bands.append((last, last + 1, span(0, high, units, level + 1)))
+    return tuple(bands)
+
+
+def intersect(a: Bands, b: Bands) -> Bands:
+    """What both have; both of one system of units."""
+    found: list[Band] = []
+    i, j, na, nb = 0, 0, len(a), len(b)
+    while i < na and j < nb:
+        alo, ahi, ain = a[i]
+        blo, bhi, bin_ = b[j]
+        lo, hi = alo if alo > blo else blo, ahi if ahi < bhi else bhi
+        if lo < hi:
+            if ain is None or ain is bin_:
+                _append(found, lo, hi, bin_)
+            elif bin_ is None:
+                _append(found, lo, hi, ain)
+            elif inner := intersect(ain, bin_):
+                _append(found, lo, hi, inner)
+        if ahi <= bhi:
+            i += 1
+        if bhi <= ahi:
+            j += 1
+    return tuple(found)
+
+
+def meet(a: Bands, b: Bands) -> bool:
+    """Whether both have anything in common."""
+    i, j, na, nb = 0, 0, len(a), len(b)
+    while i < na and j < nb:
+        alo, ahi, ain = a[i]
+        blo, bhi, bin_ = b[j]
+        if (alo if alo > blo else blo) < (ahi if ahi < bhi else bhi) and (
+            ain is None or bin_ is None or ain is bin_ or meet(ain, bin_)
+        ):
+            return True
+        if ahi <= bhi:
+            i += 1
+        if bhi <= ahi:
+            j += 1
+    return False
+
+
+def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
+    """What one of them has; both of level `level` of `units`."""
+    found: list[Band] = []
+    i, j, na, nb = 0, 0, len(a), len(b)
+    if not na or not nb:
+        return a or b
+    alo, ahi, ain = a[0]
+    blo, bhi, bin_ = b[0]
+    while i < na and j < nb:
+        if alo < blo:
+            hi = ahi if ahi < blo else blo
+            _append(found, alo, hi, ain)
+            alo = hi
+        elif blo < alo:
+            hi = bhi if bhi < alo else alo
+            _append(found, blo, hi, bin_)
+            blo = hi
+        else:
+            hi = ahi if ahi < bhi else bhi
+            if ain is None or bin_ is None:
+                _append(found, alo, hi, None)
+            elif ain is bin_ or ain == bin_:
+                _append(found, alo, hi, ain)
+            else:
+                inner = unite(ain, bin_, units, level + 1)
+                whole = len(inner) == 1 and inner[0] == (0, units[level] // units[level + 1], None)
+                _append(found, alo, hi, None if whole else inner)
+            alo = blo = hi
+        if alo == ahi:
+            i += 1
+            if i < na:
+                alo, ahi, ain = a[i]
+        if blo == bhi:
+            j += 1
+            if j < nb:
+                blo, bhi, bin_ = b[j]
+    if i < na:
+        _append(found, alo, ahi, ain)
+        found += a[i + 1 :]
+    elif j < nb:
+        _append(found, blo, bhi, bin_)
+        found += b[j + 1 :]
+    return tuple(found)
+
+
+def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
+    """What `a` has and `b` has not; both of level `level` of `units`."""
+    found: list[Band] = []
+    j, nb = 0, len(b)
+    for alo, ahi, ain in a:
+        while j < nb and b[j][1] <= alo:
+            j += 1
+        at, lo = j, alo
+        while at < nb:
+            blo, bhi, bin_ = b[at]
+            if blo >= ahi:
+                break
+            if lo < blo:
+                _append(found, lo, blo, ain)
+                lo = blo
+            hi = ahi if ahi < bhi else bhi
+            if bin_ is not None and ain is not bin_:
+                mine = ((0, units[level] // units[level + 1], None),) if ain is None else ain
+                if inner := subtract(mine, bin_, units, level + 1):
+                    _append(found, lo, hi, inner)
+            lo = hi
+            at += 1
+        if lo < ahi:
+            _append(found, lo, ahi, ain)
+    return tuple(found)
+
+
+def shift(bands: Bands, offset: int, units: Units, level: int = 0) -> Bands:
+    """The same set `offset` further on. What is carried to the next digit may double the bands of a level."""
+    unit = units[level]
+    up, rest = divmod(offset, unit)
+    if not rest:
+        return tuple((lo + up, hi + up, inner) for lo, hi, inner in bands)
+    size = unit // units[level + 1]
+    near: list[Band] = []
+    far: list[Band] = []
+    for lo, hi, inner in bands:
+        moved = shift(((0, size, None),) if inner is None else inner, rest, units, level + 1)
+        stays = tuple((a, b if b < size else size, x) for a, b, x in moved if a < size)
+        goes = tuple((a - size if a > size else 0, b - size, x) for a, b, x in moved if b > size)
+        if stays:
+            _append(near, lo + up, hi + up, stays)
+        if goes:
+            _append(far, lo + up + 1, hi + up + 1, goes)
+    return unite(tuple(near), tuple(far), units, level)
+
+
+def repeat(bands: Bands, count: int, units: Units) -> Bands:
+    """The union of the set moved by 0, 1, … count - 1 of the largest unit."""
+    found: Bands = ()
+    for lo, hi, inner in bands:
+        found = unite(found, ((lo, hi + count - 1, inner),), units)
+    return found
+
+
+def refine(bands: Bands, old: Units, new: Units) -> Bands:
+    """The same set in `new` units, which have all of the `old` ones."""
+    depth = 0
+    while old != new:
+        if old[depth] == new[depth]:
+            depth += 1
+            continue
+        bands = _at_depth(bands, depth, new[depth] // old[depth], _split)
+        old = (*old[:depth], new[depth], *old[depth:])
+    return bands
+
+
+def coarsen(bands: Bands, units: Units, depth: int) -> Bands:
+    """The same set without the unit of level `depth`. Costs a step for each band in each such unit."""
+    return _at_depth(bands, depth, units[depth] // units[depth + 1], _flatten)
+
+
+def _at_depth(bands: Bands, depth: int, ratio: int, change: _Change) -> Bands:
+    if depth == 0:
+        return change(bands, ratio)
+    return tuple(
+        (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change)) for lo, hi, inner in bands
+    )
+
+
+def _split(bands: Bands, ratio: int) -> Bands:
+    """One digit as two, the lower one of `ratio` values."""
+    found: list[Band] = []
+    parts: list[Band] = []  # of the row that is not complete yet
+    open_row = 0
+    for start, hi, inner in bands:
+        lo = start
+        while lo < hi:
+            row, low = divmod(lo, ratio)
+            stop = (row + 1) * ratio
+            if parts and row != open_row:
+                _append(found, open_row, open_row + 1, tuple(parts))
+                parts = []
+            if low or hi < stop:
+                stop = min(hi, stop)
+                parts.append((low, stop - row * ratio, inner))
+                open_row = row
+            else:
+                stop = hi - hi % ratio
+                _append(found, row, stop // ratio, None if inner is None else ((0, ratio, inner),))
+            lo = stop
+    if parts:
+        _append(found, open_row, open_row + 1, tuple(parts))
+    return tuple(found)
+
+
+def _flatten(bands: Bands, ratio: int) -> Bands:
+    """Two digits as one, the lower one of `ratio` values so far."""
+    found: list[Band] = []
+    for lo, hi, inner in bands:
+        if inner is None:
+            _append(found, lo * ratio, hi * ratio, None)
+            continue
+        for row in range(lo * ratio, hi * ratio, ratio):
+            for low, high, below in inner:
+                _append(found, row + low, row + high, below)
+    return tuple(found)
+
+
+def close_up(bands: Bands, depth: int) -> Bands:
+    """A set that has all of these members, and whatever lies between the first and the last digit of each set of level
+    `depth`."""
+    if depth == 0:
+        return ((bands[0][0], bands[-1][1], None),)
+    found: list[Band] = []
+    for lo, hi, inner in bands:
+        _append(found, lo, hi, None if inner is None else close_up(inner, depth - 1))
+    return tuple(found)
+
+
+def repeated(bands: Bands, depth: int) -> list[bool]:
+    """By level, whether a proper part of a unit is there for several digits: otherwise a set of no more bands does
+    without that unit."""
+    found = [False] * depth
+    _mark_repeated(bands, 0, found)
+    return found
+
+
+def _mark_repeated(bands: Bands, level: int, found: list[bool]) -> None:
+    for lo, hi, inner in bands:
+        if inner is not None:
+            if hi - lo > 1:
+                found[level] = True
+            if level + 1 < len(found):
+                _mark_repeated(inner, level + 1, found)
+
+
+# reading --------------------------------------------------------------------------------------------------
+
+
+def first(bands: Bands, units: Units) -> int:
+    """The least member."""
+    least, inner = 0, bands
+    for unit in units:
+        least += inner[0][0] * unit
+        below = inner[0][2]
+        if below is None:
+            return least
+        inner = below
+    return least
+
+
+def last(bands: Bands, units: Units) -> int:
+    """One more than the largest member."""
+    most, inner = 0, bands
+    for unit in units:
+        _, hi, below = inner[-1]
+        if below is None:
+            return most + hi * unit
+        most += (hi - 1) * unit
+        inner = below
+    return most
+
+
+def count(bands: Bands, units: Units, level: int = 0) -> int:
+    """The number of members."""
+    total, unit = 0, units[level]
+    for lo, hi, inner in bands:
+        total += (hi - lo) * (unit if inner is None else count(inner, units, level + 1))
+    return total
+
+
+def count_runs(bands: Bands, units: Units, level: int = 0) -> tuple[int, bool, bool]:
+    """How many runs of members there are; whether they begin with the first digit; whether the last of a whole unit
+    ends them (at level 0: False)."""
+    total, end, begins, joined = 0, None, False, False
+    for index, (lo, hi, inner) in enumerate(bands):
+        if inner is None:
+            runs, low, high = 1, True, True
+        else:
+            each, low, high = count_runs(inner, units, level + 1)
+            runs = (hi - lo) * each - (hi - lo - 1 if low and high else 0)
+        total += runs - (1 if end == lo and joined and low else 0)
+        end, joined = hi, high
+        if index == 0:
+            begins = low and lo == 0
+    whole = level > 0 and end == units[level - 1] // units[level]
+    return total, begins, joined and whole
+
+
+def count_boxes(bands: Bands) -> int:
+    """How many boxes `leaves` gives."""
+    return sum(1 if inner is None else count_boxes(inner) for _, _, inner in bands)
+
+
+def leaves(bands: Bands, units: Units, level: int = 0, base: int = 0, dims: Dims = ()) -> Iterator[tuple[int, int, Dims]]:
+    """The set as disjoint boxes: (first member, members in a row, dimensions)."""
+    unit = units[level]
+    for lo, hi, inner in bands:
+        start = base + lo * unit
+        if inner is None:
+            yield start, (hi - lo) * unit, dims
+        else:
+            below = dims if hi - lo == 1 else (*dims, (unit, hi - lo))
+            yield from leaves(inner, units, level + 1, start, below)
+
+
+def runs(bands: Bands, units: Units, level: int = 0) -> Integers:
+    """Starts and stops of runs, ascending; those of neighbouring units may touch. Costs a step for each run."""
+    parts: list[Integers] = []
+    plain: list[tuple[int, int]] = []
+    unit = units[level]
+    for lo, hi, inner in bands:
+        if inner is None:
+            plain.append((lo * unit, hi * unit))
+            continue
+        if plain:
+            parts.append(np.array(plain, np.int64))
+            plain = []
+        rows = np.arange(lo, hi, dtype=np.int64) * unit
+        below = runs(inner, units, level + 1)
+        parts.append((rows[:, None, None] + below[None]).reshape(-1, 2))
+    if plain:
+        parts.append(np.array(plain, np.int64))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def divisor(bands: Bands, units: Units, level: int = 0) -> int:
+    """The largest number by which every edge of a run can be divided, or a divisor of it."""
+    found, unit = 0, units[level]
+    for lo, hi, inner in bands:
+        found = gcd(found, lo * unit, hi * unit) if inner is None else gcd(
+            found, lo * unit, unit if hi - lo > 1 else 0, divisor(inner, units, level + 1)
+        )
+    return found
+
+
+def coarsening_cost(bands: Bands, units: Units, dropped: frozenset[int], level: int = 0) -> int:
+    """How many bands there are once the units of these levels are done without."""
+    total = 0
+    for lo, hi, inner in bands:
+        below = 1 if inner is None else coarsening_cost(inner, units, dropped, level + 1)
+        total += below * (hi - lo) if inner is not None and level in dropped else below
+    return total

@@ -1,0 +1,110 @@
+"""Integer points of a box that linear constraints cut, as few smaller boxes.
+
+A constraint such as low <= 100*y + x <= high, with x of 0 to 99, cuts a corner from the first row and one from the
+last: between them all rows are whole. So one variable's range is taken apart into the part in which constraints cut
+nothing, and single values beside it, for each of which the rest is cut in the same way. Exact, or not at all. Knows
+no bytes.
+"""
+
+from __future__ import annotations
+
+#: linear terms and a constant, which add up to 0 or more
+Constraint = tuple[dict[int, int], int]
+#: the least and the largest value of each variable
+Box = dict[int, tuple[int, int]]
+
+#: how often ranges are narrowed by one another: two constraints may go on for as long as a range is
+ROUNDS = 8
+
+
+class _Empty(Exception):
+    """No point keeps all constraints."""
+
+
+def boxes_of(box: Box, constraints: list[Constraint], most: int) -> list[Box] | None:
+    """The points of `box` that keep all constraints, as disjoint boxes; None where that takes more than `most`.
+
+    >>> boxes_of({0: (0, 9), 1: (0, 99)}, [({0: 100, 1: 1}, -50), ({0: -100, 1: -1}, 720)], 9)
+    [{0: (1, 6), 1: (0, 99)}, {0: (0, 0), 1: (50, 99)}, {0: (7, 7), 1: (0, 20)}]
+    """
+    box = dict(box)
+    try:
+        left = _narrow(box, constraints)
+    except _Empty:
+        return []
+    if left is None:
+        return None
+    if not left:
+        return [box]
+    open_ones = dict.fromkeys(v for terms, _ in left for v in terms if box[v][0] < box[v][1])
+    variable, low, high = min(
+        (_untouched(box, left, v) for v in open_ones), key=lambda part: _count_outside(box, part)
+    )
+    if _count_outside(box, (variable, low, high)) >= most:
+        return None
+    found: list[Box] = []
+    first, last = box[variable]
+    inside = [(low, high)] if low <= high else []
+    values = [*range(first, low), *range(high + 1, last + 1)] if inside else range(first, last + 1)
+    for bounds in (*inside, *((value, value) for value in values)):
+        more = boxes_of(box | {variable: bounds}, left, most - len(found))
+        if more is None:
+            return None
+        found += more
+    return found if len(found) <= most else None
+
+
+def _count_outside(box: Box, part: tuple[int, int, int]) -> int:
+    variable, low, high = part
+    return box[variable][1] - box[variable][0] + 1 - max(high - low + 1, 0)
+
+
+def _untouched(box: Box, constraints: list[Constraint], variable: int) -> tuple[int, int, int]:
+    """A variable, and the part of its range in which no constraint on it cuts anything."""
+    low, high = box[variable]
+    for terms, constant in constraints:
+        factor = terms.get(variable, 0)
+        if factor:
+            least = constant + sum(_least(c, box[v]) for v, c in terms.items() if v != variable)
+            if factor > 0:
+                low = max(low, -(least // factor))
+            else:
+                high = min(high, least // -factor)
+    return variable, low, high
+
+
+def _narrow(box: Box, constraints: list[Constraint]) -> list[Constraint] | None:
+    """Make ranges no larger than constraints on them allow; the constraints that still cut something, None where
+    there is no end to that. Raises _Empty where there is no point."""
+    for _ in range(ROUNDS):
+        before = dict(box)
+        constraints = [each for each in constraints if _cuts(box, each)]
+        if box == before:
+            return constraints
+    return None
+
+
+def _cuts(box: Box, constraint: Constraint) -> bool:
+    """Whether a constraint cuts anything; its variables' ranges are narrowed by it."""
+    terms, constant = constraint
+    if constant + sum(_least(c, box[v]) for v, c in terms.items()) >= 0:
+        return False
+    most = constant + sum(-_least(-c, box[v]) for v, c in terms.items())
+    if most < 0:
+        raise _Empty
+    for variable, factor in terms.items():
+        low, high = box[variable]
+        others = most + _least(-factor, (low, high))
+        if factor > 0:
+            low = max(low, -(others // factor))
+        else:
+            high = min(high, others // -factor)
+        if low > high:
+            raise _Empty
+        most = others - _least(-factor, (low, high))
+        box[variable] = (low, high)
+    return True
+
+
+def _least(factor: int, bounds: tuple[int, int]) -> int:
+    return factor * bounds[0 if factor > 0 else 1]

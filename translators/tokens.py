@@ -1,0 +1,81 @@
+"""Preprocessing tokens (C99 6.4): what a line of text consists of, and text of them again.
+
+Decides where one token ends and where white space is needed between two. Never knows a macro.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\v\f\r]+)
+    |(?P<string>L?"(?:\\.|[^"\\])*"|L?'(?:\\.|[^'\\])*')
+    |(?P<name>(?:[^\W\d]|\$)[\w$]*)
+    |(?P<number>\.?\d(?:[eEpP][+-]|[\w.$])*)
+    |(?P<op>%:%:|\#\#|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|<:|:>|<%|%>|%:|.)""",
+    re.VERBOSE,
+)
+_EMPTY: frozenset[str] = frozenset()
+_OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
+
+
+class Token:
+    """One preprocessing token; `space`: white space came before it; `hide`: macros that must not expand it
+    again; `line`: what `__LINE__` is where it stands.
+    """
+
+    __slots__ = ("hide", "kind", "line", "space", "text")
+
+    def __init__(
+        self, text: str, kind: str, space: bool = False, hide: frozenset[str] = _EMPTY, line: int = 0
+    ) -> None:
+        self.text, self.kind, self.space, self.hide, self.line = text, kind, space, hide, line
+
+    def __repr__(self) -> str:
+        return f"Token({self.text!r})"
+
+
+def tokenize(text: str, line: int = 0, breaks: Sequence[int] = ()) -> list[Token]:
+    """The tokens of a logical line that begins on `line`; at the positions in `breaks` another line begins."""
+    tokens: list[Token] = []
+    space = False
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "op"
+        if kind == "space":
+            space = True
+        elif match.group() != "\n":
+            at = line + bisect_right(breaks, match.start()) if breaks else line
+            tokens.append(Token(match.group(), kind, space, _EMPTY, at))
+            space = False
+        else:
+            space = True
+    return tokens
+
+
+def spell(tokens: Sequence[Token]) -> str:
+    """Text of the tokens, with a space wherever two neighbours would otherwise read as another token."""
+    pieces: list[str] = []
+    last = Token(" ", "op")
+    for token in tokens:
+        if token.space or _would_join(last, token):
+            pieces.append(" ")
+        pieces.append(token.text)
+        last = token
+    return "".join(pieces).lstrip()
+
+
+def _would_join(left: Token, right: Token) -> bool:
+    end, start = left.text[-1], right.text[0]
+    if left.kind == "number":
+        return start.isalnum() or start in "_$." or (end in "eEpP" and start in "+-")
+    if end == ".":
+        return start.isdigit() or start == "."
+    if left.kind == "name":
+        return start.isalnum() or start in "_$\"'"
+    return end in _OPERATOR_CHARACTERS and start in _OPERATOR_CHARACTERS
+
+
+def quoted(name: str) -> str:
+    return name.replace("\\", "\\\\").replace('"', '\\"')
