@@ -22,6 +22,7 @@ _MARGIN, _LABEL, _WIDTH = 16, 150, 720  #: of the page, the names at the left, t
 _LANE, _GAP, _HEAD = 14, 18, 44
 _TALLEST = 180  #: of an argument that is drawn in two dimensions
 _CELLS = 240  #: along an edge of such a drawing, at most
+_MOST_RUNS = 1 << 16  #: drawn one by one
 _SLOTS = 1440  #: along a bar
 
 Cells = npt.NDArray[np.bool_]
@@ -134,7 +135,16 @@ def _rasterised(region: Region, nbytes: int, pitch: int, lines: int, columns: in
     """Which cells of a drawing of `lines` by `columns` hold a byte of `region`, in rows of `pitch` bytes."""
     nrows = max(-(-nbytes // pitch), 1)
     cells = np.zeros((lines, columns), bool)
-    for start, stop in region.clip(0, nbytes).runs.tolist():
+    shown = region.clip(0, nbytes)
+    if len(shown) > _MOST_RUNS:  # one row stands for all in its line
+        rows = [(2 * line + 1) * nrows // (2 * lines) for line in range(lines)]
+        shown = Region.union(shown.clip(row * pitch, (row + 1) * pitch) for row in rows)
+    if len(shown) > _MOST_RUNS:  # gaps that nobody would see
+        shown = Region.union(
+            Region.span(start, start + nbytes + sum(stride * (count - 1) for stride, count in dims))
+            for start, nbytes, dims in shown.parts()
+        )
+    for start, stop in shown.runs.tolist():
         first, last = start // pitch, (stop - 1) // pitch
         for line, left, right in _pieces(start, stop, first, last, pitch):
             upper = line[0] * lines // nrows

@@ -36,6 +36,7 @@ _ANY_SIZE = 1 << 40  #: bytes: more than any launch reaches that is not "anywher
 #: bytes: what reaches so far is an index that may be any int
 _ANYWHERE = 1 << 31
 _POINTERS = ("global", "constant")
+_MOST_RUNS = 1 << 16  #: of a work-group's range, in which the bytes of a row are looked for
 _GROUP_SIZE = 256  #: where the command line gives none
 
 
@@ -220,8 +221,8 @@ def _pitch(
         return given
     middle = tuple(groups // 2 for groups in ndrange.num_groups)
     for found in evaluate(Chunk(middle, tuple(first + 1 for first in middle))):
-        starts = found.region.runs[:, 0]
-        if found.arg == arg and len(starts) > 1:
+        if found.arg == arg and 1 < len(found.region) <= _MOST_RUNS:
+            starts = found.region.runs[:, 0]
             (step, count), = Counter((starts[1:] - starts[:-1]).tolist()).most_common(1)
             if 2 * count >= len(starts) - 1:
                 return int(step)

@@ -7,6 +7,7 @@ pays for this one.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
@@ -70,3 +71,11 @@ def start() -> None:
             "Start the program with VDEV=1 in its environment or with `python -m vdev`."
         )
     sys.meta_path.insert(0, StandInFinder)
+    atexit.register(_end)
+
+
+def _end() -> None:
+    """After all exit handlers of the program, which has registered them later."""
+    ending = sys.modules.get("vdev.ending")
+    if ending is not None:
+        ending.end()

@@ -6,16 +6,20 @@ Decides whether a launch did what one device would have done. Around each split 
 2. the launch runs as planned;
 3. the user's own kernel, not translated, runs whole on one worker on the copies. Every byte of the buffers must be the
    same afterwards, in those that the launch must not write as well;
-4. each chunk runs alone on copies in which everything outside its declared reads was exchanged for other elements of
-   the buffer. It must write what it wrote in 2, nothing outside its declared writes, all that it is declared to write
-   for sure, and no two chunks may change a byte to different values (a race in the program).
+4. each chunk runs alone, on the copies and on copies in which everything outside its declared reads was exchanged for
+   other elements of the buffer. It must write what it wrote in 2, nothing outside its declared writes, and all that it
+   is declared to write for sure. Where two chunks change a byte to different values and, run one after the other in
+   one memory, leave another one in another order, the program has a race.
 
-Bits may differ, within a tolerance and with a note in the log, where atomics add floats (their order is open), where
-the workers are different devices, and where the compiler rounds the translated kernel otherwise than the user's own,
-which shows when the translated kernel, whole on one worker, gives the very bits in question. Padding in structures,
-and bytes that follow from memory nobody has written, are not compared, nor is what is seen to differ from run to run
-on one worker. (Private memory that a kernel copies and never wrote may repeat by luck and then count as a difference.)
-What cannot be checked (no memory for the copies) is noted in the log.
+Every launch, split or not, leaves the red zones around replicas (`executor.red_zones`) as they are.
+
+A difference is excused by runs alone, never by what analysis says: bits may differ, within a tolerance and with a note
+in the log, where the workers are different devices, and where the compiler rounds the translated kernel otherwise than
+the user's own, which shows when the translated kernel, whole on one worker, gives the very bits in question; results may
+differ that on one worker differ from run to run, with the order of the chunks, or with what is in memory nobody has
+written. (Private memory that a kernel copies and never wrote may repeat by luck and then count as a difference.) Padding
+in structures must stay as it is where it does on one worker. What cannot be checked (no memory for the copies) is noted
+in the log.
 
 It changes no plan: what is checked is what would have run. It waits for each launch it checks.
 """
@@ -29,7 +33,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vdev.backends.base import BackendProgram, Bytes
+from vdev.backends.base import BackendError, BackendProgram, Bytes
 from vdev.buffers import VirtualBuffer
 from vdev.commands import Launch
 from vdev.differences import (
@@ -68,8 +72,9 @@ class CheckFailure(Exception):
     """A split launch did something else than one device would have done. The text says all of it.
 
     `kind`: 'difference' (the results differ), 'race' (two work-groups changed a byte to different values), 'read' (a
-    chunk depends on bytes outside its declared reads), 'write' (it changed bytes outside its declared writes) or
-    'exact' (it left bytes as they were that it declares to write for sure). `offset` is in bytes from the argument's
+    chunk depends on bytes outside its declared reads), 'write' (it changed bytes outside its declared writes), 'exact'
+    (it left bytes as they were that it declares to write for sure) or 'beside' (it wrote to memory beside its worker's
+    replica). `offset` is in bytes from the argument's
     pointer. `writers`: (worker, work-group, value) of those chunks that wrote there.
     """
 
@@ -98,11 +103,8 @@ class Case:
     types: Mapping[int, np.dtype[np.generic]]  #: elements that arguments point to
     data: list[Mask] = field(default_factory=list)  #: all bytes but padding
     after: list[Bytes] = field(default_factory=list)
+    alone: list[list[Bytes]] = field(default_factory=list)  #: by chunk and slot: what it leaves of `before` alone
     fine: set[int] = field(default_factory=set)  #: those that are fine-grain
-
-    def changes(self, slot: int) -> Region:
-        """All that any chunk may write, as declared."""
-        return Region.union(part.footprints[slot].changes for part in self.parts)
 
     def atomics(self, slot: int) -> Region:
         return Region.union(
@@ -158,25 +160,21 @@ class Part:
 
 
 class _Values:
-    """What chunks that ran alone have written, and the first place where two of them disagree."""
+    """What chunks that ran alone have written, and by slot the bytes at which two of them disagree."""
 
     def __init__(self, case: Case) -> None:
-        self.clash: tuple[int, int] | None = None  #: (slot, byte)
-        self._plain = [
-            data & ~mask_of(case.atomics(slot), len(data)) for slot, data in enumerate(case.data)
-        ]
+        self.clashes = [np.zeros(len(before), bool) for before in case.before]
+        self._data = case.data
         self._written = [np.zeros(len(before), bool) for before in case.before]
         self._values = [before.copy() for before in case.before]
 
-    def add(self, found: Sequence[Bytes], left: Sequence[Bytes], wrote: Sequence[Bytes]) -> None:
-        """One more chunk: by what it found and left it shows where it writes; `wrote` is what it writes there."""
+    def add(self, found: Sequence[Bytes], left: Sequence[Bytes]) -> None:
+        """One more chunk: by what it found and left it shows where it writes, and what."""
         for slot, value in enumerate(self._values):
-            changed = (left[slot] != found[slot]) & self._plain[slot]
-            differing = changed & self._written[slot] & (wrote[slot] != value)
-            if self.clash is None and differing.any():
-                self.clash = slot, int(np.argmax(differing))
+            changed = (left[slot] != found[slot]) & self._data[slot]
+            self.clashes[slot] |= changed & self._written[slot] & (left[slot] != value)
             self._written[slot] |= changed
-            np.copyto(value, wrote[slot], where=changed)
+            np.copyto(value, left[slot], where=changed)
 
 
 class LaunchChecker:
@@ -211,10 +209,7 @@ class LaunchChecker:
         unknown = [Region.span(0, buffer.nbytes) - buffer.state.initialised for buffer in buffers]
         case = Case(launch, list(buffers), pointers, parts, before, unknown, self._types(launch.kernel))
         case.data = [case.without_padding(slot) for slot in range(len(before))]
-        for slot, buffer in enumerate(buffers):
-            if buffer.state.fine:  # what the launch does not write the host may be writing
-                case.data[slot] &= mask_of(case.changes(slot), buffer.nbytes)
-                case.fine.add(slot)
+        case.fine = {slot for slot, buffer in enumerate(buffers) if buffer.state.fine}
         return case
 
     def _types(self, kernel: SessionKernel) -> Mapping[int, np.dtype[np.generic]]:
@@ -225,26 +220,40 @@ class LaunchChecker:
             self._element_types[kernel.serial] = found
         return found
 
-    def end(self, case: Case, completion: Completion) -> None:
+    def end(
+        self, launch: Launch, buffers: Sequence[VirtualBuffer], case: Case | None, completion: Completion
+    ) -> None:
         """After the submission. Raises CheckFailure, in the thread that enqueued."""
         if completion.wait() < 0:
             return  # the program hears of it through the event
         try:
-            case.after = [self._shadows.content(buffer) for buffer in case.buffers]
-            expected = self._whole(case, case.before)
-            race, suspects = self._run_parts(case)
-            if race is not None:
-                raise self._failure(case, "race", *race, expected[race[0]])
-            self._compare(case, expected)
-            for part in suspects:
-                self._look_closer(case, part, expected)
-        except (ShadowFailure, MemoryError) as error:
-            self._note(case.launch, f"not checked: {error}", logging.WARNING)
-            return
+            self._look_beside(launch, buffers)
+            if case is not None:
+                self._check(case)
+                self.nchecked += 1
+        except (ShadowFailure, BackendError, MemoryError) as error:
+            self._note(launch, f"not checked: {error}", logging.WARNING)
         except CheckFailure as failure:
             self.failure = failure
             raise
-        self.nchecked += 1
+
+    def _check(self, case: Case) -> None:
+        case.after = [self._shadows.content(buffer) for buffer in case.buffers]
+        expected = self._whole(case, case.before)
+        suspects, clashes = self._run_parts(case)
+        self._find_race(case, expected, clashes)
+        self._compare(case, expected)
+        self._compare_padding(case, expected)
+        for part in suspects:
+            self._look_closer(case, part, expected)
+
+    def _look_beside(self, launch: Launch, buffers: Sequence[VirtualBuffer]) -> None:
+        """Raise a change in the red zones of a replica."""
+        for slot, buffer in enumerate(buffers):
+            for worker in range(len(self._executor.workers)):
+                at = self._shadows.mark_beside(buffer, worker)
+                if at is not None:
+                    raise self._beside(launch, buffers, slot, at, worker)
 
     # runs -------------------------------------------------------------------------------------------
 
@@ -269,26 +278,42 @@ class LaunchChecker:
             self._originals[program] = self._shadows.original(program)
         return self._originals[program]
 
-    def _run_parts(self, case: Case) -> tuple[tuple[int, int] | None, list[Part]]:
-        """Run each chunk alone. Where two of them change a byte to different values, as (slot, byte), and the chunks
-        that seem to read or write what they do not declare."""
+    def _run_parts(self, case: Case) -> tuple[list[Part], list[Mask]]:
+        """Run each chunk alone. The chunks that seem to read or write what they do not declare, and by slot the bytes
+        that two of them change to different values."""
         suspects = []
-        values = _Values(case)
+        values, exchanged_values = _Values(case), _Values(case)
         for part in case.parts:
             found = self._found(case, part)
             left = self._run_part(case, part, part.chunk, found)
-            values.add(found, left, left)
+            exchanged_values.add(found, left)
             if any(mask.any() for _, _, mask in self._oddities(case, part, found, left)):
                 suspects.append(part)
-        if values.clash is None:
-            return None, suspects
-        # The values may differ only because something was exchanged under a chunk that reads more than it says.
-        values = _Values(case)
-        for part in case.parts:
-            found = self._found(case, part)
-            left = self._run_part(case, part, part.chunk, found)
-            values.add(found, left, self._run_part(case, part, part.chunk, case.before))
-        return values.clash, suspects
+            case.alone.append(self._run_part(case, part, part.chunk, case.before))
+            values.add(case.before, case.alone[-1])
+        clashes = [one | other for one, other in zip(values.clashes, exchanged_values.clashes, strict=True)]
+        return suspects, clashes
+
+    def _find_race(self, case: Case, expected: Sequence[Bytes], clashes: Sequence[Mask]) -> None:
+        """Raise a race: two chunks change a byte to different values, and it depends on their order which one stays.
+
+        Atomics that commute leave the same in any order. What is declared plays no part.
+        """
+        if not any(mask.any() for mask in clashes):
+            return
+        forward, backward = self._in_order(case), self._in_order(case, reverse=True)
+        for slot, mask in enumerate(clashes):
+            raced = mask & (forward[slot] != backward[slot])
+            if raced.any():
+                raise self._failure(case, "race", slot, int(np.argmax(raced)), expected[slot])
+
+    def _in_order(self, case: Case, *, reverse: bool = False) -> list[Bytes]:
+        """What all chunks leave, one after the other on one worker in one memory: nothing is merged, nothing moves."""
+        contents, worker = case.before, case.parts[0].worker
+        for part in reversed(case.parts) if reverse else case.parts:
+            recipe = self._shadows.recipe(case.launch)
+            contents = self._shadows.run(case.launch, recipe, case.pointers, worker, part.chunk, contents)
+        return contents
 
     @staticmethod
     def _found(case: Case, part: Part) -> list[Bytes]:
@@ -349,7 +374,7 @@ class LaunchChecker:
             data & (after != right)
             for data, after, right in zip(case.data, case.after, expected, strict=True)
         ]
-        for slot in case.fine:
+        for slot in case.fine:  # what the launch does not write the host may be writing
             wrong[slot] &= expected[slot] != case.before[slot]
         if not any(mask.any() for mask in wrong):
             return
@@ -370,43 +395,52 @@ class LaunchChecker:
             return
         before = sum(int(mask.sum()) for mask in wrong)
         other = self._whole(case, self._otherwise(case, case.before))
-        for mask, one, two in zip(wrong, expected, other, strict=True):
-            mask &= one == two
+        for slot, mask in enumerate(wrong):
+            mask &= ~whole_scalars(expected[slot] != other[slot], case.dtype_of(slot))
         if sum(int(mask.sum()) for mask in wrong) < before:
             self._note(case.launch, "some results follow from memory that nobody has written", logging.INFO)
 
+    def _compare_padding(self, case: Case, expected: Sequence[Bytes]) -> None:
+        """Raise a byte of padding that changed although it was left alone whenever the kernel ran on one worker."""
+        for slot, before in enumerate(case.before):
+            strange = ~case.data[slot] & (case.after[slot] != before) & (expected[slot] == before)
+            strange &= ~mask_of(case.unknown[slot], len(before))
+            for left in case.alone:
+                strange &= left[slot] == before
+            if strange.any():
+                raise self._failure(case, "difference", slot, int(np.argmax(strange)), expected[slot])
+
     def _excuse_chance(self, case: Case, expected: Sequence[Bytes], wrong: Sequence[Mask]) -> None:
-        """Take out of `wrong` what is another thing each time the same kernel finds the same memory: private memory
-        that it never wrote, or an order of work-groups that it does not wait for. A fault gives two values, the right
-        one and the wrong one, and the same ones each time; chance gives more, or others."""
+        """Take out of `wrong` what is another thing when the same kernel finds the same memory on one worker: from run to
+        run (private memory that it never wrote), or when its chunks run in another order (it reads what other
+        work-groups write). Nothing that analysis says is asked.
+        """
         before = sum(int(mask.sum()) for mask in wrong)
         first = self._all_ways(case)
         for _ in range(_REPEATS):
-            ways = self._all_ways(case)
+            again = self._all_ways(case)
+            pairs = [
+                *zip(first, again, strict=True),  # each way with itself
+                (again[-2], again[-1]),  # the two orders
+                (expected, again[0]),
+            ]
             for slot, mask in enumerate(wrong):
-                dtype = case.dtype_of(slot)
-                for (one, _), (two, wrote) in zip(first, ways, strict=True):
-                    third = whole_scalars(two[slot] != case.after[slot], dtype)
-                    third &= whole_scalars(two[slot] != expected[slot], dtype) & wrote[slot]
-                    mask &= ~third & ~whole_scalars(one[slot] != two[slot], dtype)
+                for one, two in pairs:
+                    mask &= ~whole_scalars(one[slot] != two[slot], case.dtype_of(slot))
             if not any(mask.any() for mask in wrong):
                 break
         if sum(int(mask.sum()) for mask in wrong) < before:
             self._note(case.launch, "some results are left to chance, also on one worker", logging.WARNING)
 
-    def _all_ways(self, case: Case) -> list[tuple[list[Bytes], list[Mask]]]:
-        """What the user's kernel gives whole, the translated one whole, and each chunk, and where they may write.
-        Between two calls other kernels and other chunks run, and leave other things in private memory."""
-        everywhere = [np.ones(len(before), bool) for before in case.before]
-        ways = [
-            (self._whole(case, case.before, translated=translated), everywhere) for translated in (False, True)
+    def _all_ways(self, case: Case) -> list[Sequence[Bytes]]:
+        """What the user's kernel gives whole, the translated one whole, and its chunks in either order. Between two calls
+        other kernels and other chunks run, and leave other things in private memory."""
+        return [
+            self._whole(case, case.before),
+            self._whole(case, case.before, translated=True),
+            self._in_order(case),
+            self._in_order(case, reverse=True),
         ]
-        for part in case.parts:
-            wrote = [
-                mask_of(part.footprints[slot].changes, len(before)) for slot, before in enumerate(case.before)
-            ]
-            ways.append((self._run_part(case, part, part.chunk, case.before), wrote))
-        return ways
 
     @staticmethod
     def _otherwise(case: Case, contents: Sequence[Bytes]) -> list[Bytes]:
@@ -427,26 +461,14 @@ class LaunchChecker:
         near &= wrong
         if not near.any():
             return
-        summed = mask_of(self._float_sums(case, slot), len(wrong)) & near
         if self._mixed:
             why = "the workers are different devices"
-        elif summed.any():
-            near, why = summed, "atomics add floats in any order"
         else:
             near &= self._whole(case, case.before, translated=True)[slot] == after
             why = "the compiler rounds the translated kernel otherwise than the user's own"
         if near.any():
             self._note(case.launch, f"floats differ by rounding: {why}", logging.INFO)
             wrong &= ~near
-
-    @staticmethod
-    def _float_sums(case: Case, slot: int) -> Region:
-        return Region.union(
-            region
-            for part in case.parts
-            for (op, dtype), region in part.footprints[slot].atomics.items()
-            if op == "add" and dtype is not None and np.dtype(dtype).kind == "f"
-        )
 
     # words ------------------------------------------------------------------------------------------
 
@@ -476,6 +498,23 @@ class LaunchChecker:
         }[kind]
         text = f"{where}: {text}. {said[0].upper()}{said[1:]}. NDRange {ndrange.global_size} in groups of {ndrange.local_size}"
         return CheckFailure(text, kind, case.launch.kernel.name, name, offset, writers)
+
+    def _beside(
+        self, launch: Launch, buffers: Sequence[VirtualBuffer], slot: int, byte: int, worker: int
+    ) -> CheckFailure:
+        """The error of a mark in a red zone of `worker`, where byte `byte` of a buffer would be."""
+        pointers = [p for p in pointer_args(launch, list(buffers)) if p.slot == slot]
+        changed = [p for p in pointers if _lines(launch, p.arg)] or pointers
+        pointer = min(changed, key=lambda p: max(p.offset - byte, byte - p.offset - p.nbytes))
+        name = launch.kernel.info.args[pointer.arg].name or f"argument {pointer.arg}"
+        lines = _lines(launch, pointer.arg)
+        said = f", line {', '.join(map(str, lines))}" if lines else ""
+        text = (
+            f"kernel `{launch.kernel.name}`, argument `{name}`{said}, byte {byte - pointer.offset}: written beside what "
+            f"worker {worker} was given: the kernel writes more than analysis says, or beyond the buffer. "
+            f"NDRange {launch.ndrange.global_size} in groups of {launch.ndrange.local_size}"
+        )
+        return CheckFailure(text, "beside", launch.kernel.name, name, byte - pointer.offset, ())
 
     def _writers(
         self, case: Case, parts: Sequence[Part], slot: int, place: slice, dtype: np.dtype[np.generic]
@@ -512,6 +551,13 @@ class LaunchChecker:
         if key not in self._noted:
             self._noted.add(key)
             logger.log(level, "kernel %s: %s", launch.kernel.name, text)
+
+
+def _lines(launch: Launch, arg: int) -> list[int]:
+    """The source lines in which a kernel changes what is behind an argument."""
+    summary = launch.kernel.summary
+    accesses = () if summary is None else summary.accesses
+    return sorted({item.line for item in accesses if item.arg == arg and item.mode != "read" and item.line})
 
 
 def _alone(group: Group) -> Chunk:

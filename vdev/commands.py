@@ -7,6 +7,7 @@ validates again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,18 @@ LocalArg = LocalBytes
 Argument = BufferArg | bytes | LocalArg | None
 
 
+def same_arguments(args: Sequence[Argument], others: Sequence[Argument]) -> bool:
+    """Whether two launches of one kernel have the same values and the same places in the same buffers."""
+    for mine, other in zip(args, others, strict=False):
+        if mine is other or mine == other:
+            continue
+        if type(mine) is not BufferArg or type(other) is not BufferArg:
+            return False
+        if mine.buffer is not other.buffer or mine.offset != other.offset or mine.nbytes != other.nbytes:
+            return False
+    return len(args) == len(others)
+
+
 @dataclass(slots=True, eq=False)
 class Launch:
     """A kernel over an NDRange; `args` were captured at enqueue (specification 5.9.2).
@@ -131,6 +144,8 @@ class Launch:
     args: tuple[Argument, ...]
     ndrange: NDRange
     shared: tuple[VirtualBuffer, ...] = ()
+    #: where its pointer arguments point: (argument, slot, bytes into the buffer); filled in where its plan needs it
+    places: Sequence[tuple[int, int, int]] = ()
     #: what repeats it, once it has been submitted
     repetition: Repetition | None = None
 

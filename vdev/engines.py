@@ -13,7 +13,10 @@ first clGetPlatformIDs, so all this comes before it.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -25,12 +28,22 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from vdev import switches
+from vdev.private_files import private_folder, read_private, write_private
+
+logger = logging.getLogger("vdev.engines")
 
 VARIABLE = "OCL_ICD_VENDORS"
 #: Distributions on PyPI that bring a CPU driver, and the file of theirs that is it.
 _PACKAGED = (("intel-opencl-rt", "libintelocl.so"),)
 _NVIDIA = "libnvidia-opencl.so.1"
 _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+
+#: bytes that a path, or one name in it, may have (PATH_MAX and NAME_MAX of Linux)
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255
+#: bytes of an engine's key in the name of its .icd file
+_LONGEST_KEY = 100
+#: folders tried in one place, where others have files that are not ours
+_MOST_FOLDERS = 16
 
 NO_ENGINE = (
     "vdev found no OpenCL device to run on. "
@@ -70,7 +83,7 @@ def register_engines() -> tuple[Engine, ...]:
     """
     engines = find_engines()
     if engines and not any(True for _ in _named_by_user()):
-        os.environ[VARIABLE] = str(_folder_of_icds(engines))
+        os.environ[VARIABLE] = _folder_of_icds(engines)
     return engines
 
 
@@ -80,6 +93,8 @@ def _named_by_user() -> Iterator[Engine]:
     if not value:
         return
     path = Path(value)
+    if _is_ours(path):
+        return
     if path.is_dir():
         yield from _registered(path, VARIABLE)
     elif value.endswith(".icd"):
@@ -126,12 +141,29 @@ def _registered(folder: Path, origin: str | None = None) -> Iterator[Engine]:
 
 
 def _read_icd(path: Path, origin: str) -> Iterator[Engine]:
-    """The first line of an .icd file is the library (cl_khr_icd, "Vendor ICD enumeration on Linux")."""
+    """The first line of an .icd file is the library (cl_khr_icd, "Vendor ICD enumeration on Linux").
+
+    File names are bytes: those that are no text here count all the same. A file that cannot name a library is passed
+    over with a warning, once in a process.
+    """
     try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
+        with path.open("rb") as file:
+            line = file.readline(_LONGEST_PATH + 2).strip()
+    except OSError as error:
+        _pass_over(str(path), f"cannot be read ({error.strerror})")
         return
-    yield from _existing(lines[0].strip() if lines else "", origin)
+    if not line or b"\0" in line or len(line) > _LONGEST_PATH:
+        _pass_over(str(path), "names no library in its first line")
+        return
+    if b"/" not in line and len(line) > _LONGEST_NAME:
+        _pass_over(str(path), "has a first line that is longer than a library's name can be")
+        return
+    yield from _existing(os.fsdecode(line), origin)
+
+
+@functools.cache
+def _pass_over(path: str, why: str) -> None:
+    logger.warning("the .icd file %a %s: passed over", path, why)
 
 
 def _existing(library: str, origin: str) -> Iterator[Engine]:
@@ -149,31 +181,62 @@ def _unregistered() -> Iterable[Engine]:
     return []
 
 
-def _folder_of_icds(engines: tuple[Engine, ...]) -> Path:
-    """A folder that holds exactly these engines' .icd files, the same one for the same engines.
+def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
+    """What OCL_ICD_VENDORS says for these engines: a folder that holds exactly their .icd files, the same one for the
+    same engines.
 
-    Processes may make it at the same time: its name says its content, and each file appears in one piece.
+    Processes may make it at the same time: its name says its content, and each file appears in one piece. What a
+    loader finds there it loads as code: a folder in which anybody else may have put a file is left as it is, and
+    another one serves. Where none can be had, the first engine alone is named.
     """
-    content = "\n".join(engine.library for engine in engines)
-    name = f"icd-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
-    last_resort = Path(tempfile.gettempdir(), f"vdev-{os.getuid()}")
-    for parent in (switches.cache_dir(), last_resort):
-        try:
-            return _write_icds(parent / name, engines)
-        except OSError as error:
-            failure = error
-    raise failure
+    for parent in _parents_of_folders():
+        for name in _names_of_folders(engines):
+            try:
+                private_folder(parent)
+                if _write_icds(private_folder(parent / name), engines):
+                    return str(parent / name)
+            except OSError as error:
+                logger.info("no .icd files in %s: %s", parent, error)
+                break
+    logger.warning("there is no place for .icd files: only %s is used", engines[0].library)
+    return engines[0].library
 
 
-def _write_icds(folder: Path, engines: tuple[Engine, ...]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(part.stat().st_uid != os.getuid() for part in (folder, folder.parent)):
-        raise PermissionError(f"{folder} is not this user's alone")  # what its files name is loaded as code
-    for number, engine in enumerate(engines):
-        path = folder / f"{number:02}-{engine.key}.icd"
-        text = engine.library + "\n"
-        if not path.exists() or path.read_text() != text:
-            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as scratch:
-                scratch.write(text)
-            os.replace(scratch.name, path)
-    return folder
+def _parents_of_folders() -> Iterator[Path]:
+    yield switches.cache_dir()
+    yield switches.user_temporary_folder()
+    with contextlib.suppress(OSError):
+        yield Path(tempfile.mkdtemp(prefix="vdev-"))
+
+
+def _names_of_folders(engines: tuple[Engine, ...]) -> Iterator[str]:
+    content = b"\n".join(os.fsencode(engine.library) for engine in engines)
+    name = f"icd-{hashlib.sha256(content).hexdigest()[:16]}"
+    yield name
+    for number in range(1, _MOST_FOLDERS):
+        yield f"{name}-{number}"
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether `register_engines` of a process that started this one may have made the folder: it is looked at again."""
+    return re.fullmatch(r"icd-[0-9a-f]{16}(-\d+)?", path.name) is not None
+
+
+def _write_icds(folder: Path, engines: tuple[Engine, ...]) -> bool:
+    """Write these engines' files. False where the folder has any that are not vdev's own."""
+    contents = {
+        f"{number:02}-{_as_name(engine.key)}.icd": os.fsencode(engine.library) + b"\n"
+        for number, engine in enumerate(engines)
+    }
+    if any(name.endswith(".icd") and name not in contents for name in os.listdir(folder)):
+        logger.warning("%s has files that vdev did not write: not used", folder)
+        return False
+    for name, content in contents.items():
+        if read_private(folder, name) != content:
+            write_private(folder, name, content)
+    return True
+
+
+def _as_name(key: str) -> str:
+    """Part of a file's name in any locale and on any file system."""
+    return re.sub(r"[^\w.+-]", "_", key, flags=re.ASCII)[:_LONGEST_KEY]

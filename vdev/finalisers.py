@@ -13,6 +13,8 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from vdev.forking import in_child
+
 #: identifiers of the threads that everything else waits for
 _own_threads: set[int] = set()
 #: the thread that collects cycles at the moment; Python never collects on two at a time
@@ -40,4 +42,10 @@ def _collection(phase: str, info: dict[str, Any], current: Callable[[], int] = g
     _collecting = current() if phase == "start" else None
 
 
+def _forget() -> None:
+    """In a forked child: the thread that forked is no worker, whatever its identifier."""
+    _own_threads.clear()
+
+
 gc.callbacks.append(_collection)
+in_child(_forget)

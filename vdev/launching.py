@@ -23,10 +23,13 @@ from vdev.observe.recorder import Shape
 from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.footprints import PointerArg
+from vdev.planner.habits import Habits
 from vdev.planner.in_place import plan_in_place
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
-from vdev.planner.regret import Stake
+from vdev.planner.links import LinkCosts
+from vdev.planner.regret import Stake, weighty
+from vdev.planner.turns import plan_in_turns
 from vdev.programs import SessionKernel
 from vdev.translators.access import AccessRange, Reason
 from vdev.translators.ndrange import Chunk, NDRange
@@ -38,14 +41,20 @@ KEPT = (
     "kept on one worker: split, launches on these buffers exchange so much that one worker takes less time"
     " (VDEV_GATHER)"
 )
+THRIFTY = (
+    "on one worker without a plan: to plan launches on these buffers has taken longer than splitting them has gained"
+    " (VDEV_PLANNING)"
+)
 
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
 #: nothing from a cache
 _MOST_PLANS = 1024
-#: runs of bytes in a remembered plan of a transfer
-_MOST_TRANSFER_RUNS = 256
-#: runs of bytes in remembered access ranges per kernel, of sixteen bytes each
-_MOST_RUNS = 1 << 19
+#: launches in a row that are not made again, after which only those with the arguments of the one before may be
+_MOST_IN_VAIN = 8
+#: boxes of bytes in a remembered plan of a transfer
+_MOST_TRANSFER_BOXES = 256
+#: boxes of bytes in remembered access ranges per kernel, of some hundred bytes each
+_MOST_BOXES = 1 << 16
 
 
 class EvaluationFault(Exception):
@@ -68,6 +77,8 @@ class CachedPlan:
     shape: Shape | None = None
     #: for the choice between all workers and one, where there is any
     stake: Stake | None = None
+    #: it is of a launch that needs none (`vdev.direct`)
+    direct: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -96,9 +107,9 @@ class TransferPlans:
 
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""
-        nruns = sum(len(touch.region) for touches in found.plan.touches for touch in touches)
-        nruns += sum(len(region) for state in found.plan.states for _, region in state.valid)
-        if nruns > _MOST_TRANSFER_RUNS:
+        nboxes = sum(touch.region.nboxes for touches in found.plan.touches for touch in touches)
+        nboxes += sum(region.nboxes for state in found.plan.states for _, region in state.valid)
+        if nboxes > _MOST_TRANSFER_BOXES:
             return
         if len(self._known) >= _MOST_PLANS:
             self._known.clear()
@@ -108,16 +119,42 @@ class TransferPlans:
 class LaunchCache:
     """The plans of one kernel."""
 
-    __slots__ = ("_kernel", "_plans", "_pointers", "_scalars", "ranges", "tally")
+    __slots__ = (
+        "_in_vain",
+        "_kernel",
+        "_plans",
+        "_scalars",
+        "habits",
+        "placed",
+        "pointers",
+        "ranges",
+        "repeated",
+        "resident",
+        "tally",
+    )
 
     def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
         """`tally`: where the kernel's launches are counted."""
         self._kernel = kernel
         self.tally = tally
-        self._pointers = kernel.pointers
-        self._scalars = tuple(sorted(kernel.scalars))
+        self.pointers = kernel.pointers
+        self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
         self._plans: dict[Any, CachedPlan] = {}
         self.ranges = RangeCache()
+        self.habits = Habits()
+        #: whether what was to make the last launch again has done so, and how many of these in a row have not
+        self.repeated: list[bool] | None = None
+        self._in_vain = 0
+        #: plans of direct launches: by worker and number of buffers where all are there, else by their states
+        self.resident: dict[tuple[int, int], CachedPlan] = {}
+        self.placed: dict[Any, CachedPlan] = {}
+
+    def expects_repetition(self) -> bool:
+        """Whether it is worth while to be ready for the same launch again, whatever its arguments."""
+        last, self.repeated = self.repeated, None
+        if last is not None:
+            self._in_vain = 0 if last[0] else self._in_vain + 1
+        return self._in_vain < _MOST_IN_VAIN
 
     def find(
         self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]
@@ -126,10 +163,12 @@ class LaunchCache:
 
         Made by `plan` where there is none yet.
         """
+        if self._scalars is None:
+            self._scalars = tuple(sorted(self._kernel.scalars))
         args = launch.args
         buffers: list[VirtualBuffer] = []
         parts: list[Any] = [launch.ndrange]
-        for index in self._pointers:
+        for index in self.pointers:
             arg = args[index]
             if type(arg) is not BufferArg:
                 parts.append(None)
@@ -166,10 +205,21 @@ def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) 
             parts.append(slot)
 
 
+class NoTurns(Exception):
+    """No part of a launch fits into the workers' memory."""
+
+
 def make_plan(
-    launch: Launch, buffers: Sequence[VirtualBuffer], options: LaunchOptions, executor: Executor
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+    options: LaunchOptions,
+    executor: Executor,
+    room: Sequence[int] = (),
 ) -> CachedPlan:
-    """The plan of a launch on buffers as they are, ready to run."""
+    """The plan of a launch on buffers as they are, ready to run.
+
+    `room`: by worker, what it may take at a time; then it is taken in turns, or NoTurns is raised.
+    """
     kernel = launch.kernel
     request = request_of(launch, buffers)
     pointers, evaluate = request.args, request.evaluate
@@ -191,18 +241,16 @@ def make_plan(
         if launch.shared:
             plan = _plan_in_place(launch, buffers, pointers, options, executor)
         else:
-            plan = plan_launch(states, request, options)
+            plan = _plan(states, request, options, room)
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
         evaluate = everything(launch, _sizes(pointers))
-        plan = plan_launch(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options)
+        plan = _plan(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options, room)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     if kept is not None:
-        plan = _keep(plan, kept, options)
-    recipe = LaunchRecipe(
-        kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange)
-    )
+        plan = keep(plan, kept, options.links)
+    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
     prepared = executor.prepare(plan, recipe)
     if kernel.plans is None:
         return CachedPlan(plan, prepared, plan.states)
@@ -210,6 +258,17 @@ def make_plan(
     available = len(executor.all_workers) - 1
     counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
     return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
+
+
+def _plan(
+    states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions, room: Sequence[int]
+) -> Plan:
+    if not room:
+        return plan_launch(states, request, options)
+    plan = plan_in_turns(states, request, options, room)
+    if plan is None:
+        raise NoTurns
+    return plan
 
 
 def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
@@ -227,6 +286,7 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
         evaluate=evaluate,
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
+        habits=None if kernel.plans is None else kernel.plans.habits,
     )
 
 
@@ -234,12 +294,13 @@ def _sizes(pointers: Sequence[PointerArg]) -> dict[int, int]:
     return {pointer.arg: pointer.nbytes for pointer in pointers}
 
 
-def _keep(plan: Plan, worker: int, options: LaunchOptions) -> Plan:
-    """The plan of a launch that runs whole on `worker` because a buffer of it is kept there: all are then."""
-    states = [
-        kept_on(state, worker) if state.nbytes >= options.links.large_nbytes else state
-        for state in plan.states
-    ]
+def keep(plan: Plan, worker: int, links: LinkCosts, *, small: bool = False) -> Plan:
+    """The plan of a launch that runs whole on `worker` because a buffer of it is kept there: all that count are then.
+
+    `small`: as in `regret.weighty`.
+    """
+    slots = weighty(plan.states, links, small=small)
+    states = [kept_on(state, worker) if slot in slots else state for slot, state in enumerate(plan.states)]
     return replace(plan, states=tuple(states), reasons=plan.reasons or (KEPT,))
 
 
@@ -323,11 +384,11 @@ class RangeCache:
     with buffers in other states, evaluates nothing again.
     """
 
-    __slots__ = ("_known", "_nruns")
+    __slots__ = ("_known", "_nboxes")
 
     def __init__(self) -> None:
         self._known: dict[Any, Sequence[AccessRange]] = {}
-        self._nruns = 0
+        self._nboxes = 0
 
     def remember(
         self, key: Any, evaluate: Callable[[Chunk], Sequence[AccessRange]]
@@ -338,10 +399,10 @@ class RangeCache:
             found = self._known.get((key, chunk))
             if found is None:
                 found = evaluate(chunk)
-                self._nruns += sum(len(item.region) + 1 for item in found)
-                if self._nruns > _MOST_RUNS:
+                self._nboxes += sum(item.region.nboxes + 1 for item in found)
+                if self._nboxes > _MOST_BOXES:
                     self._known.clear()
-                    self._nruns = 0
+                    self._nboxes = 0
                 self._known[key, chunk] = found
             return found
 
@@ -355,14 +416,14 @@ def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
 
 
 def hidden_packer(
-    kernel: SessionKernel, ndrange: NDRange
-) -> Callable[[Chunk, tuple[tuple[int, int], ...]], bytes] | None:
+    kernel: SessionKernel,
+) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
     """What fills the hidden argument of a chunk; None for a kernel that has none."""
     subgrid = kernel.subgrid
     if subgrid is None:
         return None
 
-    def pack(chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
+    def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
         by_arg = dict(shifts)
         return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
 

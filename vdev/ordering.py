@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.executor.completion import COMPLETE, Completion
 
 #: CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
@@ -98,6 +99,12 @@ class Deferrals:
     def __init__(self) -> None:
         self._waiting: dict[Completion, list[Deferred]] = {}
         self._held: set[Completion] = set()
+
+    def lose(self) -> None:
+        """In a forked child: what is held back is the parent's, and waits for nothing any more."""
+        for completion in self._held | set(self._waiting):
+            completion.abandon(OUT_OF_RESOURCES)
+        self._held, self._waiting = set(), {}
 
     def __bool__(self) -> bool:
         """Whether any command is held back."""

@@ -13,7 +13,7 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,18 @@ from vdev.backends.base import (
 )
 from vdev.capabilities import common_extensions, language_features
 from vdev.translators.access import KernelSummary, Reason, analyse_kernel
+from vdev.translators.asking import answers_from, question_program, questions_of
 from vdev.translators.images import LoweredProgram, lower_images
-from vdev.translators.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, Target, parse_program
+from vdev.translators.options import split_options
+from vdev.translators.source import (
+    ArgInfo,
+    Ask,
+    CompileError,
+    KernelInfo,
+    ParsedProgram,
+    Target,
+    parse_program,
+)
 from vdev.translators.subgrid import SubgridKernel, Untranslatable, translate_subgrid
 
 if TYPE_CHECKING:
@@ -183,7 +193,10 @@ class SessionProgram:
         refusal: CompileError | None = None
         native = BackendProgram(source, self.options)
         try:
-            self.parsed = parse_program(source, self.options, target=common_target(self._workers))
+            target = common_target(self._workers)
+            self.parsed = parse_program(
+                source, self.options, target=target, ask=self._asker(build_on_workers)
+            )
             self.log = self.parsed.log
             self.lowered = lower_images(self.parsed)
             program = self.lowered.program
@@ -198,6 +211,22 @@ class SessionProgram:
             native = BackendProgram(source, self.options, self.parsed)
         self.native = self._compile(native, build_on_workers, refusal)
         return {} if self.reasons else subgrid
+
+    def _asker(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> Ask | None:
+        """Asks the workers' compilers what they have defined. None where they have none that sees OpenCL C."""
+        if any(worker.backend != "opencl" for worker in self._workers):
+            return None
+        options = tuple(word for word in self.options if word.startswith("-cl-"))
+        where = (*((worker.name, worker.version, worker.driver) for worker in self._workers), *options)
+
+        def ask(asked: frozenset[str]) -> Mapping[str, str | None]:
+            known = _answers.setdefault(where, {})
+            new = questions_of(asked - known.keys())
+            if new:
+                known |= _answered(new, options, build_on_workers)
+            return {question: known[question] for question in asked if question in known}
+
+        return ask
 
     def _compile(
         self,
@@ -226,6 +255,34 @@ class SessionProgram:
             return original
         self.log += "".join(dict.fromkeys(result.log for result in self.results if result.log.strip()))
         return native
+
+
+#: What workers' compilers have said, by who they are and the options that may matter.
+_answers: dict[tuple[object, ...], dict[str, str | None]] = {}
+
+
+def _answered(
+    questions: Sequence[str],
+    options: Sequence[str],
+    build_on_workers: Callable[[BackendProgram], list[BuildResult]],
+) -> Mapping[str, str | None]:
+    """The answers that all workers' compilers give. Raises Untranslatable where they differ."""
+    try:
+        results = build_on_workers(BackendProgram(question_program(questions), tuple(options)))
+    except BuildFailure:
+        # A value that is no integer, say.
+        try:
+            results = build_on_workers(
+                BackendProgram(question_program(questions, values=False), tuple(options))
+            )
+        except BuildFailure as failure:
+            logger.info("the workers' compilers do not say what they define: %s", failure.log)
+            return {}
+    first, *others = (answers_from(questions, result.kernels) for result in results)
+    for question in questions:
+        if any(other.get(question) != first.get(question) for other in others):
+            raise Untranslatable(f"the workers' compilers differ in {question}")
+    return first
 
 
 BINARY_TAG = b"vdev program 2\n"
@@ -260,7 +317,7 @@ def without_preprocessor_options(options: Iterable[str]) -> list[str]:
             skip = False
         elif option in _PREPROCESSOR_OPTIONS:
             skip = True
-        elif not option.startswith(_PREPROCESSOR_OPTIONS):
+        elif not "".join(split_options(option)).startswith(_PREPROCESSOR_OPTIONS):
             kept.append(option)
     return kept
 

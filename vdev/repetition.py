@@ -27,7 +27,7 @@ class Repetition:
     All of them have one completion: they end together.
     """
 
-    __slots__ = ("_cached", "_lock", "_observers", "_recorder", "_run", "completion")
+    __slots__ = ("_cached", "_lock", "_observers", "_recorder", "_run", "completion", "used")
 
     def __init__(
         self,
@@ -41,6 +41,8 @@ class Repetition:
         self._lock = lock
         self._cached = cached
         self.completion = completion
+        #: whether it has made a launch; apart from this, which keeps memory alive
+        self.used = [False]
         self._run = run
         self._recorder = recorder
         self._observers = observers
@@ -56,6 +58,7 @@ class Repetition:
             elif not self._run.again():
                 return False
             self._cached.outcome.launches += 1
+            self.used[0] = True
         return True
 
     def _recorded(self, recorder: Recorder, queue: QueueOrder) -> bool:

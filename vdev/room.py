@@ -15,7 +15,7 @@ from dataclasses import replace
 from vdev.buffers import Occupancy, VirtualBuffer, buffers_of
 from vdev.executor import Completion, Executor
 from vdev.planner.evictions import plan_evictions, propose_evictions
-from vdev.planner.instructions import Plan
+from vdev.planner.instructions import Launch, Plan
 from vdev.planner.links import LinkCosts
 
 logger = logging.getLogger("vdev.room")
@@ -56,6 +56,28 @@ class RoomMaker:
                 return plan
         plan = make(replace(links, direct=()))
         return None if self.lacks(plan) else plan
+
+    def never_fits(self, plan: Plan) -> bool:
+        """Whether a launch of `plan` touches more, from the first byte to the last, than its worker has: then it is in vain
+        to carry anything out for it.
+        """
+        for item, touches in zip(plan.instructions, plan.touches, strict=True):
+            if not isinstance(item, Launch):
+                continue
+            hulls: dict[int, tuple[int, int]] = {}
+            for touch in touches:
+                if touch.holder == item.worker and touch.region:
+                    low, high = hulls.get(touch.slot, (touch.region.start, touch.region.stop))
+                    hulls[touch.slot] = min(low, touch.region.start), max(high, touch.region.stop)
+            if sum(high - low for low, high in hulls.values()) > self.occupancy.room[item.worker]:
+                return True
+        return False
+
+    def fit_turns(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Whether there is room for `plan`, which takes its `buffers` from the workers first; it is made."""
+        if self.lacks(plan):
+            self._evict_others(plan, buffers)
+        return not self.lacks(plan)
 
     def lacks(self, plan: Plan) -> bool:
         """Whether `plan` takes more memory than there is."""

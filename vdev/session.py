@@ -15,22 +15,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from weakref import WeakSet
 
-from vdev import switches
+from vdev import forking, switches
 from vdev.backends.base import (
     MEM_OBJECT_ALLOCATION_FAILURE,
+    OUT_OF_RESOURCES,
     Backend,
     BackendProgram,
     Bytes,
     WorkerInfo,
 )
 from vdev.buffers import VirtualBuffer, buffer_of
-from vdev.checking import CheckFailure, LaunchChecker
+from vdev.checking import LaunchChecker
 from vdev.choosing import Choosing, can_choose
-from vdev.commands import Command, Launch, Layout, Marker, Write
+from vdev.commands import Argument, Command, Launch, Layout, Marker, Write, same_arguments
+from vdev.direct import DirectLaunches
 from vdev.executor import Completion, Executor, repaired
-from vdev.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans, make_plan
+from vdev.interrupts import long, waits
+from vdev.launching import CachedPlan, LaunchCache, NoTurns, ReadyPlan, TransferPlans, make_plan
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.ordering import DEPENDENCY_FAILED, Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
@@ -69,10 +73,14 @@ _RUN_COST = 256.0
 
 #: Seconds after which a thread lets go of the interpreter for one that wants it, where workers are fed over links.
 _SWITCH_INTERVAL = 0.0001
+#: seconds that a fork waits for a command that is being planned
+_LOCKING = 0.5
 #: A replica with gaps may take this part of a worker's memory.
 _GAPS_SHARE = 16
 
 Observer = Callable[[Command, Plan], None]
+#: what gives the plan of a launch as the directory stands, and its buffers by slot
+Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
 
 
 class Session:
@@ -85,11 +93,13 @@ class Session:
         min_items: int | None = 0,
         check: bool = False,
         gather: bool | None = False,
+        plan_always: bool = True,
     ) -> None:
         """`openers` make the back ends, each on its worker's thread. `check`: see `vdev.checking`.
 
         `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
-        `gather`: whether buffers are kept on one worker (`vdev.choosing`); None: where that is faster.
+        `gather`: whether buffers are kept on one worker (`vdev.choosing`); None: where that is faster. `plan_always`:
+        also where planning takes longer than splitting gains.
 
         Raises what the first that fails raises.
         """
@@ -116,23 +126,46 @@ class Session:
         self.room = RoomMaker(self.executor, self.links)
         #: where launches that exchange much may be better off on one worker
         self.choosing: Choosing | None = None
-        if len(self.links.direct) == len(self.workers) > 1 and (
-            gather or (gather is None and can_choose(self.workers))
-        ):
-            self.choosing = Choosing(self.room.occupancy, self.launch_options, forced=bool(gather))
+        exchanges = len(self.links.direct) == len(self.workers) and (
+            bool(gather) or (gather is None and can_choose(self.workers))
+        )
+        if len(self.workers) > 1 and (exchanges or not plan_always):
+            shared = len({info.device_key for info in self.workers}) < len(self.workers)
+            self.choosing = Choosing(
+                self.room.occupancy,
+                self.launch_options,
+                forced=exchanges and bool(gather),
+                exchanges=exchanges,
+                thrifty=not plan_always,
+                shared=shared,
+            )
+        self._thought_ns = 0  #: to plan the launch that is being submitted
         self._transfers = TransferPlans()
         self._number = 0  #: of the last command that used buffers
         self._latest: CachedPlan | None = None  #: of the last launch
+        self._latest_args: Sequence[Argument] = ()
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self._ledger = Ledger()
-        self.executor.aside = self._aside
+        self.direct = DirectLaunches(
+            self.executor,
+            self.room.occupancy,
+            self.links,
+            self.observers,
+            self._planned,
+            lambda buffers: None if self.choosing is None else self.choosing.keeper_without_plans(buffers),
+            self._shape,
+        )
+        self.executor.aside, self.executor.ended = self._aside, self._ended
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None
+        self.executor.red_zones = check
         self.checker = LaunchChecker(self.executor, self.links) if check else None
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
+        self._user_completions: WeakSet[UserCompletion] = WeakSet()
+        _sessions.add(self)
         self._planners: dict[
             type, Callable[[Any, Completion, Sequence[Completion], Completion | None], None]
         ] = {
@@ -169,8 +202,11 @@ class Session:
 
     def user_completion(self) -> UserCompletion:
         """What clCreateUserEvent makes; its `set_status` lets go what waited for it."""
-        return UserCompletion(self._released)
+        completion = UserCompletion(self._released)
+        self._user_completions.add(completion)
+        return completion
 
+    @long
     def build(self, source: str | bytes, options: Sequence[str] = ()) -> SessionProgram:
         """Build for all workers; `source` is an intermediate language where it is bytes.
 
@@ -212,7 +248,11 @@ class Session:
                 start = _Start(self, command, completion, after, order, queue)
                 self._deferrals.hold(Deferred(completion, after, missing, start))
             else:
-                self._start(command, completion, after, order, queue)
+                try:
+                    self._start(command, completion, after, order, queue)
+                except BaseException:
+                    _never_submitted(completion)
+                    raise
         self.executor.throttle()
         return completion
 
@@ -260,13 +300,14 @@ class Session:
         """A user event was set: start what waited for nothing else, and what waited for that."""
         with self._lock:
             free = self._deferrals.release(completion)
-            failure: CheckFailure | None = None
+            failure: BaseException | None = None
             while free:
                 deferred = free.pop(0)
                 try:
                     with suppress(NoRoom):  # its event says so
                         deferred.start()
-                except CheckFailure as error:  # the others must not wait for ever
+                except BaseException as error:  # the others must not wait for ever
+                    _never_submitted(deferred.completion)
                     failure = failure or error
                 free.extend(self._deferrals.release(deferred.completion))
             if failure is not None:
@@ -275,6 +316,7 @@ class Session:
     def flush(self, queue: QueueOrder) -> None:
         """Commands start by themselves; there is nothing to push (clFlush)."""
 
+    @waits
     def finish(self, queue: QueueOrder) -> None:
         """Return when every command of `queue` has ended (clFinish)."""
         with self._lock:
@@ -285,6 +327,21 @@ class Session:
     def close(self) -> None:
         """End the workers' threads."""
         self.executor.close()
+
+    def _ended(self) -> None:
+        """At the interpreter's exit: threads that are held may have the lock for good."""
+        self._lock = threading.RLock()
+
+    def lose(self) -> None:
+        """In a forked child: the session is the parent's. From now on it is a `LostSession`."""
+        forking.keep_for_ever(dict(vars(self)))
+        forking.renew(self._lock)
+        self._deferrals.lose()
+        for completion in self._user_completions:
+            completion.abandon(OUT_OF_RESOURCES)
+        self.executor.lose()
+        vars(self).clear()
+        self.__class__ = LostSession  # type: ignore[assignment]
 
     @contextmanager
     def observing(self, until: int = 0) -> Iterator[Ledger]:
@@ -310,24 +367,27 @@ class Session:
         if self.checker is not None and self.checker.failure is not None:
             completion.settle(DEPENDENCY_FAILED)
             raise self.checker.failure
-        cached, buffers = cache.find(command, self._plan_launch)
-        stake, choosing = cached.stake, self.choosing
-        weighed = stake is not None and choosing is not None and (stake.exchanges or choosing.open)
-        if weighed and choosing is not None and choosing.weigh(command, cache.tally, cached, buffers):
-            cached, buffers = cache.find(command, self._plan_launch)
+        choosing = self.choosing
+        cached, buffers, weighed = self._weighed(cache, command)
+        find = self._finder()
         if cached.plan.growth and self.room.lacks(cached.plan):
             # The states of its buffers may be other ones then, and so its plan.
             if choosing is not None and choosing.give_up(buffers):
-                cached, buffers = cache.find(command, self._plan_launch)
-            fits = self.room.fit(lambda _: cache.find(command, self._plan_launch)[0].plan, buffers)
-            if fits is None:
-                self._fail_for_room(command, completion)
-            cached, buffers = cache.find(command, self._plan_launch)
+                cached, buffers = find(cache, command)
+            fitting = self._with_room(find, cache, command, buffers)
+            if fitting is None and find != self._with_plan:  # parts of its buffers may do
+                fitting = self._with_room(self._with_plan, cache, command, buffers)
+            if fitting is None:
+                cached, weighed = self._plan_turns(command, completion, buffers), False
+            else:
+                cached, buffers = fitting
         case = self.checker.begin(command, buffers, cached.plan) if self.checker is not None else None
         self._number = number = self._number + 1
-        for buffer, state in zip(buffers, cached.states, strict=True):
-            buffer.state = state
+        for buffer in buffers:
             buffer.used = number
+        if not cached.steady:
+            for buffer, state in zip(buffers, cached.states, strict=True):
+                buffer.state = state
         cached.outcome.launches += 1
         if cached.traffic is not None:
             cached.traffic.count()
@@ -338,20 +398,61 @@ class Session:
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,
+            ndrange=command.ndrange,
+            places=command.places,
             after=after,
             order=order,
         )
         if self.recorder is not None and cached.shape is not None:
             self.recorder.submitted(job, cached.shape)
         if self.checker is not None:
-            if case is not None:
-                self.checker.end(case, completion)
-        elif cached is self._latest and not weighed:
+            self.checker.end(command, buffers, case, completion)
+        elif (
+            cached is self._latest
+            and not weighed
+            and (cache.expects_repetition() or same_arguments(command.args, self._latest_args))
+        ):
             command.repetition = open_repetition(
                 self._lock, cached, completion, self.executor, self.recorder, self.observers
             )
-        self._latest = cached
+            cache.repeated = None if command.repetition is None else command.repetition.used
+        self._latest, self._latest_args = cached, command.args
 
+    def _shape(self, tally: KernelTally, plan: Plan) -> Shape | None:
+        """For the recorder, where there is one."""
+        return None if self.recorder is None else Shape(tally.name, tally.times, plan)
+
+    def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
+        """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""
+        choosing, self._thought_ns = self.choosing, 0
+        cached, buffers = self._finder()(cache, command)
+        if choosing is None:
+            return cached, buffers, False
+        if cached.direct:
+            if choosing.reconsider(command, cache.tally, buffers):
+                cached, buffers = self._finder()(cache, command)
+            return cached, buffers, False
+        stake, thought = cached.stake, self._thought_ns * 1e-9
+        if stake is None or not choosing.counts(stake, thought):
+            return cached, buffers, False
+        if choosing.weigh(command, cache.tally, cached, buffers, thought):
+            cached, buffers = self._finder()(cache, command)
+        return cached, buffers, not cached.direct
+
+    def _finder(self) -> Finder:
+        if len(self.workers) == 1 or (self.choosing is not None and self.choosing.without_plans):
+            return self._direct_or_planned
+        return self._with_plan
+
+    def _with_plan(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        return cache.find(command, self._plan_launch)
+
+    def _direct_or_planned(
+        self, cache: LaunchCache, command: Launch
+    ) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        return self.direct.find(cache, command) or cache.find(command, self._plan_launch)
+
+    @long
     def _meet(self, kernel: SessionKernel) -> LaunchCache:
         """The first launch of a kernel: analyse it."""
         started = time.perf_counter_ns()
@@ -367,9 +468,33 @@ class Session:
         if self.recorder is not None:
             self.recorder.planned(what, started, ended)
 
-    def _plan_launch(self, command: Launch, buffers: list[VirtualBuffer]) -> CachedPlan:
-        started = time.perf_counter_ns()
-        cached = make_plan(command, buffers, self.launch_options, self.executor)
+    def _with_room(
+        self, find: Finder, cache: LaunchCache, command: Launch, buffers: list[VirtualBuffer]
+    ) -> tuple[CachedPlan, list[VirtualBuffer]] | None:
+        """A plan as `find` gives it, and its buffers by slot, with room made for it; None where there is none."""
+        if self.room.never_fits(find(cache, command)[0].plan):
+            return None
+        if self.room.fit(lambda _: find(cache, command)[0].plan, buffers) is None:
+            return None
+        return find(cache, command)
+
+    def _plan_turns(
+        self, command: Launch, completion: Completion, buffers: list[VirtualBuffer]
+    ) -> CachedPlan:
+        """The plan of a launch that does not fit whole, with room made for it. NoRoom where no part fits."""
+        cached: CachedPlan | None = None
+        with suppress(NoTurns):
+            cached = self._plan_launch(command, buffers, self.room.occupancy.room)
+        if cached is None or not self.room.fit_turns(cached.plan, buffers):
+            self._fail_for_room(command, completion)
+        return cached
+
+    @long
+    def _plan_launch(
+        self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
+    ) -> CachedPlan:
+        started, busy = time.perf_counter_ns(), time.thread_time_ns()
+        cached = make_plan(command, buffers, self.launch_options, self.executor, room)
         # Fine-grain buffers are at home after each launch, on however many workers it runs.
         if self.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
@@ -377,9 +502,9 @@ class Session:
         kernel = command.kernel
         if kernel.plans is not None:
             tally = kernel.plans.tally
-            if self.recorder is not None:
-                cached = replace(cached, shape=Shape(kernel.name, tally.times, cached.plan))
+            cached = replace(cached, shape=self._shape(tally, cached.plan))
             self._planned(tally, f"plan {kernel.name}", started)
+            self._thought_ns += time.thread_time_ns() - busy  # not what others took of the processor
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(
                 "%s over %s: %s",
@@ -473,6 +598,23 @@ class Session:
         self.room.learn()
 
 
+def _never_submitted(completion: Completion) -> None:
+    """Whatever kept a command from being handed over (no memory, a stack that is full): nobody shall wait for it."""
+    if completion.progress is None and not completion.settled:
+        completion.reason = "it was never handed over"
+        completion.settle(OUT_OF_RESOURCES)
+
+
+class LostSession:
+    """What a session is in a forked child of the process that has opened it. Whatever is asked of it fails."""
+
+    #: makes the error that everything raises
+    failure: ClassVar[Callable[[], Exception]] = lambda: RuntimeError("the session is another process's")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise type(self).failure()
+
+
 class _Start:
     """A deferred command's start: what `Session._start` needs, kept until then."""
 
@@ -493,6 +635,9 @@ def _own_units(workers: Sequence[WorkerInfo]) -> int:
     return min(info.compute_units for info in workers)
 
 
+#: all that are alive
+_sessions: WeakSet[Session] = WeakSet()
+#: the process's own
 _session: Session | None = None
 _opening = threading.Lock()
 
@@ -521,11 +666,40 @@ def get_session() -> Session:
         if _session is None:
             watch = _watch()
             _session = Session(
-                open_workers(switches.workers()),
+                open_workers(switches.workers(), switches.memory()),
                 min_items=switches.min_items(),
                 check=switches.check(),
                 gather=switches.gather(),
+                plan_always=switches.plan_always() or switches.check(),  # what is not split is not checked
             )
             if watch is not None:
                 watch.begin(_session)
         return _session
+
+
+def _hold() -> Callable[[], None]:
+    """Before a fork: keep the workers of all sessions out of their back ends."""
+    sessions = list(_sessions)
+    locked = [session._lock for session in sessions if session._lock.acquire(timeout=_LOCKING)]
+    held = [session.executor.hold() for session in sessions]
+
+    def go_on() -> None:
+        for each in held:
+            each()
+        for lock in locked:
+            lock.release()
+
+    return go_on
+
+
+def _lose() -> None:
+    """In a forked child: it has no session yet."""
+    global _session
+    _session = None
+    for session in list(_sessions):
+        session.lose()
+    _sessions.clear()
+
+
+forking.before_fork(_hold)
+forking.in_child(_lose)

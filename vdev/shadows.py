@@ -8,14 +8,15 @@ and waits for its end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vdev.backends.base import BackendError, BackendProgram, BuildFailure, Bytes
+from vdev.backends.base import Backend, BackendError, BackendProgram, BuildFailure, Bytes
 from vdev.buffers import VirtualBuffer
 from vdev.commands import Launch, Layout
 from vdev.executor import Completion, Executor, LaunchRecipe
+from vdev.executor.red_zones import first_mark
 from vdev.launching import hidden_packer
 from vdev.planner import instructions, transfers
 from vdev.planner.builder import PlanBuilder
@@ -62,6 +63,18 @@ class Shadows:
         _await(completion)
         return content
 
+    def mark_beside(self, buffer: VirtualBuffer, worker: int) -> int | None:
+        """The byte of `buffer` beside `worker`'s replica at which somebody has written; None where nobody has."""
+        replicas = buffer.holdings.replicas
+
+        def look(backend: Backend) -> Callable[[], int | None]:
+            replica = replicas[worker]
+            return (lambda: None) if replica is None else first_mark(backend, replica)
+
+        if replicas[worker] is None:
+            return None
+        return self._executor.call(worker, look)()
+
     def original(self, program: SessionProgram) -> BackendProgram | None:
         """The program as the user wrote it, built on all workers; None where their compiler refuses it."""
         native = BackendProgram(program.source, program.options)
@@ -79,9 +92,7 @@ class Shadows:
         kernel = launch.kernel
         if original is not None:
             return LaunchRecipe(original, kernel.name, launch.ndrange, None)
-        return LaunchRecipe(
-            kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel, launch.ndrange)
-        )
+        return LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
 
     def run(
         self,

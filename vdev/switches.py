@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 MAX_WORKERS = 256  #: on one device; more is a slip of the finger
+LEAST_MEMORY = 64 << 10  #: bytes of a worker's memory: below that hardly any command has room
 LOG_LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -97,6 +98,12 @@ def _parse_whether(text: str) -> bool | None:
     return None if text == "auto" else _parse_on(text)
 
 
+def _parse_planning(text: str) -> bool:
+    if text not in ("auto", "always"):
+        raise ValueError
+    return text == "always"
+
+
 def _parse_level(text: str) -> int | None:
     if text == "off":
         return None
@@ -121,8 +128,60 @@ def _parse_report(text: str) -> str | None:
     return None if path is None else str(path)
 
 
+@dataclass(frozen=True)
+class MemoryLimit:
+    """What a worker may use of its memory: so many bytes, or a share of what it has."""
+
+    nbytes: int = 0
+    share: float = 1.0
+
+    def of(self, nbytes: int) -> int:
+        """The limit in bytes of a worker that has `nbytes`.
+
+        >>> MemoryLimit(64).of(1000), MemoryLimit(share=0.5).of(1000)
+        (64, 500)
+        """
+        return min(nbytes, self.nbytes or int(nbytes * self.share))
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_memory(text: str) -> MemoryLimit | None:
+    """The limit that `text` says, None for none. A number below 1, or one with `%`, is a share.
+
+    >>> parse_memory("1.5G").nbytes, parse_memory("64M").nbytes, parse_memory("50%").share, parse_memory("0.5").share
+    (1610612736, 67108864, 0.5, 0.5)
+    """
+    if text == "all":
+        return None
+    match = re.fullmatch(r"(\d{1,18}|\d{0,18}\.\d{1,18})(%|[KMGT]?)(?:i?B)?", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        raise ValueError
+    number, unit = float(match[1]), match[2].upper()
+    if unit == "%" or (not unit and number <= 1 and "." in match[1]):
+        share = number / 100 if unit == "%" else number
+        if not 0 < share <= 1:
+            raise ValueError("a share is more than nothing, and at most all")
+        return MemoryLimit(share=share)
+    nbytes = int(number * _UNITS[unit])
+    if nbytes < LEAST_MEMORY:
+        raise ValueError(f"a worker needs {LEAST_MEMORY} bytes")
+    return MemoryLimit(nbytes)
+
+
 def _parse_folder(text: str) -> Path:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # this user has no home
+        return user_temporary_folder()
+
+
+def user_temporary_folder() -> Path:
+    """Where this user's files go that find no other place; not necessarily there yet."""
+    import tempfile  # most programs do without
+
+    return Path(tempfile.gettempdir(), f"vdev-{os.getuid()}")
 
 
 def parse_workers(text: str) -> tuple[WorkerSpec, ...]:
@@ -211,6 +270,14 @@ WORKERS = Switch(
     "auto, cpu:N, opencl:P.D, opencl:P.D*N, cuda, cuda:N, cuda:N-M, or several of them with commas between",
     parse_workers,
 )
+MEMORY = Switch(
+    "VDEV_MEMORY",
+    "all",
+    "What each worker may use of its device's memory, in bytes (`512M`, `20G`) or as a share (`50%`, `0.5`): to leave "
+    "some of a GPU to others. What does not fit is kept in host memory meanwhile. `all`: all that there is.",
+    "all, bytes from 64K with K, M, G or T behind the number, a share such as 50% or 0.5",
+    parse_memory,
+)
 MIN_ITEMS = Switch(
     "VDEV_MIN_ITEMS",
     "auto",
@@ -227,6 +294,15 @@ GATHER = Switch(
     "that no longer holds. 0: never. 1: after the first large exchange.",
     "auto, 0, 1",
     _parse_whether,
+)
+PLANNING = Switch(
+    "VDEV_PLANNING",
+    "auto",
+    "How much of the host's time planning may take. `auto`: where plans for launches on some buffers take longer than "
+    "splitting them gains, these are gathered on one worker, where launches need no plans; it is tried again rarely. "
+    "`always`: every launch is planned, whatever that takes.",
+    "auto, always",
+    _parse_planning,
 )
 CHECK = Switch(
     "VDEV_CHECK",
@@ -269,8 +345,10 @@ CACHE_DIR = Switch(
 SWITCHES: tuple[Switch[object], ...] = (  # type: ignore[assignment]
     VDEV,
     WORKERS,
+    MEMORY,
     MIN_ITEMS,
     GATHER,
+    PLANNING,
     CHECK,
     EXPLAIN,
     TRACE,
@@ -289,6 +367,11 @@ def workers() -> tuple[WorkerSpec, ...]:
     return WORKERS.value()
 
 
+def memory() -> MemoryLimit | None:
+    """What each worker may use of its memory; None for all of it."""
+    return MEMORY.value()
+
+
 def min_items() -> int | None:
     """Launches of fewer work-items stay on one worker; None where it is left to the planner."""
     return MIN_ITEMS.value()
@@ -297,6 +380,11 @@ def min_items() -> int | None:
 def gather() -> bool | None:
     """Whether buffers are gathered on one worker; None where measured times decide."""
     return GATHER.value()
+
+
+def plan_always() -> bool:
+    """Whether launches are planned whatever that takes."""
+    return PLANNING.value()
 
 
 def check() -> bool:

@@ -14,7 +14,7 @@ from vdev.backends import cuda_driver
 from vdev.backends.base import Backend
 from vdev.backends.devices import NativeDevice, native_devices
 from vdev.backends.opencl import opener
-from vdev.switches import WorkerSpec
+from vdev.switches import MemoryLimit, WorkerSpec
 
 logger = logging.getLogger("vdev.workers")
 
@@ -27,13 +27,27 @@ class NoWorkers(RuntimeError):
     """The machine has no device for the workers asked for; the text says what to do."""
 
 
-def open_workers(specs: Sequence[WorkerSpec]) -> list[Callable[[], Backend]]:
-    """Openers of the workers that `specs` ask for, in order. NoWorkers where a device is missing."""
+def open_workers(specs: Sequence[WorkerSpec], memory: MemoryLimit | None = None) -> list[Callable[[], Backend]]:
+    """Openers of the workers that `specs` ask for, in order. NoWorkers where a device is missing.
+
+    `memory`: what each may use of its device's.
+    """
     engines.register_engines()
     openers: list[Callable[[], Backend]] = []
     for spec in specs:
         openers += _OPENERS[spec.kind](spec)
-    return openers
+    return openers if memory is None else [_limited(opener, memory) for opener in openers]
+
+
+def _limited(opener: Callable[[], Backend], memory: MemoryLimit) -> Callable[[], Backend]:
+    """`opener`, for a worker that says it has less memory, and takes no more."""
+
+    def open_worker() -> Backend:
+        backend = opener()
+        backend.limit(memory.of(backend.info.memory_nbytes))
+        return backend
+
+    return open_worker
 
 
 def _open_cpu(spec: WorkerSpec) -> list[Callable[[], Backend]]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from vdev.translators.grain import Grain
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
@@ -83,6 +84,8 @@ class WorkerInfo:
     merges: bool = False  #: whether it has `Backend.merge`
     #: bytes that allocations may add up to; 0: as many as there is memory
     room_nbytes: int = 0
+    #: bytes that allocations may not exceed, by VDEV_MEMORY; 0: no such limit
+    limit_nbytes: int = 0
     #: local memory that a work-group may have, where it is more than programs are told to plan with; 0: local_memory_nbytes
     most_local_nbytes: int = 0
     timer_offset_ns: int = 0  #: to be added to the device's clock for the host's time.perf_counter_ns
@@ -92,13 +95,20 @@ class WorkerInfo:
 
 
 class Allocation:
-    """Memory of one worker: `nbytes` bytes, named by `native` for the back end that made it."""
+    """Memory of one worker: `nbytes` bytes, named by `native` for the back end that made it.
 
-    __slots__ = ("native", "nbytes")
+    `counted_nbytes`: what it takes of the worker's memory; 0 for one that is sparse. `whole`: what it is a part of, from
+    byte `ahead` on; freed with it.
+    """
 
-    def __init__(self, native: object, nbytes: int) -> None:
+    __slots__ = ("ahead", "counted_nbytes", "native", "nbytes", "whole")
+
+    def __init__(self, native: object, nbytes: int, *, sparse: bool = False) -> None:
         self.native = native
         self.nbytes = nbytes
+        self.counted_nbytes = 0 if sparse else nbytes
+        self.whole: Allocation | None = None
+        self.ahead = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +337,41 @@ class Backend(ABC):
     def allocate(self, nbytes: int) -> Allocation:
         """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none."""
 
+    def allocate_sparse(self, nbytes: int) -> Allocation:
+        """Memory of which only what is touched takes any, and that beside the worker's own (the host's, where that is
+        full); BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none. For a launch whose bytes lie far apart.
+        """
+        raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"no memory for {nbytes} bytes that lie far apart")
+
     @abstractmethod
     def free(self, allocation: Allocation) -> None:
-        """Give memory back once the work handed over so far no longer needs it."""
+        """Give memory back once the work handed over so far no longer needs it; of a part, the whole."""
+
+    def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
+        """`nbytes` bytes of `whole` from `ahead` on, a multiple of 4096, as an allocation that stands for it.
+
+        All of `whole` stays where it is around the part.
+        """
+        raise TypeError("this back end has no parts of allocations")
+
+    @property
+    def spare_nbytes(self) -> int:
+        """Bytes of the driver's that are in no allocation: `trim` gives them back."""
+        return 0
+
+    def limit(self, nbytes: int) -> None:
+        """Say and use no more than so many bytes, from before the first allocation on."""
+        info = self.info
+        self.info = replace(
+            info,
+            memory_nbytes=nbytes,
+            max_alloc_nbytes=min(info.max_alloc_nbytes, nbytes),
+            room_nbytes=min(info.room_nbytes or nbytes, nbytes),
+            limit_nbytes=nbytes,
+        )
+
+    def trim(self) -> None:  # noqa: B027
+        """Give back to the driver what is free. Only while nothing that any worker was handed is under way."""
 
     @abstractmethod
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
@@ -362,6 +404,7 @@ class Backend(ABC):
         region: Region,
         op: str,
         dtype: str,
+        grain: Grain,
     ) -> None:
         """Combine what one chunk left in `stage` into `target`, on the bytes `region` of a buffer.
 
@@ -369,10 +412,9 @@ class Backend(ABC):
         that alignment in the buffer is alignment in memory. The three are different allocations of this
         worker.
 
-        `op` 'diff', `dtype` 'V' and the bytes of a unit, 1, 2, 4, 8 or 16: where a unit of `stage` differs
-        from that of `twin`, it goes into `target` whole; all others stay. Units are aligned to their size in
-        the buffer. Where a run of the region begins or ends within a unit, the bytes of that unit are
-        compared and copied one by one.
+        `op` 'diff': where a unit of `stage` differs from that of `twin`, it goes into `target` whole; all others
+        stay. Units are those of `grain` in the buffer; where a run of the region begins or ends within one, the
+        part of it in the run counts as one. `dtype` plays no part.
 
         `op` 'add', 'min', 'max', 'and', 'or' or 'xor' (`twin` is None): target = target op stage in elements
         of `dtype`, a NumPy name; integers wrap around. Every run is whole elements, aligned in the buffer.

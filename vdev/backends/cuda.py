@@ -6,7 +6,8 @@ copy from each other directly. It never decides what moves where.
 
 A replica is plain device memory of the bytes it covers and kernels get shifted pointers (PPoPP'11 section
 3.5). Pages of one reserved address range would save memory only where a worker's bytes are far apart by more
-than a page of 2 MiB; block-cyclic kernels, whose bytes are far apart, step by less.
+than a page of 2 MiB; block-cyclic kernels, whose bytes are far apart, step by less. Where a replica of theirs has no
+room, it is held for that launch alone in managed memory, whose pages the driver puts where there is room.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import struct
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,11 @@ from vdev.backends.cuda_boxes import (
     packed_pitches,
     parts,
     placed,
+    slices_of,
     whole_units,
 )
 from vdev.backends.cuda_driver import (
+    FATAL,
     LOCAL_NBYTES,
     SHARED_NBYTES,
     load,
@@ -58,10 +61,13 @@ from vdev.backends.cuda_driver import (
 from vdev.backends.cuda_info import worker_info
 from vdev.backends.cuda_launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda_marker import Clock, CudaMarker
+from vdev.backends.cuda_pool import Block, Pool
 from vdev.backends.cuda_programs import Cubins, Multiprocessor, Translated, nvrtc_compiler, translated
 from vdev.backends.cuda_staging import DIRECT_NBYTES, pieces_of, staging, turned
 from vdev.switches import cache_dir
-from vdev.translators.region import Block, Region
+from vdev.translators import byte_runs
+from vdev.translators.grain import MAX_CUTS, Grain
+from vdev.translators.region import Region
 
 logger = logging.getLogger("vdev.cuda")
 
@@ -69,6 +75,10 @@ logger = logging.getLogger("vdev.cuda")
 _LONG_ROW = 64 << 10
 #: Device memory for the packed form of rectangles on their way from or to the host, at most.
 _PACKED_NBYTES = 256 << 20
+#: Below that, where there is no memory left for it, rows go one by one.
+_LEAST_PACKED_NBYTES = 64 << 10
+#: Under VDEV_MEMORY, what memory kept for reuse and packed forms may take beside what is in use.
+_POOLED_NBYTES = 64 << 20
 #: A GPU fetches fewer bytes from another one with a kernel of its own: loads over the link are nearly as fast as
 #: the copy engine (361 against 383 GB/s on H200), and one launch takes what is 8 us and more for each row there.
 _FETCHED_NBYTES = 32 << 20
@@ -84,6 +94,8 @@ class CudaBackend(Backend):
 
     any_thread = True
     cheap_markers = True
+    #: the error that this GPU has not survived
+    lost: BackendError | None = None
 
     def __init__(self, number: int, share: int = 1) -> None:
         cupy, driver = load()
@@ -97,7 +109,10 @@ class CudaBackend(Backend):
         self._native_stream = cupy.cuda.Stream(non_blocking=True)
         self._copying = cupy.cuda.Stream(non_blocking=True)
         self.stream: int = self._native_stream.ptr
-        self._pool = cupy.cuda.MemoryPool()
+        self._pool = Pool(self._take, self._give)
+        #: sparse memory that nothing to come uses, and with a marker behind all that may use it still
+        self._spent: deque[Block] = deque()
+        self._going: deque[tuple[Marker, list[Block]]] = deque()
         self._staging = staging(cupy, driver)
         self._staging.prepare()
         self._cubins = Cubins(
@@ -138,6 +153,7 @@ class CudaBackend(Backend):
     # memory -------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Allocation:
+        self._live()
         memory = self._malloc(max(nbytes, 1), f"{nbytes} bytes")
         counters = self.counters
         counters.allocations += 1
@@ -150,8 +166,67 @@ class CudaBackend(Backend):
         # been asked for of peers is to be part of by then.
         if self._fetches:
             self._fetch()
-        allocation.native = None
-        self.counters.allocated_nbytes -= allocation.nbytes
+        if allocation.whole is not None:
+            allocation.native = None
+            self.free(allocation.whole)
+            return
+        if allocation.counted_nbytes or not allocation.nbytes:
+            allocation.native = None
+        else:
+            assert isinstance(allocation.native, Block)
+            self._spent.append(allocation.native)
+        self.counters.allocated_nbytes -= allocation.counted_nbytes
+
+    def allocate_sparse(self, nbytes: int) -> Allocation:
+        """Memory whose pages the driver moves between GPU and host."""
+        self._live()
+        if self._going or self._spent:  # of a launch's turns each gives its memory back before the next takes some
+            self._guarded(self._native_stream.synchronize)
+            gone = [*self._spent, *(block for _, blocks in self._going for block in blocks)]
+            self._spent.clear()
+            self._going.clear()
+            for block in gone:
+                self._give(block.ptr)
+        address = self._take(max(nbytes, 1), managed=True)
+        return CudaAllocation(Block(address, nbytes, deque()), nbytes, sparse=True)
+
+    def _let_sparse_go(self, marker: Marker) -> None:
+        """Give the driver the sparse memory that is not in use any more; what is spent is in use up to `marker`."""
+        if self._spent:
+            self._going.append((marker, [self._spent.popleft() for _ in range(len(self._spent))]))
+        while self._going and self._going[0][0].done():
+            for block in self._going.popleft()[1]:
+                self._give(block.ptr)
+
+    @property
+    def spare_nbytes(self) -> int:
+        return self._pool.taken_nbytes - self.counters.allocated_nbytes
+
+    def limit(self, nbytes: int) -> None:
+        super().limit(nbytes)
+        self._pool.most = nbytes + _POOLED_NBYTES
+
+    def trim(self) -> None:
+        self.driver.set_context(self.context)  # finalisers of the program's may have run
+        self._pool.trim()
+
+    def _take(self, nbytes: int, *, managed: bool = False) -> int:
+        """The address of new memory of the driver's."""
+        result, address = self.driver.take_memory(nbytes, managed=managed)
+        self._check(result, f"{nbytes} bytes of GPU {self.number}")
+        return address
+
+    def _give(self, address: int) -> None:
+        """Memory back to the driver. A GPU that is lost refuses it, and its work has told."""
+        result = 0 if self.lost is not None else self.driver.give_memory(address)
+        if result:
+            logger.debug("memory was not taken back: %s", self.error(result, "free"))
+
+    def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
+        found = CudaAllocation(whole.native, nbytes)
+        found.address += ahead
+        found.whole, found.ahead = whole, ahead
+        return found
 
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
         nbytes = box.nbytes
@@ -170,8 +245,11 @@ class CudaBackend(Backend):
         elif is_packed(box.shape, box.target_pitches):
             self._upload(source, box, address)
         else:
-            for part in parts(box, _PACKED_NBYTES):
-                packed = self._malloc(part.nbytes, f"{part.nbytes} bytes for a rectangular copy")
+            for part, packed in self._packed(box):
+                if packed is None:
+                    for start, place, row in part.rows():
+                        self._upload(source, Box.contiguous(start, 0, row), address_of(target) + place)
+                    continue
                 self._upload(source, part, packed.ptr)
                 to = packed_pitches(part.shape)
                 whole = Box(part.shape, 0, to, part.target_start, part.target_pitches)
@@ -198,8 +276,11 @@ class CudaBackend(Backend):
         elif is_packed(box.shape, box.source_pitches):
             self._download(target, box, address)
         else:
-            for part in parts(box, _PACKED_NBYTES):
-                packed = self._malloc(part.nbytes, f"{part.nbytes} bytes for a rectangular copy")
+            for part, packed in self._packed(box):
+                if packed is None:
+                    for start, place, row in part.rows():
+                        self._download(target, Box.contiguous(0, place, row), address_of(source) + start)
+                    continue
                 pitches = packed_pitches(part.shape)
                 whole = Box(part.shape, part.source_start, part.source_pitches, 0, pitches)
                 self._copy_box(address_of(source), packed.ptr, whole)
@@ -207,6 +288,22 @@ class CudaBackend(Backend):
                     target, Box(part.shape, 0, pitches, part.target_start, part.target_pitches), packed.ptr
                 )
         self.counters.to_host += nbytes
+
+    def _packed(self, box: Box) -> Iterator[tuple[Box, Block | None]]:
+        """`box` in parts, each with memory for its packed form; None for one that goes row by row, where there is none."""
+        waiting = parts(box, _PACKED_NBYTES)[::-1]
+        while waiting:
+            part = waiting.pop()
+            try:
+                yield part, self._malloc(part.nbytes, f"{part.nbytes} bytes for a rectangular copy")
+            except BackendError as error:
+                if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
+                    raise
+                halves = parts(part, part.nbytes // 2) if part.nbytes > _LEAST_PACKED_NBYTES else [part]
+                if len(halves) == 1:
+                    yield part, None
+                else:
+                    waiting += halves[::-1]
 
     def _download(self, target: Bytes, box: Box, address: int) -> None:
         self._order(self._copying.ptr, self.stream)
@@ -223,6 +320,7 @@ class CudaBackend(Backend):
         if not box.nbytes:
             return
         assert isinstance(peer, CudaBackend)
+        peer._live()  # its memory is gone with it
         if not self._reaches(peer):
             self._begin()
             self._copy_by_driver(peer.number, address_of(source), address_of(target), box)
@@ -331,43 +429,53 @@ class CudaBackend(Backend):
         region: Region,
         op: str,
         dtype: str,
+        grain: Grain,
     ) -> None:
         if not region:
             return
         self._begin()
-        element = np.dtype(dtype)
         addresses = (
             address_of(target) - target_start,
             address_of(stage) - stage_start,
             0 if twin is None else address_of(twin) - twin_start,
         )
-        for block in region.blocks():
-            if op != "diff":
-                self._merge_rows(
-                    f"merge_{op}_{element.kind}{element.itemsize}", addresses, block, element.itemsize
-                )
-                continue
-            for unit, part in whole_units(block, element.itemsize):
-                self._merge_rows(f"merge_diff_u{unit}", addresses, part, unit)
+        for block in slices_of(region.blocks()):
+            if op == "diff":
+                self._merge_changes(addresses, block, grain)
+            else:
+                element = np.dtype(dtype)
+                name = f"merge_{op}_{element.kind}{element.itemsize}"
+                self._merge_rows(name, addresses, block, element.itemsize)
         self.counters.merged += region.nbytes
 
-    def _merge_rows(self, name: str, addresses: tuple[int, int, int], block: Block, unit: int) -> None:
+    def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
+        """Merge the units of `block` that differ from the twin: as words where they are such."""
+        word = grain.unit if grain.unit in cuda_kernels.WORDS else None
+        for whole, part in whole_units(block, word):
+            if whole and word is not None:
+                self._merge_rows(f"merge_diff_u{word}", addresses, part, word)
+                continue
+            most = (part.nbytes // grain.period + 2) * len(grain.cuts) + 1  # units that a row has a part of
+            total, cuts = most * part.count, grain.cuts
+            numbers = (part.start, part.nbytes, part.stride, most, total, grain.period, len(cuts))
+            packed = struct.pack(f"<{MAX_CUTS}H", *cuts, *(0,) * (MAX_CUTS - len(cuts)))
+            self._help("merge_units", struct.pack("<10Q", *addresses, *numbers) + packed, total)
+
+    def _merge_rows(self, name: str, addresses: tuple[int, int, int], block: byte_runs.Block, unit: int) -> None:
         """Merge the rows of `block`, whose starts, lengths and strides are multiples of `unit`."""
         width = block.nbytes // unit
         total = width * block.count
         places = [address + block.start if address else 0 for address in addresses]
         self._help(name, struct.pack("<6Q", *places, width, block.stride // unit, total), total)
 
-    def _malloc(self, nbytes: int, what: str) -> Any:
-        cuda = self._cupy.cuda
+    def _malloc(self, nbytes: int, what: str) -> Block:
         try:
-            cuda.runtime.setDevice(self.number)  # the pool asks the runtime whose memory is meant
             return self._pool.malloc(nbytes)
-        except cuda.memory.OutOfMemoryError as error:
-            text = f"{what} do not fit into the memory of GPU {self.number}"
-            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text) from error
-        except cuda.runtime.CUDARuntimeError as error:
-            raise BackendError(OUT_OF_RESOURCES, f"memory of GPU {self.number}: {error}") from error
+        except BackendError as error:
+            if error.status == MEM_OBJECT_ALLOCATION_FAILURE:
+                text = f"{what} do not fit into the memory of GPU {self.number}"
+                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text) from error
+            raise
 
     # programs -----------------------------------------------------------------------------------
 
@@ -387,6 +495,7 @@ class CudaBackend(Backend):
         return BuildResult(loaded.log, kernels, loaded.cubin)
 
     def _load(self, program: BackendProgram) -> LoadedProgram:
+        self._live()
         found = self._loaded.get(program)
         if found is None:
             found = self._loaded[program] = self._load_cubin(translated(program, self._cubins), full_groups=False)
@@ -439,7 +548,7 @@ class CudaBackend(Backend):
                 kernel.hidden = hidden
             result = launch(function, x, y, z, wide, high, deep, kernel.shared, self.stream, None, extra)
             if result:
-                raise self.driver.error(result, f"launch of kernel {kernel.info.name}")
+                raise self.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
 
     def again(
@@ -466,7 +575,7 @@ class CudaBackend(Backend):
                 self.leave(outside)
             if result:
                 # Its name is the kernel's, which is to be there as long as this may be called.
-                raise self.driver.error(result, f"launch of kernel {kernel.info.name}")
+                raise self.error(result, f"launch of kernel {kernel.info.name}")
             self._count += 1  # the first since the marker has been counted, with its event
             counters.launches += 1
 
@@ -508,7 +617,9 @@ class CudaBackend(Backend):
         if marker.done():
             return
         if isinstance(marker, CudaMarker):
-            self._check(self.driver.stream_wait(self.stream, marker.event, 0), "wait for a peer")
+            result = self.driver.stream_wait(self.stream, marker.event, 0)
+            if result and not marker.done():  # else the peer has failed, and tells so itself
+                self._check(result, "wait for a peer")
             return
         try:
             marker.wait()
@@ -524,6 +635,8 @@ class CudaBackend(Backend):
         first, self._first = self._first, 0
         self._count = 0
         failure, self._lost = self._lost, None
+        if self.lost is not None:
+            return CudaMarker(self, first, 0, self.lost)
         try:
             event = self._event()
             self._check(self.driver.event_record(event, self.stream), "work failed on the device")
@@ -534,6 +647,8 @@ class CudaBackend(Backend):
         marker = CudaMarker(self, first, event, failure)
         if self._unused or self._leaving:
             self._unload(marker)
+        if self._spent or self._going:
+            self._let_sparse_go(marker)
         return marker
 
     def _unload(self, marker: Marker) -> None:
@@ -558,7 +673,6 @@ class CudaBackend(Backend):
             # Every failure has been reported through a marker, or nobody is left to hear of it.
             self._first = 0
         self._loaded.clear()
-        self._pool.free_all_blocks()
 
     # small things -------------------------------------------------------------------------------
 
@@ -568,8 +682,32 @@ class CudaBackend(Backend):
             self._fetch()
         self._count_one()
 
+    def _live(self) -> None:
+        """Raise what this GPU has not survived, if anything has happened to it."""
+        if self.lost is not None:
+            raise BackendError(self.lost.status, self.lost.text)
+
+    def error(self, result: int, text: str) -> BackendError:
+        """The BackendError of a CUresult; the first that the GPU does not survive is told, once."""
+        found = self.driver.error(result, text)
+        if result in FATAL and self.lost is None:
+            self._lose(found, FATAL[result])
+        return found
+
+    def _lose(self, error: BackendError, what: str) -> None:
+        """Nothing is asked of this GPU any more: each call would fail, in finalisers with a message of its own."""
+        self.lost = error
+        logger.error(
+            "GPU %d is lost until this process ends: %s (%s). Its commands fail from now on", self.number, what, error.text
+        )
+        self._staging.keep()
+        held_for_ever = (self._native_stream, self._copying, self.clock, self._staging)
+        for held in held_for_ever:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))  # their finalisers would ask it
+
     def _count_one(self) -> None:
         """Count an operation; the first after a marker gets an event, for times."""
+        self._live()
         self._count += 1
         if not self._first:
             event = self._event()
@@ -592,13 +730,20 @@ class CudaBackend(Backend):
 
     def _check(self, result: int, text: str) -> None:
         if result:
-            raise self.driver.error(result, text)
+            raise self.error(result, text)
 
     def _guarded(self, call: Callable[[], Any]) -> None:
         try:
             call()
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
-            raise BackendError(OUT_OF_RESOURCES, str(error)) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: Any) -> BackendError:
+        """What an error of CUDA's runtime is here."""
+        found = BackendError(OUT_OF_RESOURCES, str(error))
+        if error.status in FATAL and self.lost is None:
+            self._lose(found, FATAL[error.status])
+        return found
 
 
 def opener(number: int, share: int = 1) -> Callable[[], Backend]:

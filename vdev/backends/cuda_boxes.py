@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vdev.backends.base import Box
-from vdev.translators.region import Block
+from vdev.translators.byte_runs import Block
 
 
-def whole_units(block: Block, unit: int) -> list[tuple[int, Block]]:
-    """`block` as (unit, rows of whole units), with the bytes of cut units by themselves (unit 1)."""
-    if unit == 1 or (block.start % unit == 0 and block.nbytes % unit == 0 and block.stride % unit == 0):
-        return [(unit, block)]
-    if block.stride % unit and block.count > 1:  # every row begins elsewhere within a unit
-        rows = [Block(block.start + row * block.stride, block.nbytes, 0, 1) for row in range(block.count)]
-        return [part for row in rows for part in whole_units(row, unit)]
+def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The slices of each block as blocks of rows."""
+    for block in blocks:
+        for number in range(block.slices):
+            yield Block(block.start + number * block.slice_stride, block.nbytes, block.stride, block.count)
+
+
+def whole_units(block: Block, unit: int | None) -> list[tuple[bool, Block]]:
+    """`block` in parts, with whether all of a part's rows are whole units, aligned to `unit` bytes; None: none are."""
+    if unit is None or (block.stride % unit and block.count > 1):  # every row begins elsewhere within a unit
+        return [(False, block)]
     start, stop = block.start, block.start + block.nbytes
     first, last = -(-start // unit) * unit, stop // unit * unit
     if first >= last:
-        return [(1, block)]
-    cuts = ((1, start, first), (unit, first, last), (1, last, stop))
+        return [(False, block)]
+    cuts = ((False, start, first), (True, first, last), (False, last, stop))
     return [
-        (size, Block(low, high - low, block.stride, block.count)) for size, low, high in cuts if high > low
+        (whole, Block(low, high - low, block.stride, block.count)) for whole, low, high in cuts if high > low
     ]
 
 

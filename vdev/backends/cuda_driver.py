@@ -23,6 +23,26 @@ from vdev.backends.base import (
 # CUresult numbers
 SUCCESS, ERROR_INVALID_VALUE, ERROR_OUT_OF_MEMORY, ERROR_NOT_READY = 0, 1, 2, 600
 
+#: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", says CUDA of
+#: them). The runtime's errors have the same numbers.
+FATAL = {
+    214: "an uncorrectable error of its memory",
+    220: "an uncorrectable error of a link",
+    226: "an error of its hardware",
+    700: "an access to memory that is not there",
+    702: "a kernel took too long",
+    709: "its context is gone",
+    710: "an assertion in a kernel",
+    714: "an error of the hardware's stack",
+    715: "an instruction it does not know",
+    716: "an access that is not aligned",
+    717: "an access to a wrong kind of memory",
+    718: "a wrong program counter",
+    719: "a kernel failed",
+}
+#: CU_MEM_ATTACH_GLOBAL
+_ATTACH_GLOBAL = 1
+
 #: CUfunction_attribute numbers
 MAX_THREADS_PER_BLOCK, SHARED_NBYTES, LOCAL_NBYTES, NUM_REGS, MAX_DYNAMIC_SHARED = 0, 1, 3, 4, 8
 
@@ -59,8 +79,12 @@ class Driver:
         self.set_context = _declared(library.cuCtxSetCurrent, handle)
         self._get_context = _declared(library.cuCtxGetCurrent, handle)
         self._error_name = _declared(library.cuGetErrorName, ctypes.c_int, handle)
-        # This one waits: other threads go on meanwhile.
-        self.event_synchronize = _declared(ctypes.CDLL("libcuda.so.1").cuEventSynchronize, handle)
+        # These may wait: other threads go on meanwhile.
+        waiting = ctypes.CDLL("libcuda.so.1")
+        self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
+        self._mem_alloc = _declared(waiting.cuMemAlloc_v2, handle, size)
+        self._mem_alloc_managed = _declared(waiting.cuMemAllocManaged, handle, size, number)
+        self._mem_free = _declared(waiting.cuMemFree_v2, ctypes.c_uint64)
 
     def error(self, result: int, text: str) -> BackendError:
         """The BackendError of a CUresult."""
@@ -89,6 +113,21 @@ class Driver:
             return 0 if ask() else found.value or 0
 
         return context
+
+    def take_memory(self, nbytes: int, *, managed: bool = False) -> tuple[int, int]:
+        """(CUresult, address) of new device memory in the calling thread's context; `managed`: of memory whose pages the driver
+        moves between GPU and host, and of which untouched ones take nothing.
+        """
+        found = ctypes.c_uint64()
+        if managed:
+            result = self._mem_alloc_managed(ctypes.byref(found), nbytes, _ATTACH_GLOBAL)
+        else:
+            result = self._mem_alloc(ctypes.byref(found), nbytes)
+        return int(result), found.value
+
+    def give_memory(self, address: int) -> int:
+        """End what `take_memory` began; a CUresult. It may wait for the device, and need not."""
+        return int(self._mem_free(address))
 
     def new_event(self) -> int:
         """An event that takes times."""

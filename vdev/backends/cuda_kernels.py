@@ -87,6 +87,31 @@ extern "C" __global__ void merge_diff_##T(T *target, const T *stage, const T *tw
 { merge_changes<T>(target, stage, twin, width, stride, total); }
 MERGE_CHANGES(u1) MERGE_CHANGES(u2) MERGE_CHANGES(u4) MERGE_CHANGES(u8) MERGE_CHANGES(u16)
 
+struct Cuts { u2 at[256]; };  // MAX_CUTS
+
+// Rows of `nbytes` bytes from `start` of a buffer, `stride` apart; the three memories begin where the buffer would. Units lie
+// between cuts, which repeat each `period` bytes. A work-item looks at one unit of one row, which has `most` or fewer.
+extern "C" __global__ void merge_units(u8 target, u8 stage, u8 twin, u8 start, u8 nbytes, u8 stride, u8 most, u8 total,
+                                       u8 period, u8 count, const __grid_constant__ Cuts cuts)
+{
+    const u8 step = (u8)gridDim.x * blockDim.x;
+    for (u8 i = (u8)blockIdx.x * blockDim.x + threadIdx.x; i < total; i += step) {
+        const u8 row = i / most, number = i % most;
+        const u8 from = start + row * stride, to = from + nbytes, first = from / period * period;
+        // number 0: what comes before the first cut of the period in which the row begins
+        u8 low = number ? first + (number - 1) / count * period + cuts.at[(number - 1) % count] : 0;
+        u8 high = first + number / count * period + cuts.at[number % count];
+        low = low < from ? from : low;
+        high = high > to ? to : high;
+        bool changed = false;
+        for (u8 at = low; at < high; at++)
+            changed |= *(const u1 *)(stage + at) != *(const u1 *)(twin + at);
+        if (changed)
+            for (u8 at = low; at < high; at++)
+                *(u1 *)(target + at) = *(const u1 *)(stage + at);
+    }
+}
+
 #define MERGE(OP, NAME, T, EXPRESSION) \
 extern "C" __global__ void merge_##OP##_##NAME(T *target, const T *stage, const void *, u8 width, u8 stride, u8 total) \
 { \
@@ -119,11 +144,15 @@ extern "C" __global__ void fill_pattern(u1 *target, u8 total, u8 length, const _
 #: units of a copy in bytes, the widest first, and their kernels
 COPIES = ((16, "copy_u16"), (8, "copy_u8"), (4, "copy_u4"), (2, "copy_u2"), (1, "copy_u1"))
 
+#: units that are compared as words
+WORDS = tuple(unit for unit, _ in COPIES)
+
 #: every kernel; those of merges are named by operation and NumPy's kind and size of an element
 NAMES = (
     *(kernel for _, kernel in COPIES),
     *(f"copy_boxes_u{unit}" for unit, _ in COPIES),
     "fill_pattern",
+    "merge_units",
     *(f"merge_diff_u{unit}" for unit, _ in COPIES),
     *(
         f"merge_{op}_{element}"

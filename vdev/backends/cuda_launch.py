@@ -47,12 +47,12 @@ _WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2,
 
 
 class CudaAllocation(Allocation):
-    """Memory of one GPU; `native` is CuPy's, which returns to the pool when it is dropped."""
+    """Memory of one GPU; `native` is the pool's block, which returns there when it is dropped."""
 
     __slots__ = ("address",)
 
-    def __init__(self, native: Any, nbytes: int) -> None:
-        super().__init__(native, nbytes)
+    def __init__(self, native: Any, nbytes: int, *, sparse: bool = False) -> None:
+        super().__init__(native, nbytes, sparse=sparse)
         self.address: int = native.ptr
 
 

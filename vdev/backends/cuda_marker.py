@@ -39,7 +39,7 @@ class CudaMarker(Marker):
             if result == ERROR_NOT_READY:
                 result = driver.event_synchronize(self.event)
             if result and self._failure is None:
-                self._failure = driver.error(result, "work failed on the device")
+                self._failure = self._backend.error(result, "work failed on the device")
             self._done = True
         if self._failure is not None:
             raise self._failure

@@ -6,11 +6,7 @@ affair; how a kernel starts is the back end's.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
-import os
-import tempfile
 import threading
 import time
 import weakref
@@ -20,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from vdev.backends.base import BackendProgram, BuildFailure
-from vdev.translators.cuda import VERSION, CudaKernel, CudaProgram, Untranslatable, translate_cuda
+from vdev.private_files import Store
+from vdev.translators.cuda import (
+    VERSION,
+    CudaKernel,
+    CudaProgram,
+    UnknownOption,
+    Untranslatable,
+    translate_cuda,
+)
 
 logger = logging.getLogger("vdev.cuda")
 
@@ -28,6 +32,9 @@ logger = logging.getLogger("vdev.cuda")
 CACHE_NBYTES = 512 << 20
 #: Registers a work-item may have where 1024 of them form a work-group, of 65536 on a multiprocessor.
 _REGISTERS_OF_1024 = 64
+
+#: CL_INVALID_BUILD_OPTIONS
+_INVALID_BUILD_OPTIONS = -43
 
 #: A multiprocessor gives a work-item registers in eights.
 _REGISTER_UNIT = 8
@@ -41,54 +48,21 @@ class Cubins:
 
     def __init__(self, folder: Path, compiler: Compiler, version: str) -> None:
         """`version`: the compiler's."""
-        self._folder = folder / "cubins"
+        self._store = Store(folder / "cubins", ".cubin")
         self._compiler = compiler
         self._version = version
 
     def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
         """The cubin and the compiler's messages. BuildFailure with them where the source is refused."""
-        words = "\0".join([self._version, str(VERSION), *options, source])
-        path = self._folder / f"{hashlib.sha256(words.encode()).hexdigest()}.cubin"
-        try:
-            kept = path.read_bytes()
-            path.touch()
+        key = "\0".join([self._version, str(VERSION), *options, source])
+        kept = self._store.get(key)
+        if kept is not None:
             return kept, ""
-        except OSError:
-            logger.debug("no cubin is kept as %s", path.name)
         started = time.perf_counter()
         cubin, log = self._compiler(source, options)
         logger.debug("compiled %d bytes of CUDA C++ in %.3f s", len(source), time.perf_counter() - started)
-        try:
-            self._keep(path, cubin)
-        except OSError as error:
-            logger.info("the cubin cannot be kept: %s", error)
+        self._store.put(key, cubin, CACHE_NBYTES)
         return cubin, log
-
-    def _keep(self, path: Path, cubin: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(cubin)
-            os.replace(name, path)  # other processes see all of it or nothing
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
-        self._trim()
-
-    def _trim(self) -> None:
-        found = []
-        for path in self._folder.glob("*.cubin"):
-            with contextlib.suppress(FileNotFoundError):  # another process trims as well
-                state = path.stat()
-                found.append((state.st_mtime, state.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if total <= CACHE_NBYTES:
-                return
-            path.unlink(missing_ok=True)
-            total -= size
 
 
 def nvrtc_compiler(cupy: Any) -> Compiler:
@@ -201,6 +175,8 @@ def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFai
         return BuildFailure("clang's parser does not take this program, and CUDA workers need it")
     try:
         return Translated(translate_cuda(program.parsed), cubins)
+    except UnknownOption as refusal:
+        return BuildFailure(refusal.reason, _INVALID_BUILD_OPTIONS)
     except Untranslatable as refusal:
         line = f"line {refusal.line}: " if refusal.line else ""
         return BuildFailure(f"{line}not available on CUDA workers: {refusal.reason}")

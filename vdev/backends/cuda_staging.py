@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -91,7 +92,7 @@ def turned(box: Box) -> Box:
 class _Block:
     """Pinned memory of one thread, and the event behind its last copy."""
 
-    __slots__ = ("address", "array", "event", "memory")
+    __slots__ = ("__weakref__", "address", "array", "event", "memory")
 
     def __init__(self, cupy: Any) -> None:
         self.memory = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
@@ -112,6 +113,7 @@ class Staging:
         self.threads = max(2, min(MOST_THREADS, (os.cpu_count() or 2) * 3 // 4))
         self._most = max(2, self.threads // max(shares, 1))
         self._local = threading.local()
+        self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
         # Pinning takes its time: begin now.
         for _ in range(self.threads):
@@ -134,6 +136,7 @@ class Staging:
         blocks: list[_Block] | None = getattr(self._local, "blocks", None)
         if blocks is None:
             blocks = self._local.blocks = [_Block(self._cupy), _Block(self._cupy)]
+            self._pinned.update(blocks)
         return blocks
 
     def _event(self, block: _Block, context: int) -> int:
@@ -224,6 +227,13 @@ class Staging:
             ctypes.memmove(target.ctypes.data + box.source_start, block.address, box.nbytes)
         else:
             copy_box(block.array, target, turned(box))
+
+    def keep(self) -> None:
+        """Keep all pinned memory to the end of the process: a GPU is lost, and CuPy's finalisers would complain of each
+        block that the driver does not take back.
+        """
+        for block in list(self._pinned):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(block.memory))
 
     def close(self) -> None:
         """End the threads after what they have been given."""

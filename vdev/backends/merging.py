@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import gcd
+
 import numpy as np
 import numpy.typing as npt
+
+from vdev.translators.grain import BYTES, Grain
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -31,18 +36,31 @@ def combine_changes(into: Bytes, stage: Bytes, op: str, dtype: str, identity: by
     target[changed] = _OPERATIONS[op](target[changed], stage.view(kind)[changed])
 
 
-def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, unit: int) -> None:
-    """Put the units of `new` that differ from `old` into `into`; all begin at byte `start` of a buffer."""
-    first = -start % unit
-    count = max(len(into) - first, 0) // unit
-    if unit == 1 or count == 0:
+def copy_changes(into: Bytes, new: Bytes, old: Bytes, start: int, grain: Grain) -> None:
+    """Put the units of `grain` in `new` that differ from `old` into `into`; all begin at byte `start` of a buffer."""
+    if grain == BYTES:
         np.copyto(into, new, where=new != old)
         return
-    last = first + count * unit
-    for edge in (slice(0, first), slice(last, None)):
-        np.copyto(into[edge], new[edge], where=new[edge] != old[edge])
-    whole = slice(first, last)
-    word = f"u{min(unit, 8)}"  # the widest that NumPy compares at once
-    shape = (count, -1)
-    changed = (new[whole].view(word) != old[whole].view(word)).reshape(shape).any(axis=1, keepdims=True)
-    np.copyto(into[whole].view(word).reshape(shape), new[whole].view(word).reshape(shape), where=changed)
+    period = grain.period
+    first = min((grain.cuts[0] - start) % period, len(into))
+    count = (len(into) - first) // period
+    last = first + count * period
+    for low, high in (*grain.units(start, start + first), *grain.units(start + last, start + len(into))):
+        edge = slice(low - start, high - start)
+        if (new[edge] != old[edge]).any():
+            into[edge] = new[edge]
+    if count:
+        whole = slice(first, last)
+        _copy_rows(into[whole], new[whole], old[whole], grain)
+
+
+def _copy_rows(into: Bytes, new: Bytes, old: Bytes, grain: Grain) -> None:
+    """The same, where all are whole periods from a first cut."""
+    edges = [cut - grain.cuts[0] for cut in grain.cuts] + [grain.period]
+    word = f"u{gcd(8, *edges)}"  # the widest that NumPy compares at once
+    size = np.dtype(word).itemsize
+    target, found, twin = (part.view(word).reshape(-1, grain.period // size) for part in (into, new, old))
+    for low, high in pairwise(edges):
+        unit = slice(low // size, high // size)
+        changed = (found[:, unit] != twin[:, unit]).any(axis=1, keepdims=True)
+        np.copyto(target[:, unit], found[:, unit], where=changed)

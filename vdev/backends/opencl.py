@@ -101,14 +101,36 @@ class OpenCLBackend(Backend):
         counters.peak_nbytes = max(counters.peak_nbytes, counters.allocated_nbytes)
         return Allocation(native, nbytes)
 
+    def allocate_sparse(self, nbytes: int) -> Allocation:
+        if not self.device.is_cpu:
+            return super().allocate_sparse(nbytes)
+        # The host's memory, of which untouched pages cost nothing.
+        try:
+            native = self._cl.Buffer(self.device.context, self._cl.mem_flags.READ_WRITE, max(nbytes, 1))
+        except self._cl.Error as error:
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes that lie far apart") from error
+        return Allocation(native, nbytes, sparse=True)
+
     def free(self, allocation: Allocation) -> None:
         # clReleaseMemObject: the memory goes when the commands that use it have finished (specification
         # 5.5.1).
         native: Any = allocation.native
         allocation.native = None
         native.release()
-        self.counters.allocated_nbytes -= allocation.nbytes
-        self.device.give_back(allocation.nbytes)
+        if allocation.whole is not None:
+            self.free(allocation.whole)
+            return
+        self.counters.allocated_nbytes -= allocation.counted_nbytes
+        self.device.give_back(allocation.counted_nbytes)
+
+    def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
+        native: Any = whole.native
+        try:
+            found = Allocation(native.get_sub_region(ahead, max(nbytes, 1), 0), nbytes)
+        except self._cl.Error as error:
+            raise failure_of(error, f"{nbytes} bytes of {whole.nbytes}") from error
+        found.whole, found.ahead = whole, ahead
+        return found
 
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
         nbytes = box.nbytes
@@ -270,9 +292,11 @@ class OpenCLBackend(Backend):
             native.set_arg(index, arg.native)
         elif type(arg) is tuple:
             # The view must outlive the argument's being set: a kernel object does not retain it.
-            view: Any = arg[0].native
-            if arg[1]:
-                view = view.get_sub_region(arg[1], max(arg[0].nbytes - arg[1], 1), 0)
+            memory, (part, start) = arg[0].whole or arg[0], arg
+            view: Any = part.native
+            if start:  # of the whole: there are no sub-buffers of sub-buffers (specification 5.2.4)
+                view = memory.native
+                view = view.get_sub_region(part.ahead + start, max(part.nbytes - start, 1), 0)
             kernel.views[index] = view
             native.set_arg(index, view)
         elif type(arg) is LocalBytes:

@@ -19,6 +19,7 @@ from vdev.backends.base import (
 )
 from vdev.backends.native import load_native
 from vdev.backends.opencl_info import kernel_resources, loses_compiled_kernels
+from vdev.forking import in_child, keep_for_ever, renew
 
 EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
 
@@ -81,13 +82,17 @@ class SharedDevice:
         """Launch, after the launches of all queues where the driver asks for it; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
         if self._launch_order is None:
-            return enqueue(queue, kernel, shape.global_size, shape.local_size, shape.first, None, False, False)
+            return enqueue(
+                queue, kernel, shape.global_size, shape.local_size, shape.first, None, False, False
+            )
         with self._launch_order:
             last = self._last_launch
             if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
                 last = None
             waits = None if last is None else [last]
-            event = enqueue(queue, kernel, shape.global_size, shape.local_size, shape.first, waits, False, False)
+            event = enqueue(
+                queue, kernel, shape.global_size, shape.local_size, shape.first, waits, False, False
+            )
             self._last_launch = event
             return event
 
@@ -107,7 +112,7 @@ class SharedDevice:
     def _compile(self, program: BackendProgram, built: Built) -> None:
         cl = self.cl
         native = self._native_program(program.source)
-        options = " ".join((*program.options, "-cl-kernel-arg-info")).encode()
+        options = " ".join(("-cl-kernel-arg-info", *program.options)).encode()  # a value may be missing at the end
         try:
             native._build(options=options, devices=None)
             # A program without kernels has no names to ask for.
@@ -133,6 +138,16 @@ class SharedDevice:
             return str(native.get_build_info(self.native, self.cl.program_build_info.LOG))
         except self.cl.Error as error:
             return f"<no log: {failure_of(error, 'build log')}>"
+
+
+def _forget() -> None:
+    """In a forked child: it makes contexts of its own."""
+    renew(SharedDevice._opening)
+    keep_for_ever(dict(SharedDevice._opened))
+    SharedDevice._opened.clear()
+
+
+in_child(_forget)
 
 
 class Built:

@@ -36,6 +36,7 @@ from vdev.backends.base import (
     copy_box,
 )
 from vdev.backends.merging import combine, copy_changes
+from vdev.translators.grain import Grain
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
@@ -222,9 +223,18 @@ class ReferenceBackend(Backend):
         counters.peak_nbytes = max(counters.peak_nbytes, counters.allocated_nbytes)
         return Allocation(np.full(nbytes, NEW, np.uint8), nbytes)
 
+    def allocate_sparse(self, nbytes: int) -> Allocation:
+        return Allocation(np.full(nbytes, NEW, np.uint8), nbytes, sparse=True)
+
+    def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
+        found = Allocation(_memory(whole)[ahead : ahead + nbytes], nbytes)
+        found.whole, found.ahead = whole, ahead
+        return found
+
     def free(self, allocation: Allocation) -> None:
+        allocation = allocation.whole or allocation
         memory = _memory(allocation)
-        self.counters.allocated_nbytes -= allocation.nbytes
+        self.counters.allocated_nbytes -= allocation.counted_nbytes
         self._submit("free", lambda: memory.fill(FREED))
 
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
@@ -265,6 +275,7 @@ class ReferenceBackend(Backend):
         region: Region,
         op: str,
         dtype: str,
+        grain: Grain,
     ) -> None:
         into, new = _memory(target), _memory(stage)
         old = None if twin is None else _memory(twin)
@@ -277,7 +288,7 @@ class ReferenceBackend(Backend):
                     combine(run, changed, op, dtype)
                 else:
                     unchanged = old[start - twin_start : stop - twin_start]
-                    copy_changes(run, changed, unchanged, start, np.dtype(dtype).itemsize)
+                    copy_changes(run, changed, unchanged, start, grain)
 
         self._submit("merge", work)
         self.counters.merged += region.nbytes

@@ -22,11 +22,11 @@ def boxes_of_region(region: Region, source_start: int, target_start: int) -> lis
     """
     boxes = []
     for block in region.blocks():
-        if block.count == 1:
+        if block.count == block.slices == 1:
             boxes.append(Box.contiguous(block.start - source_start, block.start - target_start, block.nbytes))
             continue
-        pitches = (block.count * block.stride, block.stride)
-        shape = (1, block.count, block.nbytes)
+        pitches = (block.slice_stride or block.count * block.stride, block.stride)
+        shape = (block.slices, block.count, block.nbytes)
         boxes.append(Box(shape, block.start - source_start, pitches, block.start - target_start, pitches))
     return boxes
 
@@ -40,6 +40,9 @@ def boxes_through_layout(region: Region, layout: Layout, *, to_host: bool) -> li
         buffer = (layout.buffer_start, layout.buffer_pitches)
         host = (layout.host_start, layout.host_pitches)
         return [Box(shape, *buffer, *host) if to_host else Box(shape, *host, *buffer)]
+    if layout.shape[:2] == (1, 1) or layout.host_pitches == layout.buffer_pitches:  # every byte goes the same way
+        first = layout.buffer_start - layout.host_start
+        return boxes_of_region(region, 0, first) if to_host else boxes_of_region(region, first, 0)
     starts, lengths = _cut_at_rows(region, layout)
     host_starts = _host_offsets(starts, layout)
     return _strided(starts, host_starts, lengths) if to_host else _strided(host_starts, starts, lengths)

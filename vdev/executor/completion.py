@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from vdev.ending import is_over, stop_here
 from vdev.finalisers import enter_own_thread
+from vdev.forking import in_child
+from vdev.interrupts import block_until, waits
 
 QUEUED, SUBMITTED, RUNNING, COMPLETE = 3, 2, 1, 0
 
@@ -100,6 +103,7 @@ class Completion:
         """The executor's side; None before submission and after the end."""
         return self._progress
 
+    @waits
     def wait(self) -> int:
         """Block until the command has ended; its final status. Waits for the submission too."""
         while self._final is None:
@@ -116,7 +120,9 @@ class Completion:
             # `bind` stores its progress before it looks for us, we the other way round: one of the two sees
             # the other.
             if self._final is None and self._progress is None:
-                changed.wait()
+                block_until(changed)
+        if is_over():
+            stop_here()
         return self._final
 
     def add_callback(self, function: Callback, state: int = COMPLETE) -> None:
@@ -202,6 +208,11 @@ class Completion:
         if called_for:
             self._call_back(self._final)
 
+    def abandon(self, status: int) -> None:
+        """The process ends, and the command with it: nobody is told, and nobody waits for it any longer."""
+        self._callbacks = None
+        self.settle(status)
+
 
 class Notifier:
     """The thread that runs callbacks, in the order in which commands ended; started by the first."""
@@ -213,11 +224,16 @@ class Notifier:
     def put(self, function: Callback, status: int) -> None:
         self._queue.put((function, status))
         thread = self._thread
-        if thread is None or not thread.is_alive():  # not alive: a forked child has no threads
+        if thread is None:
             with _rare:
                 if self._thread is thread:
                     self._thread = threading.Thread(target=self._run, name="vdev-callbacks", daemon=True)
                     self._thread.start()
+
+    def forget(self) -> None:
+        """In a forked child: there is no thread, and what it was to call is the parent's."""
+        self._queue = queue.SimpleQueue()
+        self._thread = None
 
     def _run(self) -> None:
         enter_own_thread()
@@ -233,6 +249,7 @@ class Notifier:
 
 
 _notifier = Notifier()
+in_child(_notifier.forget)
 
 
 def call_soon(function: Callable[[], object]) -> None:

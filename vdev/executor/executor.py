@@ -8,13 +8,13 @@ were planned, and never wait for a device.
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vdev import ending
 from vdev.backends.base import (
     OUT_OF_RESOURCES,
     Backend,
@@ -36,12 +36,19 @@ from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
 from vdev.executor.worker import Waits, Worker
 from vdev.finalisers import may_wait
+from vdev.forking import keep_for_ever, renew
 from vdev.planner.instructions import HOST, Plan
 
 if TYPE_CHECKING:
     from vdev.commands import Layout
+    from vdev.translators.ndrange import NDRange
 
 T = TypeVar("T")
+
+#: seconds: engines give up what is queued when a process ends; what is nearly done may still be
+EXIT_TIMEOUT = 0.15
+#: seconds that a fork waits for workers to come out of their back ends, and for what they have handed over
+_HOLDING = 0.5
 
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache
@@ -70,11 +77,14 @@ class Executor:
         self.undone_nbytes: dict[tuple[int, int], int] = {}
         #: told of plans that no command asked for, and of their numbers
         self.aside: Callable[[str, Plan, int], None] | None = None
-        self.exit_timeout = 5.0  #: seconds that the interpreter's exit waits for work still running
+        self.red_zones = False  #: whether replicas get them
+        #: told at the interpreter's exit that nothing is done any more
+        self.ended: Callable[[], None] | None = None
+        self.exit_timeout = EXIT_TIMEOUT  #: seconds that the interpreter's exit waits for work still running
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
-        atexit.register(self.close)
+        ending.at_end(self._end)
         for worker in self.all_workers:
             worker.opened.wait()
         #: whether there is a worker that lets any thread work with it
@@ -142,6 +152,8 @@ class Executor:
         completion: Completion,
         *,
         args: Sequence[Any] = (),
+        ndrange: NDRange | None = None,
+        places: Sequence[tuple[int, int, int]] = (),
         host: Bytes | None = None,
         layout: Layout | None = None,
         host_writes: bool = False,
@@ -151,7 +163,8 @@ class Executor:
     ) -> int:
         """Hand a command's plan to the workers. Call in the order of planning. Its number, for records.
 
-        `holdings` by slot. `args`: the kernel's arguments, anything where the plan gives a buffer. `host`,
+        `holdings` by slot. `args`: the kernel's arguments, anything where the plan gives a buffer. `ndrange`,
+        `places`: as in `Job`, where the plan leaves them open. `host`,
         `layout`: the command's host array (1-D uint8, not to be released before completion), which the
         command changes if `host_writes`. `homes`: slots whose home the program is going to touch by itself
         after completion (a mapping). `after`: completions that must be complete first and whose failure fails
@@ -167,11 +180,13 @@ class Executor:
                 self._vain = _WITHOUT_WAITING
         with self._lock:
             if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
+                ending.stop_here()
                 completion.settle(OUT_OF_RESOURCES)
                 return 0
             number = self._number = self._number + 1
             job = Job(self, number, prepared, holdings, completion)
             job.args, job.after = args, after
+            job.ndrange, job.places = ndrange, tuple(places)
             if host is not None:
                 job.host, job.layout = host, layout
             clock = job.clock
@@ -303,20 +318,75 @@ class Executor:
             if self._closed:
                 return
             self._closed = True
-        atexit.unregister(self.close)
         deadline = time.monotonic() + (self.exit_timeout if timeout is None else timeout)
         for worker in self.all_workers:
             worker.stopping = True
             worker.wake()
         for worker in self.all_workers:
             worker.thread.join(max(0.0, deadline - time.monotonic()))
+        if not self._left():
+            ending.not_at_end(self._end)
+
+    def _left(self) -> bool:
+        return any(worker.thread.is_alive() for worker in self.all_workers)
+
+    def _end(self) -> None:
+        """At the interpreter's exit: close, and leave what does not end."""
+        ending.give_up()
+        self.close()
+        if self.ended is not None:
+            self.ended()
+        if not self._left():
+            return
+        # Threads may hold these for good.
+        self._lock = threading.RLock()
+        for worker in self.all_workers:
+            worker.lock = threading.RLock()
+        for job in list(self._unsettled.values()):
+            job.completion.abandon(OUT_OF_RESOURCES)
+        ending.leave_behind(self)
+
+    # around a fork ------------------------------------------------------------------------------
+
+    def hold(self) -> Callable[[], None]:
+        """Keep workers out of their back ends, as far as that takes little time; what lets them go on.
+
+        A driver's threads hold its locks now and then while they are at work, and in a child for ever.
+        """
+        deadline = time.monotonic() + _HOLDING
+        held = [
+            lock
+            for worker in self.all_workers
+            for lock in worker.hold(max(0.0, deadline - time.monotonic()))
+        ]
+        while time.monotonic() < deadline and not all(worker.is_quiet() for worker in self.all_workers):
+            time.sleep(0.001)
+
+        def go_on() -> None:
+            for lock in held:
+                lock.release()
+
+        return go_on
+
+    def lose(self) -> None:
+        """In a forked child: there are no threads and nothing will ever be done."""
+        keep_for_ever(self)
+        self._closed, self._number = True, -1
+        for lock in (
+            self._lock,
+            *(lock for worker in self.all_workers for lock in (worker.turn, worker.lock)),
+        ):
+            renew(lock)
+        for job in list(self._unsettled.values()):
+            job.completion.abandon(OUT_OF_RESOURCES)
+        ending.leave_behind(self)
 
     # submission ---------------------------------------------------------------------------------
 
     def _number_steps(self, job: Job) -> None:
         """Number the steps, and enter the command into its buffers' records."""
         workers, clock = self.all_workers, job.clock
-        bases = job.bases = [0] * len(workers)
+        bases = job.bases = [worker.submitted for worker in workers]
         for number, batch in job.prepared.batches:
             worker = workers[number]
             base = bases[number] = worker.submitted

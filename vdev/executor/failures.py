@@ -116,7 +116,7 @@ class Failures:
         """A failed command has ended, and the host knows: what it writes to a fine-grain buffer from now on nobody is
         told, so later commands take what is there.
         """
-        for slot in job.prepared.writes:
+        for slot in job.writes:
             if job.holdings[slot].fine:
                 job.holdings[slot].failure = None
 
@@ -156,7 +156,7 @@ class Failures:
         completion = job.completion
         completion.reason = reason
         completion.error = status
-        for slot in job.prepared.writes:
+        for slot in job.writes:
             self._any = True
             job.holdings[slot].failure = status
 
@@ -178,7 +178,7 @@ class Failures:
             if holdings.damage is not None:
                 self._mark(job, holdings.damage.status, "memory that it needs is not there")
                 return
-        for slot in job.prepared.reads:
+        for slot in job.reads:
             failure = job.holdings[slot].failure
             if failure is not None:
                 self._mark(job, failure, "a command that was to write what it reads failed")

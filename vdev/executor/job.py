@@ -14,10 +14,12 @@ from vdev.backends.base import Allocation, Bytes, Marker
 from vdev.executor.completion import RUNNING, SUBMITTED, Completion
 from vdev.executor.holdings import Holdings
 from vdev.executor.prepare import PreparedPlan
+from vdev.interrupts import waits
 
 if TYPE_CHECKING:
     from vdev.commands import Layout
     from vdev.executor.executor import Executor
+    from vdev.translators.ndrange import NDRange
 
 
 class Job:
@@ -38,8 +40,10 @@ class Job:
         "launches",
         "layout",
         "markers",
+        "ndrange",
         "number",
         "order",
+        "places",
         "prepared",
         "scratch",
         "stages",
@@ -61,6 +65,9 @@ class Job:
         #: commands that it stands for, numbered from its own number on: several in a run (`vdev.executor.run`)
         self.launches = 1
         self.args: Sequence[Any] = ()
+        #: of a launch whose plan leaves it open: its index space, and where its pointer arguments point
+        self.ndrange: NDRange | None = None
+        self.places: tuple[tuple[int, int, int], ...] = ()
         self.host: Bytes | None = None
         self.layout: Layout | None = None
         self.after: Sequence[Completion] = ()
@@ -68,7 +75,7 @@ class Job:
         self.order: Completion | None = None
         #: by worker (HOST last): steps that must be complete before the command is; 0 for none
         self.clock: list[int] = executor.no_steps.copy()
-        #: by worker: steps submitted before this command's
+        #: by worker, also by those that it does not concern: steps submitted before this command's
         self.bases: list[int] = executor.no_steps
         #: whether it is among a worker's followers
         self.follows = False
@@ -76,6 +83,18 @@ class Job:
         #: the plan's stages on workers, each touched by its worker's thread alone
         self.scratch: dict[int, Allocation] = {}
         self.markers: list[Marker] = []
+
+    @property
+    def reads(self) -> Sequence[int]:
+        """Slots whose bytes the command reads, as far as failures go."""
+        narrow = self.prepared.narrow
+        return self.prepared.reads if narrow is None else narrow(self.places)[0]
+
+    @property
+    def writes(self) -> Sequence[int]:
+        """Slots whose bytes it may change."""
+        narrow = self.prepared.narrow
+        return self.prepared.writes if narrow is None else narrow(self.places)[1]
 
     # for steps ----------------------------------------------------------------------------------
 
@@ -97,6 +116,7 @@ class Job:
 
     # for the completion -------------------------------------------------------------------------
 
+    @waits
     def wait(self) -> None:
         for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
             if worker.completed < step:

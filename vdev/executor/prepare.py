@@ -7,10 +7,12 @@ record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vdev.executor.steps import CopyStep, LaunchRecipe, LaunchStep, Step, make_step
+from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
     Combine,
@@ -19,6 +21,7 @@ from vdev.planner.instructions import (
     Fetch,
     Fill,
     Gather,
+    Instruction,
     Launch,
     Merge,
     Plan,
@@ -92,6 +95,7 @@ class PreparedPlan:
         "batches",
         "hazards",
         "inline",
+        "narrow",
         "order",
         "overwrites",
         "own_writes",
@@ -113,6 +117,9 @@ class PreparedPlan:
         self.stages: tuple[Stage, ...] = plan.stages
         #: slots whose bytes the command reads, may change, and overwrites whole: how far a failure spreads
         self.reads, self.writes, self.overwrites = _contents(plan)
+        #: of launches planned without looking at what they touch: the slots that one at given places reads, and those
+        #: that it may change, for who has to know
+        self.narrow = None if recipe is None else recipe.narrow
         self.uses_host_array = any(isinstance(item, (Upload, Download)) for item in plan.instructions)
         self.inline = _host_nbytes(plan) <= INLINE_NBYTES
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
@@ -139,13 +146,19 @@ def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch]
     }
     batches = []
     for worker, mine in members.items():
-        steps = tuple(make_step(plan.instructions[number], plan.stages, recipe) for number in mine)
+        steps = tuple(_step(plan.instructions[number], plan.stages, recipe) for number in mine)
         waits = tuple(
             tuple(where[earlier] for earlier in plan.dependencies[number] if where[earlier][0] != worker)
             for number in mine
         )
         batches.append((worker, Batch(steps, waits, tuple(number in waited_for for number in mine))))
     return tuple(batches)
+
+
+def _step(item: Instruction, stages: Sequence[Stage], recipe: LaunchRecipe | None) -> Step:
+    if isinstance(item, Launch) and recipe is not None and recipe.ndrange is None:
+        return WholeLaunchStep(recipe, frozenset(slot for _, slot, _ in item.homes))
+    return make_step(item, stages, recipe)
 
 
 def _hazards(plan: Plan) -> list[Hazard]:

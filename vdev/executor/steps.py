@@ -45,14 +45,16 @@ class LaunchRecipe:
     """What a plan does not say of a launch: which kernel, over what, and how its chunks are told where they
     are.
 
-    `hidden` packs the hidden argument from a chunk and its ((argument index, shift), …); None for a kernel
-    taken as it is, which then runs whole on one worker.
+    `hidden` packs the hidden argument from an NDRange, a chunk and its ((argument index, shift), …); None for a
+    kernel taken as it is, which then runs whole on one worker. `ndrange`: None where each command brings its own.
     """
 
     program: BackendProgram
     name: str
-    ndrange: NDRange
-    hidden: Callable[[Chunk, tuple[tuple[int, int], ...]], bytes] | None
+    ndrange: NDRange | None
+    hidden: Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None
+    #: of a launch at given places: the slots that it reads, and those that it may change; None: the plan says so
+    narrow: Callable[[Sequence[tuple[int, int, int]]], tuple[Sequence[int], Sequence[int]]] | None = None
 
 
 class Step(ABC):
@@ -80,21 +82,31 @@ class Step(ABC):
         return None
 
 
-def _replica(job: Job, slot: int, worker: int) -> Replica:
+def _replica(job: Job, slot: int, worker: int, start: int, stop: int) -> Replica:
+    """The worker's replica, which covers bytes [start, stop) of the buffer.
+
+    After a failure, which has been reported, it may be another one than the plan counts on, or none: what coherent
+    steps of that command would touch outside it is somebody else's memory, or nobody's.
+    """
     replica = job.holdings[slot].replicas[worker]
-    if replica is None:  # only after a failure that has been reported
+    if replica is None or start < replica.start or stop > replica.stop:
         raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {worker} has no memory for the buffer")
     return replica
 
 
+def _holding(job: Job, slot: int, worker: int, region: Region) -> Replica:
+    """The worker's replica, which covers `region`."""
+    return _replica(job, slot, worker, region.start, region.stop)
+
+
 class ReserveStep(Step):
-    __slots__ = ("keep", "slot", "start", "stop", "worker")
+    __slots__ = ("keep", "slot", "sparse", "start", "stop", "worker")
     coherent = True
     brief = True
 
     def __init__(self, item: plan_of.Reserve) -> None:
         self.worker, self.slot = item.worker, item.slot
-        self.start, self.stop, self.keep = item.start, item.stop, item.keep
+        self.start, self.stop, self.keep, self.sparse = item.start, item.stop, item.keep, item.sparse
 
     def run(self, worker: Worker, job: Job) -> None:
         replicas = job.holdings[self.slot].replicas
@@ -103,12 +115,16 @@ class ReserveStep(Step):
         failed = job.completion.error
         if self.stop == self.start and failed is not None:  # an eviction that has saved nothing
             raise BackendError(failed, "what the replica holds was not saved")
-        if old is not None and not self.keep:  # it makes room for the new one
+        if self.keep:
+            old = _holding(job, self.slot, worker.number, self.keep)
+        elif old is not None:  # it makes room for the new one
             replicas[worker.number] = None
-            worker.backend.free(old.allocation)
+            worker.free(old.allocation)
             old = None
         if self.stop > self.start:
-            new = Replica(worker.allocate(self.stop - self.start), self.start, self.stop)
+            nbytes = job.holdings[self.slot].nbytes
+            memory = worker.allocate_replica(self.start, self.stop, nbytes, sparse=self.sparse)
+            new = Replica(memory, self.start, self.stop)
             if old is not None:
                 try:
                     for box in boxes_of_region(self.keep, old.start, self.start):
@@ -118,7 +134,7 @@ class ReserveStep(Step):
                     raise
         replicas[worker.number] = new
         if old is not None:
-            worker.backend.free(old.allocation)
+            worker.free(old.allocation)
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
         # Refused at once, it left what it was to keep as it was; but what is allocated has to be looked at again.
@@ -143,18 +159,18 @@ class CopyStep(Step):
     def run(self, worker: Worker, job: Job) -> None:
         holdings, backend = job.holdings[self.slot], worker.backend
         if self.target == HOST:
-            replica = _replica(job, self.slot, self.source)
+            replica = _holding(job, self.slot, self.source, self.region)
             home = holdings.home()
             for box in self._between(replica.start, 0):
                 backend.read(replica.allocation, home, box)
         elif self.source == HOST:
-            replica = _replica(job, self.slot, self.target)
+            replica = _holding(job, self.slot, self.target, self.region)
             home = holdings.home()
             for box in self._between(0, replica.start):
                 backend.write(replica.allocation, home, box)
         else:
-            source = _replica(job, self.slot, self.source)
-            target = _replica(job, self.slot, self.target)
+            source = _holding(job, self.slot, self.source, self.region)
+            target = _holding(job, self.slot, self.target, self.region)
             peer = worker.peer(self.source)
             for box in self._between(source.start, target.start):
                 backend.copy_from_peer(peer, source.allocation, target.allocation, box)
@@ -195,7 +211,7 @@ class FetchStep(Step):
         self.slot, self.region, self.stage = item.slot, item.region, item.stage
 
     def run(self, worker: Worker, job: Job) -> None:
-        replica = _replica(job, self.slot, worker.number)
+        replica = _holding(job, self.slot, worker.number, self.region)
         stage, start = job.stage(self.stage)
         for box in boxes_of_region(self.region, replica.start, start):
             worker.backend.read(replica.allocation, stage, box)
@@ -207,11 +223,12 @@ class FetchStep(Step):
 class MergeStep(Step):
     """On the host: stages into the home, as `vdev.planner.instructions.Merge` lays down."""
 
-    __slots__ = ("apart", "dtype", "op", "parts", "slot", "twins")
+    __slots__ = ("apart", "dtype", "grain", "op", "parts", "slot", "twins")
 
     def __init__(self, item: plan_of.Merge, stages: Sequence[plan_of.Stage]) -> None:
         self.slot, self.op = item.slot, item.op
         self.dtype, self.apart, self.twins = item.dtype, item.apart, item.twins
+        self.grain = item.grain
         self.parts = tuple((number, stages[number].region) for number in item.stages)
 
     def run(self, worker: Worker, job: Job) -> None:
@@ -232,13 +249,12 @@ class MergeStep(Step):
             job.drop_stage(number)
 
     def _merge_changes(self, home: Bytes, job: Job) -> None:
-        unit = np.dtype(self.dtype).itemsize
         if self.apart:
             for (number, region), twin_number in zip(self.parts, self.twins, strict=True):
                 (stage, first), (own, _) = job.stage(number), job.stage(twin_number)
                 for start, stop in region.runs.tolist():
                     part = slice(start - first, stop - first)
-                    copy_changes(home[start:stop], stage[part], own[part], start, unit)
+                    copy_changes(home[start:stop], stage[part], own[part], start, self.grain)
             return
         # The twin is taken before the first stage is merged: a unit of a later stage that equals the twin was
         # not changed there.
@@ -249,7 +265,7 @@ class MergeStep(Step):
             stage, first = job.stage(number)
             for (start, stop), old in zip(region.runs.tolist(), twin, strict=True):
                 new = stage[start - first : stop - first]
-                copy_changes(home[start:stop], new, old, start, unit)
+                copy_changes(home[start:stop], new, old, start, self.grain)
 
 
 class GatherStep(Step):
@@ -263,7 +279,7 @@ class GatherStep(Step):
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
-        source = _replica(job, self.slot, self.source)
+        source = _holding(job, self.slot, self.source, self.region)
         stage = job.scratch[self.stage] = worker.allocate(self.nbytes)
         for box in boxes_of_region(self.region, source.start, self.start):
             if self.source == worker.number:
@@ -285,7 +301,7 @@ class CombineStep(Step):
     def run(self, worker: Worker, job: Job) -> None:
         item, (start, twin_start) = self.item, self.starts
         if item.stage is None:
-            replica = _replica(job, item.slot, worker.number)
+            replica = _holding(job, item.slot, worker.number, item.region)
             version, start = replica.allocation, replica.start
         else:
             version = job.scratch[item.stage]
@@ -301,9 +317,10 @@ class CombineStep(Step):
             item.region,
             item.op,
             item.dtype,
+            item.grain,
         )
         if item.stage is not None:
-            worker.backend.free(job.scratch.pop(item.stage))
+            worker.free(job.scratch.pop(item.stage))
 
 
 class RestoreStep(Step):
@@ -314,12 +331,12 @@ class RestoreStep(Step):
 
     def run(self, worker: Worker, job: Job) -> None:
         item = self.item
-        replica = _replica(job, item.slot, worker.number)
+        replica = _holding(job, item.slot, worker.number, item.region)
         for box in boxes_of_region(item.region, self.start, replica.start):
             worker.backend.copy(job.scratch[item.stage], replica.allocation, box)
         for number in (item.stage, item.twin):
             if number is not None:
-                worker.backend.free(job.scratch.pop(number))
+                worker.free(job.scratch.pop(number))
 
 
 class FillStep(Step):
@@ -332,7 +349,7 @@ class FillStep(Step):
 
     def run(self, worker: Worker, job: Job) -> None:
         if worker.number != HOST:
-            replica = _replica(job, self.slot, worker.number)
+            replica = _replica(job, self.slot, worker.number, self.runs[0][0], self.runs[-1][1])
             for start, stop in self.runs:
                 worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
             return
@@ -357,11 +374,18 @@ class CopyBetweenStep(Step):
         if worker.number == HOST:
             copy_box(job.holdings[self.source_slot].home(), job.holdings[self.target_slot].home(), self.box)
             return
-        source = _replica(job, self.source_slot, worker.number)
-        target = _replica(job, self.target_slot, worker.number)
+        box, number = self.box, worker.number
+        source = _replica(job, self.source_slot, number, *_extent(box.source_start, box.source_pitches, box.shape))
+        target = _replica(job, self.target_slot, number, *_extent(box.target_start, box.target_pitches, box.shape))
         worker.backend.copy(
             source.allocation, target.allocation, self.box.moved(-source.start, -target.start)
         )
+
+
+def _extent(start: int, pitches: tuple[int, int], shape: tuple[int, int, int]) -> tuple[int, int]:
+    """First byte and one past the last of a box."""
+    slices, rows, nbytes = shape
+    return start, start + (slices - 1) * pitches[0] + (rows - 1) * pitches[1] + nbytes
 
 
 class UploadStep(Step):
@@ -378,7 +402,7 @@ class UploadStep(Step):
             if worker.number == HOST:
                 copy_box(host, job.holdings[self.slot].home(), box)
             else:
-                replica = _replica(job, self.slot, worker.number)
+                replica = _holding(job, self.slot, worker.number, self.region)
                 worker.backend.write(replica.allocation, host, box.moved(0, -replica.start))
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:
@@ -399,7 +423,7 @@ class DownloadStep(Step):
             if worker.number == HOST:
                 copy_box(job.holdings[self.slot].home(), host, box)
             else:
-                replica = _replica(job, self.slot, worker.number)
+                replica = _holding(job, self.slot, worker.number, self.region)
                 worker.backend.read(replica.allocation, host, box.moved(-replica.start, 0))
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:
@@ -411,18 +435,24 @@ class LaunchStep(Step):
     brief = True
 
     def __init__(self, item: plan_of.Launch, recipe: LaunchRecipe) -> None:
+        ndrange = recipe.ndrange
+        assert ndrange is not None, "a chunk is part of an NDRange"
         self.recipe = recipe
         self.kernel: object = None  # the worker's handle, asked for on its thread at the first launch
         shifts = tuple((arg, shift) for arg, _, shift in item.bases)
-        hidden = None if recipe.hidden is None else recipe.hidden(item.chunk, shifts)
-        chunk_size = item.chunk.global_size(recipe.ndrange)
-        first = item.chunk.first(recipe.ndrange)
+        hidden = None if recipe.hidden is None else recipe.hidden(ndrange, item.chunk, shifts)
+        chunk_size = item.chunk.global_size(ndrange)
+        first = item.chunk.first(ndrange)
         self.shape = LaunchShape(
-            recipe.ndrange, item.chunk, chunk_size, recipe.ndrange.local_size, first, shifts, hidden
+            ndrange, item.chunk, chunk_size, ndrange.local_size, first, shifts, hidden
         )
         # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
         # begins.
-        self.bases = tuple((arg, slot, -shift if hidden is None else 0) for arg, slot, shift in item.bases)
+        # Its shifts are those of the replicas that the plan counts on: with others it would touch what is not theirs.
+        planned = {slot: (start, stop) for slot, start, stop in item.extents}
+        self.bases = tuple(
+            (arg, slot, -shift if hidden is None else 0, *planned[slot]) for arg, slot, shift in item.bases
+        )
         self.homes = item.homes
 
     def run(self, worker: Worker, job: Job) -> None:
@@ -439,10 +469,10 @@ class LaunchStep(Step):
     def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
         holdings, number = job.holdings, worker.number
-        for arg, slot, offset in self.bases:
+        for arg, slot, offset, start, stop in self.bases:
             replica = holdings[slot].replicas[number]
-            if replica is None:
-                replica = _replica(job, slot, number)
+            if replica is None or start != replica.start or stop > replica.stop:
+                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {number} has no memory for the buffer")
             args[arg] = (replica.allocation, offset) if offset else replica.allocation
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)

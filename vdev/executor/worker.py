@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from vdev.backends.base import (
     MEM_OBJECT_ALLOCATION_FAILURE,
@@ -38,7 +38,9 @@ from vdev.executor.mark import (
     outcome_of,
     record,
 )
+from vdev.executor.red_zones import allocate_guarded
 from vdev.finalisers import enter_own_thread, leave_own_thread, may_wait
+from vdev.interrupts import block, checkpoint, waits
 from vdev.planner.instructions import HOST
 
 if TYPE_CHECKING:
@@ -56,6 +58,12 @@ TURN_TIMEOUT = 0.001
 GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
 #: where work is recorded: mean duration of operations from which each one's times are asked for
 TIMED_FROM_NS = 40_000
+#: times that memory is asked for, and seconds between the last of them
+_ATTEMPTS, _LETTING_GO = 5, 0.01
+#: bytes kept for reuse that are in nobody's way
+_SPARE_NBYTES = 64 << 20
+#: where memory is poisoned: what it holds when it is new, and once it is free
+NEW, FREED = b"\xcd", b"\xa5"
 #: a step that is never reached
 NEVER = 1 << 62
 
@@ -66,6 +74,9 @@ Entry = tuple["Job", "Batch", int, "Waits | None"]
 
 class Worker:
     """One worker of an executor; `number` is HOST for the one that works on host memory."""
+
+    #: for tests: memory is overwritten when it is taken and when it is given back, so that use after that shows
+    poisoned: ClassVar[bool] = False
 
     def __init__(self, executor: Executor, number: int, open_backend: Callable[[], Backend]) -> None:
         self.executor = executor
@@ -207,6 +218,7 @@ class Worker:
         if self.asleep:
             self.wake()
 
+    @waits
     def marker_at(self, step: int, asking: Worker | None = None) -> Marker | None:
         """A marker behind step number `step`, as soon as there is one; None where that step is known to be
         complete.
@@ -237,7 +249,7 @@ class Worker:
         if self.asleep and self.marked < self.issued:
             self.wake()
         # Whoever had the turn a moment ago may not have seen the waiter, and the thread may sleep for a while.
-        while not waiter.gate.acquire(timeout=TURN_TIMEOUT if any_thread else -1):
+        while not block(waiter.gate.acquire, TURN_TIMEOUT if any_thread else -1):
             self._mark_here(step)
         return self._find_mark(step)
 
@@ -262,11 +274,13 @@ class Worker:
                     return mark.marker
         return None
 
+    @waits
     def wait_for(self, step: int) -> None:
         """Return when step number `step` is complete and what failed up to there is known."""
         while self.completed < step:
             if self.marker_at(step) is not None:
                 self.retire_oldest()
+            checkpoint()
 
     def retire_oldest(self) -> None:
         """Wait for the oldest mark, and settle what it covers and those behind it that are done as well."""
@@ -301,40 +315,91 @@ class Worker:
                     return
             self.retire_oldest()
 
+    # around a fork ------------------------------------------------------------------------------
+
+    def is_quiet(self) -> bool:
+        """Whether the device has done what it was given, as far as markers tell."""
+        return all(mark.marker.done() for mark in tuple(self.marks))
+
+    def hold(self, seconds: float) -> list[threading.Lock]:
+        """Keep the thread out of the back end, if it is not inside for long; what lets it go on."""
+        locks = [self.turn, self.lock]
+        return [lock for lock in locks if lock.acquire(timeout=seconds)]  # type: ignore[attr-defined,misc]
+
     # on the thread ------------------------------------------------------------------------------
 
     def peer(self, number: int) -> Backend:
         return self.executor.worker(number).backend
 
-    def allocate(self, nbytes: int) -> Allocation:
-        """Device memory; where there is none, once everything issued is done and what it kept alive is free."""
+    def allocate(self, nbytes: int, *, sparse: bool = False) -> Allocation:
+        """Device memory; where there is none, once everything issued is done and what it kept alive is free.
+
+        `sparse`: as `Backend.allocate_sparse`.
+        """
         counters = self.backend.counters
-        try:
-            allocation = self.backend.allocate(nbytes)
-        except BackendError as error:
-            if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
-                raise
-            self._relieve()
+        if sparse and self.backend.spare_nbytes > _SPARE_NBYTES:
+            self._relieve(collect=False)  # what is kept for reuse would be in the way of its pages
+        for attempt in range(_ATTEMPTS):
             try:
-                allocation = self.backend.allocate(nbytes)
-            except BackendError:
-                self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
+                allocation = self._allocate(nbytes, sparse)
+                break
+            except BackendError as error:
+                if error.status == MEM_OBJECT_ALLOCATION_FAILURE and attempt + 1 < _ATTEMPTS:
+                    self._relieve(collect=attempt == 1)
+                    # what kept memory alive may be with a thread that is just about to let it go
+                    time.sleep(_LETTING_GO * max(attempt - 1, 0))
+                    continue
+                if not sparse:
+                    self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
                 raise
         self._fresh_nbytes += nbytes
+        if self.poisoned and not sparse:
+            self.backend.fill(allocation, 0, nbytes, NEW)
         if self.records is not None:  # a step may give back what it took: its end does not show the most held
             self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
         return allocation
 
-    def _relieve(self) -> None:
+    def _allocate(self, nbytes: int, sparse: bool) -> Allocation:
+        if sparse:
+            return self.backend.allocate_sparse(nbytes)
+        limit = self.backend.info.limit_nbytes
+        if limit and self.backend.counters.allocated_nbytes + nbytes > limit:
+            text = f"{nbytes} bytes are more than VDEV_MEMORY leaves worker {self.number}"
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, text)
+        return self.backend.allocate(nbytes)
+
+    def free(self, allocation: Allocation) -> None:
+        """Give memory back behind all that has been handed over here; what others read of it has been ordered before
+        (`Holdings.before_write`).
+        """
+        if self.poisoned and allocation.counted_nbytes:
+            self.backend.fill(allocation, 0, allocation.nbytes, FREED)
+        self.backend.free(allocation)
+
+    def allocate_replica(self, start: int, stop: int, nbytes: int, *, sparse: bool) -> Allocation:
+        """Memory for [start, stop) of a buffer of `nbytes` bytes."""
+        if self.executor.red_zones and not sparse and not self.backend.info.limit_nbytes:
+            return allocate_guarded(self.backend, self.allocate, start, stop, nbytes)
+        return self.allocate(stop - start, sparse=sparse)
+
+    def _relieve(self, *, collect: bool) -> None:
+        """Wait for all that came before the command in hand, and give back what nothing uses any more.
+
+        That counts as free (`Occupancy`), and other workers may not have come to it: what it uses here lives so long.
+        None of it waits for this command or a later one. `collect`: also buffers of the program's that are garbage in a
+        cycle, as PyOpenCL does before it gives up.
+        """
         self.mark()
+        bases = self.executor.no_steps if self._current is None else self._current.bases
         for worker in self.executor.all_workers:
-            step = worker.issued
+            step = worker.issued if worker is self else max(worker.issued, bases[worker.number])
             if worker is self or worker.marker_at(step, self) is not None:
                 while worker.completed < step and worker.marks:
                     worker.retire_oldest()
-        # buffers of the program's that are garbage in a cycle, as PyOpenCL does before it gives up
-        gc.collect()
+        if collect:
+            gc.collect()
         self._free_discarded()
+        self.backend.trim()
 
     def mark(self) -> Marker | None:
         """Put a marker behind everything issued since the last, and let go those who wait for it."""
@@ -597,7 +662,7 @@ class Worker:
             return
         while self._discarded:
             try:
-                self.backend.free(self._discarded.popleft())
+                self.free(self._discarded.popleft())
             except BackendError:
                 self.lost_allocations += 1  # no command's failure: the memory stays taken
         if self.records is not None:

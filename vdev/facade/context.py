@@ -9,6 +9,7 @@ from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, st
 from vdev.facade.errors import native as native_cl
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device, Platform, get_platform
+from vdev.session import LostSession
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
@@ -67,7 +68,12 @@ class Context(Handle):
             if not found:
                 fail("Context", status.INVALID_VALUE)
         self._device = found[0]
-        self._session = self._device._platform._session
+        self._session = self._device._platform._open_session()
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether it is the parent's, and this process a forked child."""
+        return isinstance(self._session, LostSession)
 
     def get_info(self, arg: int, /) -> Any:
         arg = as_int("get_info", arg)

@@ -184,7 +184,7 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         VENDOR=VENDOR,
         DRIVER_VERSION=_driver_version(workers),
         VERSION=f"OpenCL {CL_VERSION[0]}.{CL_VERSION[1]} {PLATFORM_NAME} {__version__}",
-        MAX_COMPUTE_UNITS=sum(worker.compute_units for worker in workers),
+        MAX_COMPUTE_UNITS=_compute_units(workers),
         GLOBAL_MEM_SIZE=sum(worker.memory_nbytes for worker in workers),
         MAX_MEM_ALLOC_SIZE=sum(worker.max_alloc_nbytes for worker in workers),
         IMAGE_MAX_BUFFER_SIZE=min(2**30, sum(worker.max_alloc_nbytes for worker in workers) // _LARGEST_PIXEL),
@@ -204,6 +204,11 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         ILS_WITH_VERSION=ils,
     )
     return values
+
+
+def _compute_units(workers: Sequence[Any]) -> int:
+    """Programs size their work by it: those of a device that several workers share count once."""
+    return sum({worker.device_key: worker.compute_units for worker in workers}.values())
 
 
 def _driver_version(workers: Sequence[Any]) -> str:

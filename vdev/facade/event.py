@@ -10,12 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
 from vdev.finalisers import may_wait
+from vdev.interrupts import waits
+from vdev.session import LostSession
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
@@ -78,9 +80,10 @@ class Event(Handle):
             fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
         return times[index]
 
+    @waits
     def wait(self) -> None:
         if self._completion.wait() < 0:
-            fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+            _fail_wait(self._context)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
         """Call `arg1` with the status once the command has come to that state, in a thread of its own, as
@@ -122,19 +125,24 @@ class NannyEvent(Event):
     def get_ward(self) -> Any:
         return self._ward
 
+    @waits
     def wait(self) -> None:
         super().wait()
         self._ward = None
 
+    def let_go(self) -> None:
+        """Nobody waits for the transfer any longer; the memory stays until its end."""
+        ward, self._ward = self._ward, None
+        self._completion.add_callback(partial(_let_go, ward))
+
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end the threads that could finish the transfer no longer run
-        if self._ward is None or is_ending():
+        if self._ward is None or is_ending() or self._context._is_lost:
             return
-        ward, self._ward = self._ward, None
         if may_wait():
             _warn_of_failure(self._completion.wait())
         else:  # nobody can tell when a collection comes: it is enough that the memory stays until the end
-            self._completion.add_callback(partial(_let_go, ward))
+            self.let_go()
 
 
 class UserEvent(Event):
@@ -221,6 +229,7 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
     return result
 
 
+@waits
 def wait_for_events(arg: Sequence[Event], /) -> None:
     """Wait for all; any failed one makes it fail (clWaitForEvents)."""
     if arg is None:
@@ -228,9 +237,17 @@ def wait_for_events(arg: Sequence[Event], /) -> None:
     if len(arg) == 0:
         fail("clWaitForEvents", status.INVALID_VALUE)
     completions = parse_wait_list(arg, _context_of(arg), "clWaitForEvents")
-    failed = [code for code in [completion.wait() for completion in completions] if code < 0]
+    failed = False
+    for completion in completions:
+        failed = completion.wait() < 0 or failed
     if failed:
-        fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        _fail_wait(arg[0]._context)
+
+
+def _fail_wait(context: Context) -> NoReturn:
+    if context._is_lost:  # it has ended for that reason
+        raise LostSession.failure()
+    fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
 
 
 def _context_of(events: Iterable[Event]) -> Context:

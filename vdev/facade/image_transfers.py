@@ -28,6 +28,7 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
 from vdev.facade.transfers import WaitList, check_blocking, check_command, components, wait_blocking
+from vdev.interrupts import waits
 
 _type = native.command_type
 _kinds = native.mem_object_type
@@ -116,6 +117,7 @@ def _host_box(
     return memory, _layout(shape, _start(memory, origin), memory.pitches, pitches), host
 
 
+@waits
 def _enqueue_read_image(
     queue: CommandQueue,
     mem: Image,
@@ -140,6 +142,7 @@ def _enqueue_read_image(
     return event
 
 
+@waits
 def _enqueue_write_image(
     queue: CommandQueue,
     mem: Image,
@@ -315,6 +318,7 @@ def _filling(memory: ImageMemory, pixel: bytes, origin: Triple, box: Triple) -> 
     return Write(memory.buffer, layout, host)
 
 
+@waits
 def enqueue_map_image(
     queue: CommandQueue,
     img: MemoryObjectHolder,

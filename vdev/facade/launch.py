@@ -20,7 +20,6 @@ from vdev.facade.repeat import Repeat
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
-from vdev.session import get_session
 from vdev.translators.ndrange import NDRange
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _repeat(
     queue: CommandQueue, kernel: Kernel, space: tuple[Any, Any, Any, bool], repetition: Repetition
 ) -> Repeat | None:
     """What makes the launch again; None where more than its arguments' values may change under their names."""
-    if kernel._images or kernel._kernel.addresses is not None:
+    if kernel._images:
         return None
     global_size, local_size, offset, g_times_l = space
     if offset is not None or g_times_l or type(global_size) is not tuple:  # few programs do that
@@ -100,7 +99,7 @@ def _repeat(
     ):
         return None
     memories = tuple(arg for arg in kernel._args if type(arg) is Memory)
-    return Repeat(queue, memories, (global_size, local_size), repetition)
+    return Repeat(queue, kernel._kernel, memories, (global_size, local_size), repetition)
 
 
 def _remembered(
@@ -173,7 +172,7 @@ def _checked(
             max_group_size=resources.work_group_size,
             max_item_sizes=values["MAX_WORK_ITEM_SIZES"],
             multiple=resources.preferred_multiple,
-            min_groups=len(get_session().workers),
+            min_groups=len(kernel._context._session.workers),
         )
         return NDRange(sizes, chosen, offset)
     _check_group(kernel, sizes, local, values)
@@ -199,6 +198,7 @@ def _check_local_memory(kernel: Kernel) -> None:
     nbytes = kernel._kernel.resources.local_memory_nbytes
     nbytes += sum(arg.nbytes for arg in kernel._args if isinstance(arg, LocalArg))
     if nbytes > kernel._context._device._values["LOCAL_MEM_SIZE"] and nbytes > min(
-        max(worker.local_memory_nbytes, worker.most_local_nbytes) for worker in get_session().workers
+        max(worker.local_memory_nbytes, worker.most_local_nbytes)
+        for worker in kernel._context._session.workers
     ):
         fail(_ROUTINE, status.OUT_OF_RESOURCES)

@@ -80,6 +80,7 @@ def compile_object(
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
     # these load sympy and libclang: only programs that compile separately pay
     from vdev.programs import common_target, without_preprocessor_options
+    from vdev.translators.options import quote_option
     from vdev.translators.source import CompileError, parse_program
 
     with tempfile.TemporaryDirectory(prefix="vdev-headers-") as folder:
@@ -90,7 +91,7 @@ def compile_object(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         try:
-            parsed = parse_program(source, ["-I", folder, *options], target=common_target(workers))
+            parsed = parse_program(source, ["-I", quote_option(folder), *options], target=common_target(workers))
         except CompileError as error:
             raise LinkFailure(error.log) from None
         declarations = top_level_declarations(parsed)

@@ -29,6 +29,7 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 from vdev.facade.transfers import WaitList, check_command, wait_blocking
 from vdev.finalisers import may_wait
+from vdev.interrupts import waits
 
 _READ, _WRITE, _WRITE_INVALIDATE = (
     native.map_flags.READ,
@@ -65,7 +66,7 @@ class MemoryMap:
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end nobody runs commands any longer
-        if not self._valid or is_ending():
+        if not self._valid or is_ending() or self._queue._context._is_lost:
             return
         if may_wait():
             self._end()
@@ -94,6 +95,7 @@ def make_map(queue: CommandQueue, memory: Memory, command: Map) -> MemoryMap:
     return mapping
 
 
+@waits
 def enqueue_map_buffer(
     queue: CommandQueue,
     buf: MemoryObjectHolder,

@@ -7,14 +7,17 @@ queries. What the values are is `device_info`'s affair.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev import switches
 from vdev.facade import device_info
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, make_error, native, status
 from vdev.facade.handles import Handle
+from vdev.session import LostSession, get_session
 
 if TYPE_CHECKING:
     from vdev.session import Session
@@ -62,6 +65,12 @@ class Platform(Handle):
         if wanted == 0 or (wanted & ~_TYPE_KNOWN and wanted != _TYPE_ALL):
             fail("clGetDeviceIDs", status.INVALID_DEVICE_TYPE)
         return [self._device] if self._device._matches(wanted) else []
+
+    def _open_session(self) -> Session:
+        """The session that contexts of this platform use; in a forked child one of its own."""
+        if isinstance(self._session, LostSession):
+            self._session = _open_session()
+        return self._session
 
 
 class Device(Handle):
@@ -122,16 +131,30 @@ def get_platform() -> Platform:
 
 @functools.cache
 def _make_platform() -> Platform:
-    # these load the whole machine: not at import
-    from vdev.session import get_session
+    return Platform(_open_session())
+
+
+def _open_session() -> Session:
+    # loads the whole machine: not at import
     from vdev.workers import NoWorkers
 
     try:
-        session = get_session()
+        return get_session()
     except NoWorkers as error:
-        # natively there is no platform then; the text says what to install
-        raise make_error("clGetPlatformIDs", status.PLATFORM_NOT_FOUND_KHR, str(error)) from error
-    return Platform(session)
+        # Natively there is no platform then, and PyOpenCL says what to install. Where the switch names what is not
+        # there, another status lets its own text through.
+        named = bool(os.environ.get(switches.WORKERS.name))
+        code = status.INVALID_VALUE if named else status.PLATFORM_NOT_FOUND_KHR
+        raise make_error("clGetPlatformIDs", code, str(error)) from None
+
+
+def _lost() -> Exception:
+    """The error of everything that uses a context in a forked child of the process that has made it."""
+    text = "the context is the parent process's and not this forked child's, which has to make its own"
+    return make_error("fork", status.INVALID_CONTEXT, text)
+
+
+LostSession.failure = staticmethod(_lost)
 
 
 def get_platforms() -> list[Platform]:

@@ -6,7 +6,6 @@ A program object follows the states of the specification; compiling is the sessi
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
@@ -30,13 +29,11 @@ _SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 _OUTDATED = ("-cl-strict-aliasing",)
 
 
-def split_options(options: bytes, routine: str, code: int) -> list[str]:
-    """A build's options as words, quotes honoured, less hints of OpenCL 1.0 that later compilers refuse."""
-    try:
-        words = shlex.split(options.decode())
-    except ValueError:
-        fail(routine, code)
-    return [word for word in words if word not in _OUTDATED]
+def option_words(options: bytes) -> list[str]:
+    """A build's options as words, quoted where that is needed, less hints of OpenCL 1.0 that later compilers refuse."""
+    from vdev.translators.options import quote_option, split_options  # with the other users of translators
+
+    return [quote_option(word) for word in split_options(options.decode()) if word not in _OUTDATED]
 
 
 def check_devices(devices: Iterable[Device] | None) -> None:
@@ -116,7 +113,7 @@ class _Program(Handle):
         if self._kernels:
             fail(routine, status.INVALID_OPERATION)
         source: str | bytes = self._source
-        words = split_options(options, routine, status.INVALID_BUILD_OPTIONS)
+        words = option_words(options)
         if self._il is not None:
             source = self._il
         elif self._loaded is not None:
@@ -160,7 +157,7 @@ class _Program(Handle):
             texts[entry[0]] = entry[1]._source
         if self._kernels or self._kind != native.program_kind.SOURCE:
             fail(routine, status.INVALID_OPERATION)
-        words = split_options(options, routine, status.INVALID_COMPILER_OPTIONS)
+        words = option_words(options)
         self._options = options.decode()
         try:
             compiled = compile_object(self._source, words, texts, self._context._session.workers)
@@ -191,7 +188,7 @@ class _Program(Handle):
         objects = [part._object for part in parts]
         if any(item is None for item in objects):
             fail(routine, status.INVALID_OPERATION)
-        words = split_options(options, routine, status.INVALID_LINKER_OPTIONS)
+        words = option_words(options)
         linked: _Program = object.__new__(_Program)
         _Program.__init__(linked, context, _UNKNOWN_SOURCE)
         linked._kind = native.program_kind.UNKNOWN

@@ -13,6 +13,7 @@ from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device
+from vdev.interrupts import waits
 from vdev.room import NoRoom
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class CommandQueue(Handle):
             self._warn_used_after_exit()
         self._session.flush(self._order)
 
+    @waits
     def finish(self) -> None:
         if not self._finalized:
             self._session.finish(self._order)

@@ -16,8 +16,10 @@ from vdev.facade.errors import native
 from vdev.facade.event import Event
 from vdev.facade.memory import Memory, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_memory import is_in_use
 
 if TYPE_CHECKING:
+    from vdev.programs import SessionKernel
     from vdev.repetition import Repetition
 
 _COMMAND = native.command_type.NDRANGE_KERNEL
@@ -46,6 +48,7 @@ class Repeat:
     __slots__ = (
         "_count",
         "_global_size",
+        "_kernel",
         "_local_size",
         "_memories",
         "_order",
@@ -56,6 +59,7 @@ class Repeat:
     def __init__(
         self,
         queue: CommandQueue,
+        kernel: SessionKernel,
         memories: Sequence[Memory],
         sizes: tuple[tuple[Any, ...], tuple[Any, ...] | None],
         repetition: Repetition,
@@ -63,6 +67,7 @@ class Repeat:
         """`memories`: what the kernel's arguments refer to. `sizes`: global and local, of a launch without an offset
         and in work-items.
         """
+        self._kernel = kernel
         self._order = queue._order  # not the queue, which the kernel shall not keep alive
         self._global_size, self._local_size = sizes
         #: by argument: what shall be given for it
@@ -113,6 +118,8 @@ class Repeat:
         for memory in self._memories:
             if memory.references <= 0:
                 return None
+        if is_in_use() and self._kernel.addresses is not None:  # more than its arguments may change under their names
+            return None
         repetition = self._repetition
         if not repetition.again(self._order):
             return None

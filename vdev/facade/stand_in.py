@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
+from vdev import interrupts
 from vdev.facade import (
     context,
     event,
@@ -77,6 +78,7 @@ def populate(module: ModuleType) -> None:
     """Give `module`, which stands at `pyopencl._cl`, every name that PyOpenCL's Python layer and programs
     look for there.
     """
+    interrupts.install()
     for name in vars(native):
         if _is_constant_class(name) or name in _FROM_NATIVE:
             setattr(module, name, getattr(native, name))

@@ -39,6 +39,7 @@ from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live
 from vdev.facade.sync import _enqueue_marker_with_wait_list
 from vdev.facade.transfers import WaitList, wait_blocking
 from vdev.finalisers import may_wait
+from vdev.interrupts import waits
 
 if TYPE_CHECKING:
     from vdev.session import SessionKernel, VirtualBuffer
@@ -313,6 +314,7 @@ def _size(function: str, byte_count: Any, most: int, text: str) -> int | None:
     return nbytes
 
 
+@waits
 def _enqueue_svm_memcpy(
     queue: CommandQueue,
     is_blocking: int,
@@ -396,6 +398,7 @@ def _enqueue_svm_memfill(
     return make_event(queue, _type.SVM_MEMFILL, queue._submit(command, after))
 
 
+@waits
 def _enqueue_svm_map(
     queue: CommandQueue,
     is_blocking: int,

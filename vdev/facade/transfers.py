@@ -25,6 +25,7 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
+from vdev.interrupts import waits
 
 WaitList = Iterable[Event] | None
 
@@ -47,9 +48,17 @@ def check_command(function: str, routine: str, queue: Any, *memories: Any) -> li
     return live
 
 
+@waits
 def wait_blocking(event: Event, after: Sequence[Any], routine: str) -> None:
     """End of a blocking command: wait, and fail with the command's status."""
-    code = event._completion.wait()
+    try:
+        code = event._completion.wait()
+    except (
+        BaseException
+    ):  # an interrupt: the memory stays until the transfer is done, and nobody waits for that
+        if isinstance(event, NannyEvent):
+            event.let_go()
+        raise
     if code < 0:
         if any(completion.status < 0 for completion in after):
             code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
@@ -63,6 +72,7 @@ def check_blocking(function: str, is_blocking: Any) -> None:
         fail_type(function, is_blocking)
 
 
+@waits
 def _enqueue_read_buffer(
     queue: CommandQueue,
     mem: MemoryObjectHolder,
@@ -90,6 +100,7 @@ def _enqueue_read_buffer(
     return event
 
 
+@waits
 def _enqueue_write_buffer(
     queue: CommandQueue,
     mem: MemoryObjectHolder,
@@ -242,6 +253,7 @@ def _host_rect(
     return memory, Layout(shape, memory.offset + start, pitches, host_start, host_steps), host
 
 
+@waits
 def _enqueue_read_buffer_rect(
     queue: CommandQueue,
     mem: MemoryObjectHolder,
@@ -270,6 +282,7 @@ def _enqueue_read_buffer_rect(
     return event
 
 
+@waits
 def _enqueue_write_buffer_rect(
     queue: CommandQueue,
     mem: MemoryObjectHolder,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vdev.observe.figures import Times
+from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
     ArgumentStatistics,
     KernelStatistics,
@@ -58,6 +58,53 @@ def advise(figures: Statistics) -> tuple[Advice, ...]:
     found = [item for item in found if item.cost_ns is None or item.cost_ns >= least]
     found.sort(key=lambda item: float("inf") if item.cost_ns is None else item.cost_ns, reverse=True)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Expense:
+    """What one thing cost beside the kernels' own work, whether or not a program could do without it."""
+
+    text: str
+    cost_ns: int  #: from bytes where transfers were not timed
+    nbytes: int  #: that moved for it
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def most_expensive(figures: Statistics) -> Expense | None:
+    """The largest expense of a run: bytes of one argument, merging, planning, or commands that are no launches.
+
+    None where there was none to speak of.
+    """
+    found = max(_expenses(figures), key=lambda item: (item.cost_ns, item.nbytes), default=None)
+    return None if found is None or not (found.cost_ns or found.nbytes) else found
+
+
+def _expenses(figures: Statistics) -> Iterator[Expense]:
+    ns_per_byte = _ns_per_byte(figures)
+    for kernel in figures.kernels:
+        for argument in kernel.arguments:
+            moved = argument.moved.nbytes
+            place = f"`{argument.name}` of kernel {kernel.name}"
+            text = f"{_moved_each(kernel, argument)}, {_main_route(argument.moved)} ({place})"
+            yield Expense(text, round(moved * ns_per_byte), moved)
+        yield Expense(f"merging what workers wrote (kernel {kernel.name})", kernel.times.merge_ns, 0)
+        yield Expense(f"planning {kernel.plans} plans (kernel {kernel.name})", kernel.planning_ns, 0)
+    for row in figures.commands:
+        text = f"{row.count} x {row.kind}: {size(row.moved.nbytes)} moved, {_main_route(row.moved)}"
+        yield Expense(text, round(row.moved.nbytes * ns_per_byte) + row.times.host_ns, row.moved.nbytes)
+        yield Expense(f"planning {row.count} x {row.kind}", row.planning_ns, 0)
+
+
+def _main_route(moved: Moved) -> str:
+    routes = (
+        (moved.host_to_worker, "from the host to workers"),
+        (moved.worker_to_worker, "between workers"),
+        (moved.worker_to_host, "from workers to the host"),
+    )
+    nbytes, name = max(routes)
+    return name if nbytes == moved.nbytes else f"most of it {name}"
 
 
 def _worked_ns(figures: Statistics) -> int:
@@ -111,15 +158,15 @@ def _on_argument(kernel: KernelStatistics, argument: ArgumentStatistics) -> tupl
         )
     if argument.merged_nbytes:
         return (
-            f"{_how(argument, 'written')}, so every worker holds all {size(argument.nbytes)} and results "
-            "are compared",
+            f"{_how(argument, 'written')}, so results of several workers are compared: {_per_launch(kernel, argument)} "
+            f"of its {size(argument.nbytes)} at each launch, and {size(argument.moved.nbytes)} moved in all",
             _CHANGE_WRITE if _is_indexed(argument) else _change_of_reason(argument, "written"),
             argument.moved.nbytes,
         )
     extra = argument.moved.nbytes - argument.nbytes
     if not argument.exact and kernel.split and extra > 0:
         return (
-            f"{_how(argument, 'read')}, so every worker gets all {size(argument.nbytes)} of it",
+            f"{_how(argument, 'read')}, so workers get all of it that they may need: {_moved_each(kernel, argument)}",
             _CHANGE_READ if _is_indexed(argument) else _change_of_reason(argument, "read"),
             extra,
         )
@@ -176,6 +223,14 @@ def _on_bouncing(kernel: KernelStatistics, argument: ArgumentStatistics) -> tupl
         "Let this kernel and the one that writes the buffer go over it along the same dimension, so that each "
         "worker finds what it needs where it was made.",
     )
+
+
+def _moved_each(kernel: KernelStatistics, argument: ArgumentStatistics) -> str:
+    """What was counted for an argument that has `argument.nbytes`, in all and for each launch."""
+    moved = argument.moved.nbytes
+    if kernel.launches == 1:
+        return f"{size(moved)} moved for its {size(argument.nbytes)}"
+    return f"{size(moved)} moved for its {size(argument.nbytes)}, {size(moved // kernel.launches)} a launch"
 
 
 def _per_launch(kernel: KernelStatistics, argument: ArgumentStatistics) -> str:

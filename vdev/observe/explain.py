@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vdev.observe.advice import Advice, advise, size
+from vdev.observe.advice import Advice, Expense, advise, most_expensive, size
 from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
     ArgumentStatistics,
@@ -27,8 +27,12 @@ _MOST_CHUNKS = 8
 
 
 def as_dict(figures: Statistics) -> dict[str, Any]:
-    """The report as `--json` prints it: the figures, and `advice`."""
-    return figures.as_dict() | {"advice": [_advice_as_dict(item) for item in advise(figures)]}
+    """The report as `--json` prints it: the figures, `advice`, and `most_expensive` beside the kernels' own work."""
+    expense = most_expensive(figures)
+    return figures.as_dict() | {
+        "advice": [_advice_as_dict(item) for item in advise(figures)],
+        "most_expensive": None if expense is None else dataclasses.asdict(expense),
+    }
 
 
 def _advice_as_dict(item: Advice) -> dict[str, Any]:
@@ -49,12 +53,20 @@ def as_text(figures: Statistics) -> str:
         lines += ["", "other commands", *_commands(figures.commands, figures.timed)]
     lines += ["", *_totals(figures)]
     advice = advise(figures)
-    lines += ["", "advice, most expensive first" if advice else "no advice: nothing stands out"]
+    lines += ["", *_most_expensive(most_expensive(figures))]
+    lines.append("advice, most expensive first" if advice else "no advice")
     for number, item in enumerate(advice, 1):
         lines += textwrap.wrap(
             f"{number}. {item} [{_cost(item)}]", _WIDTH, initial_indent="  ", subsequent_indent="     "
         )
     return "\n".join(lines)
+
+
+def _most_expensive(expense: Expense | None) -> list[str]:
+    if expense is None:
+        return []
+    text = f"most expensive beside the kernels' own work: {expense} [about {duration(expense.cost_ns)}]"
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 
 def _weight(kernel: KernelStatistics) -> tuple[int, int, int]:
@@ -152,8 +164,8 @@ def _arguments(arguments: Sequence[ArgumentStatistics]) -> list[str]:
 
 
 def _access(argument: ArgumentStatistics) -> str:
-    if argument.access == "none":
-        return "none"
+    if argument.access in ("none", "unknown"):
+        return argument.access
     return f"{argument.access}, {'exact' if argument.exact else 'not exact'}"
 
 

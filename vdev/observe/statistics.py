@@ -66,7 +66,8 @@ class PartitionStatistics:
 class ArgumentStatistics:
     """One pointer argument of a kernel, over all launches; bytes.
 
-    `access` is 'read', 'write', 'both', 'atomic' or 'none' (an atomic counts as such whatever else is done).
+    `access` is 'read', 'write', 'both', 'atomic' or 'none' (an atomic counts as such whatever else is done); 'unknown'
+    where no launch needed to know it: on one worker a launch takes no plan, and nothing is analysed.
     `exact`: analysis knew the very set of bytes each time; otherwise `reason` says why it did not, and
     `line` and `text` which access it was. `merged_nbytes` were compared with a twin or combined from atomics.
     """
@@ -277,6 +278,8 @@ def _argument(tally: ArgumentTally) -> ArgumentStatistics:
 
 
 def _access(tally: ArgumentTally) -> str:
+    if not tally.analysed:
+        return "unknown"
     if tally.atomic:
         return "atomic"
     if tally.reads and tally.writes:

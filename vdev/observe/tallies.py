@@ -37,6 +37,7 @@ class ArgumentTally:
     reads: bool = False
     writes: bool = False
     atomic: bool = False
+    analysed: bool = False  #: what it is used for was looked at, in one launch at least
     #: every range was the very set of bytes touched
     exact: bool = True
     #: where its first access stands or, if one is not exact, the first of those; and why it is not
@@ -151,17 +152,19 @@ def count_plan(
     ndrange: NDRange,
     pointers: Sequence[PointerArg],
     plan: Plan,
-    ranges: Sequence[Sequence[AccessRange]],
+    ranges: Sequence[Sequence[AccessRange]] | None,
     available: int,
 ) -> tuple[Outcome, Traffic | None]:
     """Where launches of `plan` are to be counted; no traffic where it moves nothing.
 
-    `ranges`: what each chunk of the partition accesses, `available`: the workers that there were.
+    `ranges`: what each chunk of the partition accesses, None where nobody has asked; `available`: the workers that there were.
     """
     tally.plans += 1
     arguments = [_argument(tally, kernel, pointer) for pointer in pointers]
     by_index = {argument.index: argument for argument in arguments}
-    for of_chunk in ranges:
+    for argument in arguments:
+        argument.analysed = argument.analysed or ranges is not None
+    for of_chunk in ranges or ():
         for item in of_chunk:
             if item.region and item.arg in by_index:
                 _note_access(by_index[item.arg], item, kernel)

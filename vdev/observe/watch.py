@@ -7,7 +7,6 @@ action, `os._exit`) leaves no report, and of a trace what was complete by then.
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -16,7 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdev import switches
+from vdev import ending, switches
+from vdev.forking import is_child
 from vdev.observe.recorder import Recorder
 from vdev.observe.timeline import Timeline
 from vdev.observe.trace import TraceWriter
@@ -42,7 +42,7 @@ class Watch:
         self._session: Session | None = None
         self._broken = False
         self._timeline = Timeline([] if writer is None else [writer])
-        atexit.register(self.finish)
+        ending.at_end(self.finish)
 
     def begin(self, session: Session) -> None:
         """Record what `session` does from now on."""
@@ -95,11 +95,20 @@ class Watch:
             logger.error("the report could not be written: %s", error)
 
 
+def _own(path: Path) -> Path:
+    """A forked child's file beside its parent's, unless its name says the process already."""
+    number = str(os.getpid())
+    return path if number in path.name else path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
 def from_switches() -> Watch | None:
     """A watch if the switches ask for one. Raises SwitchError, also where the trace cannot be written."""
     report, trace = switches.explain(), switches.trace()
     if report is None and trace is None:
         return None
+    if is_child():
+        report = report if report is None or report == "-" else str(_own(Path(report)))
+        trace = None if trace is None else _own(trace)
     writer = None
     if trace is not None:
         try:

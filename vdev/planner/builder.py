@@ -7,6 +7,7 @@ which. What is to be computed or moved for a command is decided by its callers, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vdev.planner.directory import HOST, BufferState, Draft
 from vdev.planner.instructions import (
@@ -29,6 +30,7 @@ from vdev.planner.instructions import (
     moved_bytes,
 )
 from vdev.planner.links import LinkCosts
+from vdev.translators.grain import BYTES, Grain
 from vdev.translators.ndrange import Chunk
 from vdev.translators.region import EMPTY, Region
 
@@ -191,6 +193,7 @@ class PlanBuilder:
         stages: Sequence[int],
         op: str,
         dtype: str,
+        grain: Grain = BYTES,
         *,
         apart: bool = False,
         twins: Sequence[int] = (),
@@ -201,7 +204,7 @@ class PlanBuilder:
             for index, item in enumerate(self._instructions)
             if isinstance(item, Fetch) and (item.stage in stages or item.stage in twins)
         ]
-        item = Merge(slot, region, tuple(stages), op, dtype, apart, tuple(twins))
+        item = Merge(slot, region, tuple(stages), op, dtype, apart, tuple(twins), grain)
         self._append(item, (Touch(slot, HOST, region, True),), fetches)
         self.drafts[slot].own(HOST, region)
 
@@ -223,10 +226,11 @@ class PlanBuilder:
         twin: int | None,
         op: str,
         dtype: str,
+        grain: Grain = BYTES,
     ) -> None:
         """A version of `region`, a stage or the worker's replica, into stage `target`."""
         touches = (Touch(slot, worker, region, False),) if stage is None else ()
-        self._append(Combine(worker, slot, region, stage, target, twin, op, dtype), touches)
+        self._append(Combine(worker, slot, region, stage, target, twin, op, dtype, grain), touches)
         self._give_back(stage)
 
     def restore(self, slot: int, worker: int, region: Region, stage: int, twin: int | None) -> None:
@@ -274,7 +278,10 @@ class PlanBuilder:
         )
 
     def launch(self, item: Launch, touches: Sequence[Touch]) -> None:
-        self._append(item, tuple(touches))
+        """A chunk, on the worker's replicas as they are."""
+        slots = dict.fromkeys(slot for _, slot, _ in item.bases)
+        extents = tuple((slot, *self.drafts[slot].replicas[item.worker]) for slot in slots)
+        self._append(replace(item, extents=extents), tuple(touches))
 
     # replicas -----------------------------------------------------------------------------------
 
@@ -293,12 +300,16 @@ class PlanBuilder:
         self.resize(slot, worker, start, stop)
 
     def resize(self, slot: int, worker: int, start: int, stop: int) -> None:
-        """Give the worker a replica of exactly [start, stop), or none. What it loses is valid elsewhere.
+        """Give the worker a replica of exactly [start, stop), or none.
 
-        The caller saw to it.
+        What it would lose and nobody else holds goes home first: no caller can drop the last holder of a byte.
         """
         draft = self.drafts[slot]
         replaced = draft.replicas.get(worker)
+        held = draft.valid_at(worker)
+        lost = held - held.clip(start, stop)
+        if lost and (alone := lost - draft.held_elsewhere(worker)):
+            self.copy(slot, worker, HOST, alone)
         old = replaced or (start, stop)
         kept = draft.reserve(worker, start, stop)
         freed = 0 if replaced is None else old[1] - old[0]
@@ -310,6 +321,36 @@ class PlanBuilder:
             self._take(worker, stop - start)
         whole = Region.span(min(start, old[0]) if stop > start else old[0], max(stop, old[1]))
         self._append(Reserve(worker, slot, start, stop, kept), (Touch(slot, worker, whole, True),))
+
+    # for one launch -------------------------------------------------------------------------------
+
+    def hold(self, slot: int, worker: int, start: int, stop: int, counted: int, *, sparse: bool) -> None:
+        """Memory for [start, stop) until `let_go`, where the worker has no replica; it takes `counted` bytes."""
+        self._take(worker, counted)
+        draft = self.drafts[slot]
+        draft.reserve(worker, start, stop)
+        whole = Region.span(start, stop)
+        self._append(Reserve(worker, slot, start, stop, EMPTY, sparse), (Touch(slot, worker, whole, True),))
+
+    def bring_home(self, slot: int, worker: int, region: Region) -> None:
+        """What a launch has changed, to the home, which alone counts afterwards."""
+        draft = self.drafts[slot]
+        draft.own(worker, region)
+        self._append(
+            Copy(worker, slot, worker, HOST, region, result=True),
+            (Touch(slot, worker, region, False), Touch(slot, HOST, region, True)),
+        )
+        draft.own(HOST, region)
+
+    def let_go(self, slot: int, worker: int, counted: int) -> None:
+        """End what `hold` began; the home holds all that is there."""
+        draft = self.drafts[slot]
+        start, stop = draft.replicas[worker]
+        draft.drop(worker, draft.valid_at(worker))
+        draft.reserve(worker, 0, 0)
+        whole = Region.span(start, stop)
+        self._append(Reserve(worker, slot, 0, 0, EMPTY), (Touch(slot, worker, whole, True),))
+        self._take(worker, -counted)
 
     def _take(self, worker: int, nbytes: int) -> None:
         now, most = self._grown.get(worker, (0, 0))

@@ -41,13 +41,15 @@ class BufferState:
     whether it is fine-grain.
     """
 
-    __slots__ = ("__weakref__", "_initialised", "_valid_at", "fine", "kept", "nbytes", "replicas", "valid")
+    __slots__ = ("__weakref__", "_initialised", "_valid_at", "fine", "kept", "nbytes", "replicas", "resident", "valid")
 
     nbytes: int  #: size of the buffer
     valid: Valid  #: invariant: a worker's region lies inside its replica
     replicas: Replicas  #: device memory that exists, by byte range of the buffer
     kept: int | None
     fine: bool  #: invariant: then the home has all bytes, and no worker has any
+    #: the worker that has memory for all bytes and alone holds them; None where that is none
+    resident: int | None
     _valid_at: dict[int, Region]
     _initialised: Region | None
 
@@ -61,6 +63,9 @@ class BufferState:
         self.fine = fine
         self._valid_at = dict(valid)
         self._initialised = None
+        self.resident = None
+        if len(valid) == 1 and valid[0][1].nbytes == nbytes and (valid[0][0], 0, nbytes) in replicas:
+            self.resident = valid[0][0]
 
     def valid_at(self, holder: int) -> Region:
         """The bytes that are valid at `holder`, maybe none."""

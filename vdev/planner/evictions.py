@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vdev.planner.builder import GRANULE, PlanBuilder
+from vdev.planner.builder import GRANULE, PlanBuilder, round_out
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
@@ -111,16 +111,18 @@ def _save(
             region = region - held
         if not region:
             return held
-        # A replica that grows is there twice for a moment.
-        low, high = min(replica[0], region.start), max(replica[1], region.stop)
-        if high - low + 2 * GRANULE > left[target]:
+        # A replica that grows is there twice for a moment, and keeps all that it has: it may not hand any of it on
+        # to the one that is about to go.
+        low, high = round_out(min(replica[0], region.start), max(replica[1], region.stop), draft.nbytes)
+        if high - low > left[target]:
             return held
         part = region
+        builder.resize(slot, target, low, high)
     else:
         held = Region.empty()
         start = region.start - region.start % GRANULE
         part = region.clip(start, start + left[target] // GRANULE * GRANULE)
-    builder.reserve(slot, target, part.start, part.stop, slack=False)
+        builder.reserve(slot, target, part.start, part.stop, slack=False)
     start, stop = draft.replicas[target]
     left[target] -= stop - start
     builder.copy(slot, worker, target, part)

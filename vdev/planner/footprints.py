@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from math import gcd
 
 import numpy as np
 
 from vdev.translators.access import AccessRange
+from vdev.translators.grain import BYTES, NOTHING, Grain, joined, of_unit
 from vdev.translators.region import EMPTY, Region
 
 
@@ -33,8 +32,10 @@ class PointerArg:
     before: int = 0
 
 
-#: the largest unit in which writes are told apart, in bytes
-MAX_UNIT = 16
+#: parts of a buffer whose stores lie in different ways, at most; more count as one
+_MOST_GRAINS = 8
+
+Grains = tuple[tuple[Region, Grain], ...]  #: where in which part of a buffer stores begin and end
 
 AtomicKind = tuple[str | None, str | None]  #: operation and element type
 
@@ -49,8 +50,8 @@ class Footprint:
     atomics: dict[AtomicKind, Region] = field(default_factory=dict)
     #: what writes and atomics come from, for reasons
     sources: list[AccessRange] = field(default_factory=list)
-    #: writes cover whole units of so many bytes, aligned to their size in the buffer
-    unit: int = MAX_UNIT
+    #: where in which parts of `writes` stores begin and end
+    grains: list[tuple[Region, Grain]] = field(default_factory=list)
 
     @property
     def writes(self) -> Region:
@@ -98,7 +99,8 @@ def gather(args: Sequence[PointerArg], ranges: Sequence[AccessRange]) -> dict[in
             whole = whole_elements(region, item.dtype)
             footprint.atomics[kind] = footprint.atomics.get(kind, EMPTY) | whole
             continue
-        footprint.unit = gcd(footprint.unit, item.unit, offset)
+        for part, grain in item.grains or ((item.region, BYTES),):
+            footprint.grains.append((part.shift(start), grain.shift(start)))
         if item.exact:
             footprint.exact = footprint.exact | region
         else:
@@ -112,10 +114,7 @@ def whole_elements(region: Region, dtype: str | None) -> Region:
     An atomic touches whole elements, so a part of one is not touched at all.
     """
     size = np.dtype(dtype).itemsize if dtype else 1
-    runs = region.runs
-    if size == 1 or not (runs % size).any():
-        return region
-    return Region.from_runs(np.stack((-(-runs[:, 0] // size) * size, runs[:, 1] // size * size), axis=1))
+    return region.whole(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,8 @@ class Resolution:
     diff: Region = EMPTY
     #: each chunk's share of `diff`
     diff_parts: tuple[Region, ...] = ()
-    #: the bytes of `diff` that one store changes together
-    unit: int = 1
+    #: `diff` in disjoint parts, and where stores begin and end in each
+    grains: Grains = ()
     merges: tuple[AtomicMerge, ...] = ()
     #: the host may change bytes meanwhile that no chunk changes: those must not be touched
     apart: bool = False
@@ -193,8 +192,8 @@ def resolve(footprints: Sequence[Footprint], *, trust_exact: bool = True) -> Res
         kept = (footprint.inexact - footprint.exact) & (own | diff)
         needs.append(Region.union((footprint.reads, kept, atomic)))
     parts = tuple(write & diff for write in writes)
-    unit = gcd(*(footprint.unit for footprint in footprints))
-    return Resolution(tuple(needs), tuple(owns), diff, parts, unit, merges)
+    grains = _grains_of(diff, [item for footprint in footprints for item in footprint.grains])
+    return Resolution(tuple(needs), tuple(owns), diff, parts, grains, merges)
 
 
 def resolve_apart(footprints: Sequence[Footprint], *, in_place: bool) -> Resolution:
@@ -220,11 +219,34 @@ def resolve_apart(footprints: Sequence[Footprint], *, in_place: bool) -> Resolut
         (footprint.inexact | atomic) - surely for footprint, atomic in zip(footprints, alone, strict=True)
     )
     needs = tuple(footprint.reads | part for footprint, part in zip(footprints, parts, strict=True))
-    unit = gcd(*(footprint.unit for footprint in footprints))
+    diff = Region.union(parts)
+    stores = [item for footprint in footprints for item in footprint.grains]
     for footprint in footprints:
-        for _, dtype in footprint.atomics:
-            unit = gcd(unit, np.dtype(dtype).itemsize if dtype else 1)
-    return Resolution(needs, tuple(owns), Region.union(parts), parts, unit, merges, apart=True)
+        for (_, dtype), region in footprint.atomics.items():
+            stores.append((region, of_unit(np.dtype(dtype).itemsize) if dtype else BYTES))
+    return Resolution(needs, tuple(owns), diff, parts, _grains_of(diff, stores), merges, apart=True)
+
+
+def _grains_of(diff: Region, stores: Sequence[tuple[Region, Grain]]) -> Grains:
+    """`diff` in disjoint parts, each with the cuts of all stores that may reach it."""
+    if not diff:
+        return ()
+    regions: dict[Grain, list[Region]] = {}
+    for region, grain in stores:
+        regions.setdefault(grain, []).append(region)
+    if len(regions) == 1:
+        return tuple((diff, grain) for grain in regions)
+    parts = {NOTHING: diff}
+    for grain, reached in regions.items():
+        covered, cut = Region.union(reached), dict[Grain, Region]()
+        for known, part in parts.items():
+            for finer, piece in ((known | grain, part & covered), (known, part - covered)):
+                if piece:
+                    cut[finer] = cut[finer] | piece if finer in cut else piece
+        if len(cut) > _MOST_GRAINS:
+            return ((diff, joined(regions)),)
+        parts = cut
+    return tuple((part, grain if grain.cuts else BYTES) for grain, part in parts.items())
 
 
 def covered_twice(regions: Sequence[Region]) -> Region:
@@ -235,16 +257,16 @@ def covered_twice(regions: Sequence[Region]) -> Region:
     if len(parts) == 2:
         return parts[0] & parts[1] if parts[0].overlaps(parts[1]) else EMPTY
     parts.sort(key=lambda region: region.start)
-    if all(first.stop <= second.start for first, second in pairwise(parts)):
-        return EMPTY
-    runs = np.concatenate([part.runs for part in parts])
-    points = np.concatenate((runs[:, 0], runs[:, 1]))
-    steps = np.ones(len(points), np.int64)
-    steps[len(runs) :] = -1
-    order = np.argsort(points, kind="stable")
-    points, depth = points[order], np.cumsum(steps[order])
-    twice = np.flatnonzero(depth[:-1] >= 2)
-    return Region.from_runs(np.stack((points[twice], points[twice + 1]), axis=1))
+    return _once_and_twice(parts)[1]
+
+
+def _once_and_twice(parts: Sequence[Region]) -> tuple[Region, Region]:
+    """The bytes that lie in any of the regions, and those in two or more; in halves, each of which has few boxes."""
+    if len(parts) == 1:
+        return parts[0], EMPTY
+    half = len(parts) // 2
+    (one, twice_in_one), (other, twice_in_other) = _once_and_twice(parts[:half]), _once_and_twice(parts[half:])
+    return one | other, Region.union((twice_in_one, twice_in_other, one & other))
 
 
 def _resolve_atomics(footprints: Sequence[Footprint]) -> tuple[tuple[AtomicMerge, ...], list[Region]]:

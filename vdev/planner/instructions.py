@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vdev.planner.directory import HOST, BufferState
+from vdev.translators.grain import BYTES, Grain
 from vdev.translators.ndrange import Chunk
 from vdev.translators.region import Region
 
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 
-#: bytes to multiples of which stages on workers are aligned in the buffer: the largest unit of a store
+#: bytes to multiples of which stages on workers are aligned in the buffer: the largest word that merges compare
 STAGE_ALIGNMENT = 16
 
 
@@ -57,7 +58,8 @@ class Reserve:
     Where `start` == `stop`: free it, have none. There is no replica or a different one before. The bytes of
     `keep` lie in the old and in the new one and must survive (a copy from the old allocation into the new one
     on the worker); all others are undefined afterwards. `start` is a multiple of the planner's granularity,
-    so alignment within the buffer is alignment in the allocation.
+    so alignment within the buffer is alignment in the allocation. `sparse`: little of it is going to be touched
+    (`Backend.allocate_sparse`); it is given back in the same plan.
     """
 
     worker: int
@@ -65,6 +67,7 @@ class Reserve:
     start: int
     stop: int
     keep: Region
+    sparse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,12 @@ class Merge:
     """Combine stages into the home of `slot`, on the host. Each stage counts on its own `Stage.region`;
     `region` is their union.
 
-    `op` 'diff' (`dtype` 'V' and the bytes of a unit, 'V4'): the home's content before the merge is the twin.
-    Take it first, then for each stage in the order given: where stage and twin differ, unit by unit, the
-    stage's unit goes into the home: of several values written to one place one survives, and no mixture does.
-    Units are aligned to their size in the buffer; where a run cuts through one, its bytes are compared one by
-    one. What no stage changed stays. `op` 'add', 'min', 'max', 'and', 'or' or 'xor': for each stage in
+    `op` 'diff': the home's content before the merge is the twin. Take it first, then for each stage in the order
+    given: where stage and twin differ, unit by unit, the stage's unit goes into the home: of several values
+    written to one place one survives, and no mixture does. Units are those of `grain` in the buffer; where a run
+    cuts through one, its part in the run counts as one. What no stage changed stays.
+
+    `op` 'add', 'min', 'max', 'and', 'or' or 'xor': for each stage in
     order, home = home op stage, on elements of `dtype` (a NumPy name, integers wrap around). Then every run
     of the regions is a whole number of elements, aligned to the element's size in the buffer.
 
@@ -122,6 +126,7 @@ class Merge:
     dtype: str
     apart: bool = False
     twins: tuple[int, ...] = ()
+    grain: Grain = BYTES
 
     worker = HOST
 
@@ -145,7 +150,7 @@ class Combine:
 
     The version is stage `stage`, given back afterwards; the worker's replica of `slot` where that is None.
     `twin`: the stage it is compared with, for `op` 'diff' (a unit that differs goes into the target), else
-    None. Units, `op` and `dtype` are as in `Merge`.
+    None. `op`, `dtype` and `grain` are as in `Merge`.
     """
 
     worker: int
@@ -156,6 +161,7 @@ class Combine:
     twin: int | None
     op: str
     dtype: str
+    grain: Grain = BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +217,15 @@ class Launch:
     the slot as the argument and `shift` = replica start - argument's offset in the buffer, in bytes, may be
     negative, through the hidden argument (PPoPP'11 section 3.5). `homes`: for each pointer argument that is
     used in place (argument index, slot, offset): the kernel gets the address of that byte of the home.
-    Pointer arguments that are not listed are NULL.
+    Pointer arguments that are not listed are NULL. `extents`: (slot, start, stop) of the replicas of `bases`, on
+    which the shifts depend.
     """
 
     worker: int
     chunk: Chunk
     bases: tuple[tuple[int, int, int], ...]
     homes: tuple[tuple[int, int, int], ...] = ()
+    extents: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,13 @@ from vdev.planner.footprints import (
     resolve,
     resolve_apart,
 )
+from vdev.planner.habits import Habits
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
 from vdev.planner.merges import Merging, combinations, merges_on
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.placement import share
+from vdev.planner.tidying import fitted, tidy
 from vdev.translators.access import AccessRange, Reason
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
@@ -117,6 +119,8 @@ class LaunchRequest:
     whole_replicas: bool = False
     #: All workers that may be used share the host's memory: they use fine-grain buffers where these are, at home.
     in_place: bool = False
+    #: how launches of the kernel were cut before; None: all cuts are looked at
+    habits: Habits | None = None
 
 
 def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan:
@@ -149,6 +153,7 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
         if slot in merging:
             merging[slot].finish()
             reasons.extend(_why_merged(chosen, slot))
+        tidy(builder, slot, chosen.resolutions[slot].owns)
     partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
     overwrites = [slot for slot in slots if _overwrites(chosen.resolutions[slot], states[slot].nbytes)]
     return builder.finish(partition, reasons, overwrites=overwrites)
@@ -180,6 +185,9 @@ class _Search:
         self.reasons = self._against_cutting()
         if self.reasons:
             return self._on_one_worker()
+        usual = self._usual()
+        if usual is not None:
+            return usual
         table = widest_partitions if options.compute_cost is None else all_partitions
         best, refusals = self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
         if best is None:
@@ -189,11 +197,30 @@ class _Search:
             alone = self._on_one_worker()
             best = alone if alone.cost < best.cost else best
         best = self._in_best_order(best)
+        if self.request.habits is not None and len(best.workers) == available:
+            self.request.habits.learn(len(groups), options.workers, best.partition.cuts, best.workers, best.cost)
         if len(best.workers) < available:
             timed = options.compute_cost is not None
             why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
             self.reasons.append(f"{len(best.workers)} of {available} workers {why}")
         return best
+
+    def _usual(self) -> _Candidate | None:
+        """The cut that launches of the kernel had before, with its chunks where they were; None where all cuts have to
+        be looked at.
+        """
+        groups, options = self.request.ndrange.num_groups, self.options
+        habit = None
+        if self.request.habits is not None and options.compute_cost is None:
+            habit = self.request.habits.find(len(groups), options.workers)
+        if habit is None or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True)):
+            return None
+        try:
+            found = self._candidate(make_partition(groups, habit.cuts), habit.workers)
+        except Unmergeable:
+            return None
+        self._rate(found, inf)
+        return found if Habits.allows(habit, found.cost) else None
 
     def _against_cutting(self) -> list[str]:
         """Why the launch runs as one chunk, whatever the ranges are."""
@@ -289,9 +316,11 @@ class _Search:
 
     def _candidate(self, partition: Partition, workers: tuple[int, ...]) -> _Candidate:
         footprints = [self._footprints_of(chunk) for chunk in partition.chunks]
-        resolutions = {
-            slot: self._resolve(slot, [of_chunk[slot] for of_chunk in footprints]) for slot in footprints[0]
-        }
+        resolutions = {}
+        for slot in footprints[0]:
+            fitting = fitted([of_chunk[slot] for of_chunk in footprints], self.states[slot])
+            footprints = [of_chunk | {slot: f} for of_chunk, f in zip(footprints, fitting, strict=True)]
+            resolutions[slot] = self._resolve(slot, fitting)
         return _Candidate(partition, workers, footprints, resolutions)
 
     def _resolve(self, slot: int, footprints: Sequence[Footprint]) -> Resolution:

@@ -22,6 +22,7 @@ from vdev.planner.directory import HOST
 from vdev.planner.footprints import Resolution
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import equal_blocks
+from vdev.translators.grain import BYTES, Grain
 from vdev.translators.region import Region
 
 #: what is smaller is merged by one worker: several would each wait for all others to save less than that costs
@@ -33,7 +34,7 @@ class Combination:
     """Bytes of one buffer that are merged in one way.
 
     `parts[k]` are those that chunk k may have changed. `sites`: by chunk whose worker merges, the block it
-    merges; none where the home does. `op`, `dtype` and `apart` are `instructions.Merge`'s.
+    merges; none where the home does. `op`, `dtype`, `apart` and `grain` are `instructions.Merge`'s.
     """
 
     region: Region
@@ -42,6 +43,7 @@ class Combination:
     dtype: str
     sites: tuple[tuple[int, Region], ...]
     apart: bool = False
+    grain: Grain = BYTES
 
 
 def combinations(resolution: Resolution, workers: Sequence[int], links: LinkCosts) -> tuple[Combination, ...]:
@@ -49,12 +51,14 @@ def combinations(resolution: Resolution, workers: Sequence[int], links: LinkCost
     if not resolution.diff and not resolution.merges:
         return ()
     found = []
-    ways = [(merge.region, merge.parts, merge.op, merge.dtype) for merge in resolution.merges]
-    if resolution.diff:
-        ways.insert(0, (resolution.diff, resolution.diff_parts, "diff", f"V{resolution.unit}"))
-    for region, parts, op, dtype in ways:
-        sites = tuple(_sites(region, parts)) if merges_on(resolution, workers, links) else ()
-        found.append(Combination(region, parts, op, dtype, sites, resolution.apart))
+    on_workers, apart = merges_on(resolution, workers, links), resolution.apart
+    for region, grain in resolution.grains:
+        parts = tuple(part & region for part in resolution.diff_parts)
+        sites = tuple(_sites(region, parts, grain)) if on_workers else ()
+        found.append(Combination(region, parts, "diff", "V1", sites, apart, grain))
+    for merge in resolution.merges:
+        sites = tuple(_sites(merge.region, merge.parts, BYTES)) if on_workers else ()
+        found.append(Combination(merge.region, merge.parts, merge.op, merge.dtype, sites, apart))
     return tuple(found)
 
 
@@ -63,13 +67,16 @@ def merges_on(resolution: Resolution, workers: Sequence[int], links: LinkCosts) 
     return not resolution.apart and links.merge_on(workers)
 
 
-def _sites(region: Region, parts: Sequence[Region]) -> Iterator[tuple[int, Region]]:
-    """Edges lie on whole granules: no element and no unit of a store is cut."""
+def _sites(region: Region, parts: Sequence[Region], grain: Grain) -> Iterator[tuple[int, Region]]:
+    """Edges lie on whole granules, or on cuts of `grain` before them: no element and no unit of a store is cut."""
     if region.nbytes < SHARED_NBYTES:
         yield max(range(len(parts)), key=lambda index: (parts[index].nbytes, -index)), region
         return
+    start = region.start
     for index, block in equal_blocks(region.start, region.stop, range(len(parts))):
-        share = region & block
+        stop = block.stop if block.stop == region.stop else grain.floor(block.stop)
+        share = region & Region.span(start, stop)
+        start = max(stop, start)
         if share:
             yield index, share
 
@@ -145,7 +152,14 @@ class Merging:
     def _merge_at_home(self, item: Combination, twins: Sequence[int]) -> None:
         stages = self._fetched(item)
         self._builder.merge(
-            self._slot, item.region, stages, item.op, item.dtype, apart=item.apart, twins=twins
+            self._slot,
+            item.region,
+            stages,
+            item.op,
+            item.dtype,
+            item.grain,
+            apart=item.apart,
+            twins=twins,
         )
 
     def _merge_at(self, item: Combination, site: int, block: Region, result: int, twin: int | None) -> None:
@@ -154,7 +168,9 @@ class Merging:
             share = part & block
             if share:
                 version = None if index == site else builder.gather(slot, worker, self._workers[index], share)
-                builder.combine(slot, worker, share, version, result, twin, item.op, item.dtype)
+                builder.combine(
+                    slot, worker, share, version, result, twin, item.op, item.dtype, item.grain
+                )
         builder.restore(slot, worker, block, result, twin)
 
 

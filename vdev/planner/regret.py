@@ -46,13 +46,26 @@ class Stake:
     exchanges: bool
 
 
-def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems: int) -> Stake | None:
+def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> tuple[int, ...]:
+    """The slots of buffers that decide where a launch runs: large ones; where there are none, and if `small`, those that
+    are not much smaller than the largest.
+    """
+    slots = tuple(slot for slot, state in enumerate(states) if state.nbytes >= links.large_nbytes)
+    if slots or not small:
+        return slots
+    least = max((state.nbytes for state in states), default=0) / SMALL_SHARE
+    return tuple(slot for slot, state in enumerate(states) if state.nbytes >= least)
+
+
+def stake_of(
+    plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems: int, *, small: bool = False
+) -> Stake | None:
     """The stake of a launch's plan, made for `states`. None where there is nothing to choose: no large buffer
     is used, or the launch is whole anyway and little moves for it.
 
-    `nitems`: work-items of the launch.
+    `nitems`: work-items of the launch. `small`: every launch has one, since to plan it takes time.
     """
-    slots = tuple(slot for slot, state in enumerate(states) if state.nbytes >= links.large_nbytes)
+    slots = weighty(states, links, small=small)
     kept = next((states[slot].kept for slot in slots if states[slot].kept is not None), None)
     if not slots or not plan.partition:
         return None
@@ -72,7 +85,7 @@ def stake_of(plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems
         nbytes >= least and nbytes * SMALL_SHARE >= touched.get(worker, 0)
         for worker, nbytes in arriving.items()
     )
-    if len(plan.partition) == 1 and kept is None and not exchanges:
+    if len(plan.partition) == 1 and kept is None and not exchanges and not small:
         return None
     groups = sum(chunk.ngroups for _, chunk in plan.partition)
     return Stake(
@@ -103,7 +116,7 @@ def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
 
 def _gathering(links: LinkCosts) -> float:
     """What a byte costs in the mean that goes to one worker from wherever it is, evenly spread."""
-    workers = links.direct
+    workers = links.direct or range(len(links.per_byte) - 1)
     return sum(links.per_byte[source][workers[0]] for source in workers) / len(workers)
 
 

@@ -97,7 +97,7 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
     for holder, held in state.valid:
         if holder == HOST:
             continue
-        part = _whole_patterns(region & held, offset, len(pattern))
+        part = (region & held).whole(len(pattern), offset)
         if part:
             places.append((holder, part))
             rest = rest - part
@@ -106,7 +106,7 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
         found = [
             (holder, part)
             for holder, given in place(state, rest, links)
-            if holder != HOST and (part := _whole_patterns(given, offset, len(pattern)))
+            if holder != HOST and (part := given.whole(len(pattern), offset))
         ]
         rest = rest - Region.union(part for _, part in found)
         _take_memory(builder, state, found)
@@ -117,16 +117,6 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
         builder.fill(0, holder, part, pattern)
         builder.drafts[0].add(holder, part)
     return builder.finish()
-
-
-def _whole_patterns(region: Region, origin: int, length: int) -> Region:
-    """The whole patterns in `region`, counted from `origin`."""
-    runs = region.runs - origin
-    if not (runs % length).any():
-        return region
-    return Region.from_runs(
-        np.stack((-(-runs[:, 0] // length) * length, runs[:, 1] // length * length), axis=1) + origin
-    )
 
 
 def plan_map(state: BufferState, region: Region, links: LinkCosts, *, read: bool, write: bool) -> Plan:
@@ -236,6 +226,12 @@ def _pieces(source: Box, target: Box, part: Region, *, whole: bool) -> Iterator[
     """The copy of the bytes `part` of `source` to those of `target` that correspond, as few boxes."""
     if whole:
         yield source, target
+        return
+    if source.shape[:2] == (1, 1) or source.pitches == target.pitches:  # every byte goes the same way
+        for block in part.blocks():
+            shape = (block.slices, block.count, block.nbytes)
+            pitches = (block.slice_stride or block.count * block.stride, block.stride)
+            yield Box(shape, block.start, pitches), Box(shape, block.start + target.start - source.start, pitches)
         return
     source_rows, target_rows = _row_starts(source), _row_starts(target)
     edges = part.runs.ravel()

@@ -1,0 +1,148 @@
+"""One GPU's memory, kept for reuse: what a worker gives back goes to its later work, and to the driver only in quiet.
+
+Decides which free block serves a request, and when a block is the driver's again. A block that is given back is at
+once free for later work of the same worker: the order of its stream keeps apart those who used it from those who will
+(others that read it have been waited for on that stream before). The driver knows no such order: to give it memory that
+a kernel or a copy of a peer's still has in hand ends in an illegal address. So nothing goes back to it
+but by `trim`, which is called when nothing is under way on any worker, and where memory lacks that is waited for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+
+#: blocks are whole multiples of so many bytes: the alignment of CL_DEVICE_MEM_BASE_ADDR_ALIGN
+UNIT = 512
+#: bytes from which a block is an allocation of the driver's of its own, of whole pages: such leave no holes
+LARGE_NBYTES = 8 << 20
+#: bytes of the driver's allocations that small blocks are cut from, and of the driver's pages
+SEGMENT_NBYTES, PAGE_NBYTES = 32 << 20, 2 << 20
+#: a free large block serves a request that leaves at most this part of it unused
+_UNUSED_PART = 32
+
+
+class Block:
+    """Memory at device address `ptr`; free for later work of its worker when it is dropped."""
+
+    __slots__ = ("_returned", "nbytes", "ptr")
+
+    def __init__(self, ptr: int, nbytes: int, returned: deque[tuple[int, int]]) -> None:
+        self.ptr = ptr
+        self.nbytes = nbytes
+        self._returned = returned
+
+    def __del__(self) -> None:
+        # On any thread, at any moment: no lock, and no call of the driver's.
+        self._returned.append((self.ptr, self.nbytes))
+
+
+class Pool:
+    """The memory of one worker. One thread at a time; `Block`s may be dropped on any."""
+
+    def __init__(self, take: Callable[[int], int], give: Callable[[int], None], most: int = 0) -> None:
+        """`take` gives the address of so many bytes of the driver's, BackendError where there are none; `give` takes one
+        back. `most`: bytes that may be the driver's at a time, 0 for any number.
+        """
+        self._take = take
+        self._give = give
+        self.most = most
+        self.taken_nbytes = 0  #: from the driver
+        self._returned: deque[tuple[int, int]] = deque()
+        #: free blocks by size: addresses. Small ones are cut from segments, large ones are segments.
+        self._small: dict[int, list[int]] = {}
+        self._large: dict[int, list[int]] = {}
+        #: the driver's allocations: bytes by address
+        self._segments: dict[int, int] = {}
+
+    def malloc(self, nbytes: int) -> Block:
+        """At least so many bytes. BackendError (MEM_OBJECT_ALLOCATION_FAILURE) where there are none; `trim` may help."""
+        large = nbytes >= LARGE_NBYTES
+        size = _rounded(nbytes, PAGE_NBYTES if large else UNIT)
+        self._collect()
+        addresses = (self._large if large else self._small).get(size)
+        if addresses:
+            return Block(addresses.pop(), size, self._returned)
+        if not large:
+            return Block(self._cut(size), size, self._returned)
+        for found in sorted(self._large):
+            if self._large[found] and 0 <= found - size <= found // _UNUSED_PART:
+                return Block(self._large[found].pop(), found, self._returned)
+        return Block(self._segment(size), size, self._returned)
+
+    def trim(self) -> None:
+        """Give the driver what is free. Only while nothing is under way on any worker."""
+        self._collect()
+        self._join()
+        for free in (self._small, self._large):
+            for size, addresses in free.items():
+                gone = [address for address in addresses if self._segments.get(address) == size]
+                free[size] = [address for address in addresses if self._segments.get(address) != size]
+                for address in gone:
+                    del self._segments[address]
+                    self.taken_nbytes -= size
+                    self._give(address)
+
+    def _collect(self) -> None:
+        """Enter what has been given back meanwhile."""
+        returned = self._returned
+        while returned:
+            address, size = returned.popleft()
+            (self._large if size >= LARGE_NBYTES else self._small).setdefault(size, []).append(address)
+
+    def _cut(self, size: int) -> int:
+        """A small block, from the smallest free one that is large enough; where there is none, once neighbours are
+        joined, and then from new memory.
+        """
+        found = self._smallest(size)
+        if not found:
+            self._join()
+            found = self._smallest(size)
+        if found:
+            address = self._small[found].pop()
+        else:
+            address, found = self._new_segment(size)
+        if found > size:
+            self._small.setdefault(found - size, []).append(address + size)
+        return address
+
+    def _smallest(self, size: int) -> int:
+        """The size of that block, 0 for none."""
+        return min((found for found, addresses in self._small.items() if addresses and found >= size), default=0)
+
+    def _new_segment(self, size: int) -> tuple[int, int]:
+        """Memory to cut small blocks from; where there is little left, no more than it takes."""
+        try:
+            return self._segment(SEGMENT_NBYTES), SEGMENT_NBYTES
+        except BackendError as error:
+            if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
+                raise
+        pages = _rounded(size, PAGE_NBYTES)
+        return self._segment(pages), pages
+
+    def _segment(self, size: int) -> int:
+        if self.most and self.taken_nbytes + size > self.most:
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{size} bytes are more than there may be")
+        address = self._take(size)
+        self._segments[address] = size
+        self.taken_nbytes += size
+        return address
+
+    def _join(self) -> None:
+        """Make one block of free small neighbours within a segment."""
+        blocks = sorted((address, size) for size, addresses in self._small.items() for address in addresses)
+        joined: list[tuple[int, int]] = []
+        for address, size in blocks:
+            if joined and sum(joined[-1]) == address and address not in self._segments:
+                joined[-1] = (joined[-1][0], joined[-1][1] + size)
+            else:
+                joined.append((address, size))
+        self._small = {}
+        for address, size in joined:
+            self._small.setdefault(size, []).append(address)
+
+
+def _rounded(nbytes: int, unit: int) -> int:
+    return -(-max(nbytes, 1) // unit) * unit

@@ -1,0 +1,90 @@
+"""Launches of a whole NDRange on buffers that the worker has whole, as steps: one for all launches of a kernel.
+
+Index space and places in buffers come with the command, so that whatever changes from launch to launch, the step and
+its plan are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    BackendError,
+    HostPlace,
+    KernelArgument,
+    LaunchShape,
+)
+from vdev.executor.steps import LaunchRecipe, LaunchStep
+from vdev.translators.ndrange import whole_chunk
+
+if TYPE_CHECKING:
+    from vdev.executor.job import Job
+    from vdev.executor.worker import Worker
+    from vdev.translators.ndrange import NDRange
+
+#: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
+Places = tuple[tuple[int, int, int], ...]
+_MOST_SHAPES = 512
+
+
+class WholeLaunchStep(LaunchStep):
+    """A launch with the NDRange and the places of its command."""
+
+    __slots__ = ("_last", "_shapes", "at_home")
+
+    def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
+        """`at_home`: slots that are used where the host has them."""
+        self.recipe = recipe
+        self.kernel: object = None
+        self.at_home = at_home
+        self._last: tuple[Any, LaunchShape] | None = None  #: what decides the last launch's shape, and that
+        self._shapes: dict[Any, LaunchShape] = {}
+
+    def run(self, worker: Worker, job: Job) -> None:
+        backend = worker.backend
+        kernel = self.kernel
+        if kernel is None:
+            kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
+        backend.launch(kernel, self._arguments(worker, job), self._shape_of(job))
+
+    def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
+        return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
+
+    def _shape_of(self, job: Job) -> LaunchShape:
+        """The native launch: of the last one, where it is the same again."""
+        ndrange = job.ndrange
+        assert ndrange is not None, "launches have one"
+        key = (ndrange, job.places) if self.recipe.hidden is not None else ndrange
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            shape = self._shapes[key] = self._made(ndrange, job.places)
+        self._last = (key, shape)
+        return shape
+
+    def _made(self, ndrange: NDRange, places: Places) -> LaunchShape:
+        chunk = whole_chunk(ndrange)
+        shifts = tuple((arg, -offset) for arg, slot, offset in places if slot not in self.at_home)
+        hidden = None if self.recipe.hidden is None else self.recipe.hidden(ndrange, chunk, shifts)
+        return LaunchShape(
+            ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, shifts, hidden
+        )
+
+    def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
+        args: list[KernelArgument] = list(job.args)
+        holdings, number, shifted = job.holdings, worker.number, self.recipe.hidden is not None
+        for arg, slot, offset in job.places:
+            if slot in self.at_home:
+                args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
+                continue
+            replica = holdings[slot].replicas[number]
+            if replica is None or replica.start or replica.stop < holdings[slot].nbytes:
+                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {number} has no memory for the buffer")
+            args[arg] = replica.allocation if shifted or not offset else (replica.allocation, offset)
+        return args

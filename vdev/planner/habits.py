@@ -1,0 +1,60 @@
+"""Habits: the cut that launches of a kernel had before, tried first when one of them is planned again.
+
+Programs launch a kernel with other numbers on other parts of the same data, and the best cut is nearly always that of
+last time. Decides when it is taken without looking at others: where it moves hardly more than the best of all cuts did
+when they were last looked at. Each time that look finds the same cut again it is longer until the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: a usual cut may cost so many times what the best did, or so much more
+RATIO, MORE = 1.25, float(1 << 16)
+#: the most plans between two looks at all cuts
+MOST = 32
+
+
+@dataclass(slots=True)
+class Habit:
+    """The cut of the last launch: parts in each dimension, and the worker of each chunk."""
+
+    cuts: tuple[int, ...]
+    workers: tuple[int, ...]
+    cost: float  #: of the best cut when all were last looked at
+    patience: int = 0  #: plans between the last look and the next
+    left: int = 0  #: of these
+
+
+class Habits:
+    """Those of one kernel, by dimensions and number of workers."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[int, ...]], Habit] = {}
+
+    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
+        """The habit of launches on these workers, where it is not time to look at all cuts again."""
+        habit = self._known.get((work_dim, workers))
+        return habit if habit is not None and habit.left > 0 else None
+
+    @staticmethod
+    def allows(habit: Habit, cost: float) -> bool:
+        """Whether the usual cut is taken, now that it is known to cost so much; counts one more plan if so."""
+        if cost > max(habit.cost * RATIO, habit.cost + MORE):
+            habit.left = habit.patience = 0
+            return False
+        habit.left -= 1
+        return True
+
+    def learn(
+        self, work_dim: int, available: tuple[int, ...], cuts: tuple[int, ...], workers: tuple[int, ...], cost: float
+    ) -> None:
+        """All cuts were looked at, and this one was the best."""
+        habit = self._known.get((work_dim, available))
+        if habit is None or (habit.cuts, habit.workers) != (cuts, workers):
+            self._known[work_dim, available] = Habit(cuts, workers, cost)
+            return
+        habit.cost = cost
+        habit.left = habit.patience = min(max(2 * habit.patience, 2), MOST)

@@ -1,0 +1,94 @@
+"""Tidying: what keeps a buffer's state to few boxes, whatever was launched before.
+
+A program that moves a tile over a matrix leaves behind it a piece for each step at one worker or another, and each
+makes all later plans dearer. Two things are decided here. Which bytes a launch's footprints may have beside those
+that it touches, so that they are few boxes, and in pitches that go with the buffer's (`fitted`). And when what a
+history of launches has scattered is brought together again (`tidy`). Neither changes what any byte is: more is read,
+and more is held, but nothing is claimed that is not valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vdev.planner.builder import PlanBuilder
+from vdev.planner.directory import HOST, BufferState
+from vdev.planner.footprints import Footprint, covered_twice
+from vdev.planner.placement import equal_blocks
+from vdev.translators.region import MOST_RUNS, Region
+
+#: boxes of one chunk's range, above which another range with fewer is looked for
+MOST_BOXES = 64
+#: what a box or a run costs to plan and to copy, in bytes that are moved needlessly
+RUN_NBYTES = 4096
+#: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
+MOST_HELD, HELD_EACH, HELD_FRESH = 32, 8, 4
+#: so many times more where the command wrote nothing of it
+UNWRITTEN = 8
+#: boxes that a holder keeps beside the one that has everything
+KEPT_BOXES = 4
+
+
+def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprint]:
+    """The footprints of a launch's chunks on one buffer, in few boxes that go with those of its state where that costs
+    little.
+
+    What is read is widened; what is written as well, if no two chunks' ranges meet by that: then it counts as what
+    may be written, since what it held has to stay. Bytes that atomics touch stay as they are, and all beside them.
+    """
+    held = [region for _, region in state.valid]
+    if all(_fits(region, held) for f in footprints for region in (f.reads, f.exact, f.inexact)):
+        return list(footprints)
+    if any(f.atomics for f in footprints):
+        return list(footprints)
+    found = [replace(f, reads=_wider(f.reads, held)) for f in footprints]
+    writes = [_wider(f.writes, held) for f in footprints]
+    if not covered_twice(writes):
+        for index, (f, wider) in enumerate(zip(found, writes, strict=True)):
+            if wider is not f.writes and wider != f.writes:
+                found[index] = replace(f, exact=Region.empty(), inexact=wider)
+    return found
+
+
+def _fits(region: Region, held: Sequence[Region]) -> bool:
+    return region.nboxes <= MOST_BOXES and all(region.goes_with(other) for other in held)
+
+
+def _wider(region: Region, held: Sequence[Region]) -> Region:
+    """A cover of `region` that fits, if it is not much larger; any, where nothing else could be planned with."""
+    if _fits(region, held):
+        return region
+    cover = region.cover(MOST_BOXES, held)
+    # Where pitches do not go together, to plan takes a step for each run.
+    pieces = region.nboxes if all(region.goes_with(other) for other in held) else len(region)
+    worth = pieces * RUN_NBYTES if pieces <= MOST_RUNS else cover.nbytes
+    return cover if cover.nbytes - region.nbytes <= worth else region
+
+
+def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
+    """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`).
+
+    On workers with memory of their own, into equal blocks; otherwise at home, where everything else is kept as far as
+    it is few boxes. What was scattered moves once for that.
+    """
+    draft = builder.drafts[slot]
+    written = sum(region.nboxes for region in fresh)
+    most = MOST_HELD + HELD_EACH * len(draft.valid) + HELD_FRESH * written
+    if not written:  # how many boxes its last launch wrote is not known: fields in one buffer are many
+        most *= UNWRITTEN
+    if draft.before.fine or sum(region.nboxes for region in draft.valid.values()) <= most:
+        return
+    everything = draft.initialised()
+    workers = tuple(worker for worker in builder.links.direct if worker in draft.replicas)
+    blocks = list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
+    for holder, block in blocks:
+        part = everything & block
+        if part and holder != HOST:
+            builder.reserve(slot, holder, part.start, part.stop)
+    for holder, block in blocks:
+        builder.make_valid(slot, holder, everything & block)
+    homes = dict(blocks)
+    for holder, held in list(draft.valid.items()):
+        beside = held - homes[holder] if holder in homes else held
+        draft.drop(holder, beside - beside.core(KEPT_BOXES))

@@ -1,0 +1,199 @@
+"""Files that vdev keeps between runs, in folders that are the user's alone.
+
+Decides whom to trust: a folder that this user owns, that nobody else may write to and that no link stands for;
+in it, regular files of this user whose content has the hash that was written with it. What is found there is
+loaded as code, so everything else is left as it is and never opened for use. Never decides what is kept, nor
+where.
+
+Files are reached through a descriptor of their folder, so that what was checked is what is read, whatever is
+put in the place of the path meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+logger = logging.getLogger("vdev.files")
+
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+#: begins every entry of a `Store`; the number is that of the format
+_HEADER = b"vdev entry 2\n"
+
+
+class Untrusted(PermissionError):
+    """A folder or a file that somebody else may have written to; the text names it and says why."""
+
+
+def private_folder(path: Path) -> Path:
+    """`path` as a folder of this user alone, made (mode 0700, as are its parents) where it is not there.
+
+    Raises Untrusted where it is somebody else's, a link, or may be written to by others; OSError where it cannot
+    be made.
+    """
+    _make(path)
+    with _opened(path):
+        return path
+
+
+def _make(path: Path) -> None:
+    for folder in (*reversed(path.parents), path):
+        with contextlib.suppress(FileExistsError, IsADirectoryError):
+            if not os.path.lexists(folder):
+                os.mkdir(folder, 0o700)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """A descriptor of a private folder. Raises as `private_folder` does."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if os.path.islink(path):
+            raise Untrusted(f"{path} is a link") from error
+        raise
+    try:
+        state = os.fstat(folder)
+        if state.st_uid != os.getuid():
+            raise Untrusted(f"{path} is not this user's alone: it belongs to user {state.st_uid}")
+        if state.st_mode & _OTHERS_MAY_WRITE:
+            mode = stat.S_IMODE(state.st_mode)
+            raise Untrusted(f"{path} is not this user's alone: others may write to it (mode {mode:04o})")
+        _check_parents(path)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _check_parents(path: Path) -> None:
+    """Who may write to a folder above may put another in this one's place, unless it keeps to its owner's files."""
+    for folder in Path(os.path.realpath(path)).parents:
+        mode = os.stat(folder).st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise Untrusted(f"{path} is not this user's alone: others may write to {folder} above it")
+
+
+def read_private(folder: Path, name: str) -> bytes | None:
+    """The content of a file of this user in a private folder; None where there is none that is to be trusted.
+
+    Raises as `private_folder` does, for the folder.
+    """
+    with _opened(folder) as opened:
+        return _read(opened, name)
+
+
+def _read(folder: int, name: str) -> bytes | None:
+    try:
+        # O_NONBLOCK: to open a pipe that somebody has put there must not wait for its other end.
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:  # not there, a link, not readable
+        return None
+    state = os.fstat(handle)
+    ours = state.st_uid == os.getuid() and not state.st_mode & _OTHERS_MAY_WRITE
+    if not ours or not stat.S_ISREG(state.st_mode):
+        os.close(handle)
+        return None
+    with os.fdopen(handle, "rb") as file:
+        return file.read()
+
+
+def write_private(folder: Path, name: str, content: bytes) -> None:
+    """Write a file into a private folder, in one piece: other processes see all of it or nothing.
+
+    Raises as `private_folder` does, and OSError where there is no room.
+    """
+    with _opened(folder) as opened:
+        _write(opened, name, content)
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    scratch = f".{name}.{os.getpid()}.{os.urandom(4).hex()}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(scratch, flags, 0o600, dir_fd=folder), "wb") as file:
+            file.write(content)
+        os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(scratch, dir_fd=folder)
+        raise
+
+
+class Store:
+    """Entries by key in one private folder, each with its hash. Any thread and any process may use it at once.
+
+    Where the folder cannot be had, or is not to be trusted, nothing is kept and nothing found; that is logged once.
+    """
+
+    def __init__(self, folder: Path, suffix: str) -> None:
+        """`suffix` of the entries' files, such as ".cubin"."""
+        self._folder = folder
+        self._suffix = suffix
+        self._refused = False
+
+    def name(self, key: str) -> str:
+        """The file of an entry."""
+        return hashlib.sha256(key.encode()).hexdigest() + self._suffix
+
+    def get(self, key: str) -> bytes | None:
+        """What `put` kept under `key`; None where it kept nothing, or something else lies in its place."""
+        name = self.name(key)
+        try:
+            with _opened(self._folder.parent), _opened(self._folder) as folder:
+                written = _read(folder, name)
+                if written is None:
+                    return None
+                os.utime(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._refuse(error)
+            return None
+        content = written[len(_HEADER) + hashlib.sha256().digest_size :]
+        if written != _sealed(name, content):
+            logger.info("%s in %s is not as it was written, and not used", name, self._folder)
+            return None
+        return content
+
+    def put(self, key: str, content: bytes, most_nbytes: int) -> None:
+        """Keep `content`. Of all entries those unused for longest go where they take more than `most_nbytes`."""
+        name = self.name(key)
+        try:
+            private_folder(self._folder.parent)
+            private_folder(self._folder)
+            with _opened(self._folder) as folder:
+                _write(folder, name, _sealed(name, content))
+                self._trim(folder, most_nbytes)
+        except OSError as error:
+            self._refuse(error)
+
+    def _trim(self, folder: int, most_nbytes: int) -> None:
+        found = []
+        for name in os.listdir(folder):
+            if name.endswith(self._suffix):
+                with contextlib.suppress(FileNotFoundError):  # another process trims as well
+                    state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    found.append((state.st_mtime, state.st_size, name))
+        total = sum(size for _, size, _ in found)
+        for _, size, name in sorted(found):
+            if total <= most_nbytes:
+                return
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            total -= size
+
+    def _refuse(self, error: OSError) -> None:
+        if not self._refused:
+            self._refused = True
+            level = logging.WARNING if isinstance(error, Untrusted) else logging.INFO
+            logger.log(level, "nothing is kept between runs in %s: %s", self._folder, error)
+
+
+def _sealed(name: str, content: bytes) -> bytes:
+    """An entry's file: the hash is of its name, too, so that one entry cannot stand for another."""
+    return _HEADER + hashlib.sha256(name.encode() + b"\0" + content).digest() + content
