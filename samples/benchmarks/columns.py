@@ -39,6 +39,7 @@ def measured(
     native: bool = True,
     turns: int = 1,
     least: str = "",
+    timeout: int = TIMEOUT,
 ) -> dict[str, Figures]:
     """What `measure` finds in each column; in a process for one column it only prints that, and ends.
 
@@ -55,7 +56,7 @@ def measured(
     for _ in range(turns):
         for workers in columns + machine.counts_of(options):
             name = machine.NATIVE if workers is None else str(workers)
-            found.setdefault(name, []).append(_column(kind, workers, options.native))
+            found.setdefault(name, []).append(_column(kind, workers, options.native, timeout))
     return {name: _best(tries, least) for name, tries in found.items()}
 
 
@@ -64,13 +65,13 @@ def _best(tries: list[Figures], least: str) -> Figures:
     return min(tries, key=lambda figures: -math.inf if "failed" in figures else figures.get(least, 0.0))
 
 
-def _column(kind: str, workers: int | None, native: str) -> Figures:
+def _column(kind: str, workers: int | None, native: str, timeout: int) -> Figures:
     """The figures of one column, found by a process of its own."""
     command = [sys.executable, sys.argv[0], *sys.argv[1:], "--part", "--kind", kind]
     environment = machine.environment(kind, workers, native)
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired as late:
         return {"failed": f"not done in {late.timeout} s"}

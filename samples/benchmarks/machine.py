@@ -50,7 +50,7 @@ def environment(kind: str, workers: int | None, native: str | None = None) -> di
     result = {name: value for name, value in os.environ.items() if not name.startswith(("VDEV", _ENGINE))}
     result["PYOPENCL_COMPILER_OUTPUT"] = "0"
     result.setdefault("OPENBLAS_NUM_THREADS", "8")  # checks run beside the next measurement
-    for name in ("VDEV_CACHE_DIR", "VDEV_MIN_ITEMS"):
+    for name in ("VDEV_CACHE_DIR", "VDEV_MIN_ITEMS", "VDEV_PLANNING", "VDEV_MEMORY"):
         if name in os.environ:
             result[name] = os.environ[name]
     if workers is not None:

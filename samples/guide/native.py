@@ -2,6 +2,8 @@
 runs on the virtual one.
 """
 
+import os
+
 import numpy as np
 import pyopencl as cl
 
@@ -49,7 +51,7 @@ if virtual:
     number(queue, (COUNT,), None, cl.SVM(shared)).wait()
     checks = {
         "one platform, one device": len(cl.get_platforms()) == len(platform.get_devices()) == 1,
-        "compute units of all workers": device.max_compute_units % workers == 0,
+        "compute units of the hardware": device.max_compute_units <= os.cpu_count(),
         "a buffer as large as the memory": device.max_mem_alloc_size == device.global_mem_size,
         "no sub-groups": "sub_group" not in device.extensions and "subgroup" not in device.extensions,
         "no vendor's extensions": all(name.startswith("cl_khr") for name in device.extensions.split()),

@@ -62,7 +62,7 @@ def environment(workers: int | None, min_items: int | None = None) -> dict[str, 
     environ[engines.VARIABLE] = os.environ.get(engines.VARIABLE, "")
     environ |= {"PYOPENCL_CTX": "0", "MPLBACKEND": "Agg", "PYTHONFAULTHANDLER": "1"}
     if workers is not None:
-        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}"}
+        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_PLANNING": "always"}
         if min_items is not None:
             environ["VDEV_MIN_ITEMS"] = str(min_items)
     return environ

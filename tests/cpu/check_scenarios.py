@@ -286,6 +286,110 @@ def map_after_gather() -> dict[str, Any]:
     return failing(lambda: program.plus_one(device.queue, *SIZES, out, given))
 
 
+MERGED = """
+typedef struct { int a; char b; } pair;
+__kernel void mixed(__global int *out, __global const int *where, __global const int *wide) {
+  int i = get_global_id(0);
+  if (wide[i]) out[where[i] / 4] = i;
+  else ((__global uchar *)out)[where[i]] = i;
+}
+__kernel void scattered(__global int *out, __global const int *where) { out[where[get_global_id(0)]] = get_global_id(0) + 7; }
+__kernel void pairs(__global pair *out, __global const pair *in) {
+  int i = get_global_id(0);
+  pair p;
+  p.a = i; p.b = i;
+  out[i] = p;
+}
+__kernel void rows(__global int *out, __global const int *in, int width) {
+  int x = get_global_id(0), y = get_global_id(1);
+  out[y * width + x] = in[y * width + x] + 1;
+}
+__kernel void two(__global int *out, __global int *more, __global const int *in) {
+  int i = get_global_id(0);
+  out[i] = in[i];
+  more[i] = in[i] + 5;
+}
+__kernel void reversed(__global int *out, __global const int *in, int n) {
+  int i = get_global_id(0);
+  out[n - 1 - i] = in[i];
+}
+"""
+
+
+def _merged(name: str, *given: Any, size: tuple[int, ...] = (COUNT,), local: tuple[int, ...] = (64,)) -> dict[str, Any]:
+    device = Device()
+    kernel = getattr(device.build(MERGED), name)
+    args = [device.buffer(each) if isinstance(each, np.ndarray) else each for each in given]
+    return failing(lambda: kernel(device.queue, size, local, *args))
+
+
+@scenario
+def bytes_of_words() -> dict[str, Any]:
+    """For planted faults: neighbouring bytes written by work-items far apart."""
+    where = np.random.default_rng(1).permutation(COUNT).astype(i32)
+    return _merged("mixed", np.zeros(COUNT // 4, i32), where, np.zeros(COUNT, i32))
+
+
+@scenario
+def scatter_only() -> dict[str, Any]:
+    """For planted faults: places from memory, half of the buffer."""
+    where = np.random.default_rng(1).permutation(2 * COUNT)[:COUNT].astype(i32)
+    return _merged("scattered", np.arange(2 * COUNT, dtype=i32), where)
+
+
+@scenario
+def pairs_only() -> dict[str, Any]:
+    """For planted faults: structures with padding, over padding that is to stay."""
+    return _merged("pairs", np.full(8 * COUNT, 0xAB, np.uint8), np.zeros(8 * COUNT, np.uint8))
+
+
+@scenario
+def rows_only() -> dict[str, Any]:
+    """For planted faults: a map in two dimensions."""
+    given = np.arange(COUNT, dtype=i32)
+    return _merged("rows", np.zeros(COUNT, i32), given, i32(64), size=(64, COUNT // 64), local=(64, 1))
+
+
+@scenario
+def two_only() -> dict[str, Any]:
+    """For planted faults: two arguments that are written."""
+    given = np.arange(COUNT, dtype=i32)
+    return _merged("two", np.zeros(COUNT, i32), np.zeros(COUNT, i32), given)
+
+
+@scenario
+def reversed_only() -> dict[str, Any]:
+    """For planted faults: every chunk writes what another one of the same number reads."""
+    return _merged("reversed", np.zeros(COUNT, i32), np.arange(COUNT, dtype=i32), i32(COUNT))
+
+
+@scenario
+def histogram_only() -> dict[str, Any]:
+    """For planted faults: atomics."""
+    device = Device()
+    program = device.build(SOURCE)
+    bins, given = device.buffer(np.full(64, 5, i32)), device.buffer(device.integers(0, 1000, COUNT))
+    return failing(lambda: program.histogram(device.queue, *SIZES, bins, given))
+
+
+@scenario
+def halo_only() -> dict[str, Any]:
+    """For planted faults: a stencil."""
+    device = Device()
+    program = device.build(SOURCE)
+    out, given = device.buffer(np.zeros(COUNT, f32)), device.buffer(device.floats(COUNT))
+    return failing(lambda: program.neighbours(device.queue, *SIZES, out, given, i32(COUNT)))
+
+
+@scenario
+def read_and_write_race() -> dict[str, Any]:
+    """What one work-group reads another one writes: left to chance on one worker as well, which the log says."""
+    device = Device()
+    program = device.build(SOURCE)
+    both = device.buffer(device.floats(COUNT))
+    return failing(lambda: program.neighbours(device.queue, *SIZES, both, both, i32(COUNT)))
+
+
 def main() -> None:
     found = SCENARIOS[sys.argv[1]]()
     print(json.dumps(found | {"nchecked": nchecked()}))

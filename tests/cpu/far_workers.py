@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from vdev.translators.grain import Grain
 from vdev.translators.region import Region
 
 import vdev.choosing
@@ -52,6 +53,7 @@ class FarBackend(OpenCLBackend):
         region: Region,
         op: str,
         dtype: str,
+        grain: Grain,
     ) -> None:
         into, new = self._content(target), self._content(stage)
         old = None if twin is None else self._content(twin)
@@ -64,7 +66,7 @@ class FarBackend(OpenCLBackend):
                 combine(run, version, op, dtype)
             else:
                 unchanged = old[start - twin_start : stop - twin_start]
-                copy_changes(run, version, unchanged, start, np.dtype(dtype).itemsize)
+                copy_changes(run, version, unchanged, start, grain)
         self.write(target, into, Box.contiguous(0, 0, target.nbytes))
         self._cl.CommandQueue.finish(self._queue)
         self.counters.merged += region.nbytes
@@ -89,8 +91,8 @@ def changing() -> Iterator[None]:
     def weigh(*_: object) -> bool:
         return drawn.random() < 1 / 3
 
-    def stake_of(*arguments: Any) -> regret.Stake | None:
-        found = regret.stake_of(*arguments)
+    def stake_of(*arguments: Any, **options: Any) -> regret.Stake | None:
+        found = regret.stake_of(*arguments, **options)
         return None if found is None else replace(found, exchanges=True)
 
     with (

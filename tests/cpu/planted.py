@@ -12,11 +12,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from vdev.translators import access
+from vdev.translators import access, memory
+from vdev.translators.grain import of_unit
 from vdev.translators.ndrange import Chunk, NDRange
 from vdev.translators.region import Region
 
 from vdev import boot, programs
+from vdev.executor import steps
+from vdev.planner import footprints, launches, merges
 from vdev.session import get_session
 
 
@@ -57,6 +60,122 @@ def _change_ranges(mode: str, change: Callable[[Region], Region]) -> None:
     access.KernelSummary.evaluate = wrong  # type: ignore[method-assign]
 
 
+def an_element_short() -> None:
+    """Analysis leaves out the last element of every write."""
+    _change_ranges("write", lambda region: region.clip(region.start, region.stop - 4))
+
+
+def a_read_element_short() -> None:
+    """Analysis leaves out the first element of every read."""
+    _change_ranges("read", lambda region: region.clip(region.start + 4, region.stop))
+
+
+def a_row_too_far() -> None:
+    """Analysis has every write one row of 256 bytes further on."""
+    _change_ranges("write", lambda region: region.shift(256))
+
+
+def hardly_a_write() -> None:
+    """Analysis sees the first element of every write only: replicas are far too small."""
+    _change_ranges("write", lambda region: region.clip(region.start, region.start + 4))
+
+
+def never_read() -> None:
+    """Analysis sees no reads."""
+    _change_ranges("read", lambda region: Region.empty())
+
+
+def _change_fields(which: str, **fields: Any) -> None:
+    evaluate = access.KernelSummary.evaluate
+
+    def wrong(self: Any, *arguments: Any) -> tuple[access.AccessRange, ...]:
+        return tuple(
+            dataclasses.replace(found, **fields) if found.mode == which else found
+            for found in evaluate(self, *arguments)
+        )
+
+    access.KernelSummary.evaluate = wrong  # type: ignore[method-assign]
+
+
+def sure_of_all() -> None:
+    """Analysis takes every write for certain."""
+    _change_fields("write", exact=True)
+
+
+def another_operation() -> None:
+    """Analysis takes every atomic for a maximum."""
+    _change_fields("atomic", op="max")
+
+
+def atomics_are_writes() -> None:
+    """Analysis takes every atomic for a store."""
+    _change_fields("atomic", mode="write")
+
+
+def coarse_units() -> None:
+    """Analysis takes every store for one of 16 bytes."""
+    access._grain = lambda record: of_unit(16)
+
+
+def dropped_access() -> None:
+    """Analysis forgets the last write in a kernel's text."""
+    evaluate = access.KernelSummary.evaluate
+
+    def wrong(self: Any, *arguments: Any) -> tuple[access.AccessRange, ...]:
+        last = [item for item in self.accesses if item.mode == "write"][-1]
+        kept = tuple(item for item in self.accesses if item is not last)
+        return evaluate(dataclasses.replace(self, accesses=kept), *arguments)
+
+    access.KernelSummary.evaluate = wrong  # type: ignore[method-assign]
+
+
+def no_padding() -> None:
+    """Analysis takes structures for written whole."""
+    memory.has_gaps = lambda ctype: False
+
+
+def nothing_kept() -> None:
+    """Planning does not bring what may be written."""
+    kept = footprints.resolve
+
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        found = kept(*arguments, **options)
+        return dataclasses.replace(found, needs=tuple(f.reads for f in arguments[0]))
+
+    launches.resolve = wrong
+
+
+def all_is_changed() -> None:
+    """Merging takes everything for changed."""
+    steps.copy_changes = lambda into, new, old, start, grain: into.__setitem__(slice(None), new)
+
+
+def the_last_is_lost() -> None:
+    """Merging passes over the last version."""
+    merge = merges.Merging._fetched
+
+    def wrong(self: Any, item: Any) -> Any:
+        return merge(self, item)[:-1]
+
+    merges.Merging._fetched = wrong  # type: ignore[method-assign]
+
+
+def owners_swapped() -> None:
+    """Planning has what the first two chunks wrote the other way round."""
+    settle = launches._settle_owners
+
+    def wrong(builder: Any, slot: int, chosen: Any) -> None:
+        found = chosen.resolutions[slot]
+        if len(found.owns) > 1 and found.owns[0] and found.owns[1]:
+            first, second, *rest = found.owns
+            chosen.resolutions[slot] = dataclasses.replace(found, owns=(second, first, *rest))
+            for worker, (_, _) in enumerate(zip(chosen.workers, found.owns, strict=True)):
+                builder.reserve(slot, chosen.workers[worker], 0, builder.drafts[slot].nbytes)
+        settle(builder, slot, chosen)
+
+    launches._settle_owners = wrong
+
+
 def another_text() -> None:
     """The translated kernel adds 2 where the user's adds 1."""
     translate = programs.translate_subgrid
@@ -81,6 +200,21 @@ FAULTS = {
         without_a_read,
         a_write_too_much,
         another_text,
+        an_element_short,
+        a_read_element_short,
+        a_row_too_far,
+        hardly_a_write,
+        never_read,
+        sure_of_all,
+        another_operation,
+        atomics_are_writes,
+        coarse_units,
+        dropped_access,
+        no_padding,
+        nothing_kept,
+        all_is_changed,
+        the_last_is_lost,
+        owners_swapped,
     )
 }
 

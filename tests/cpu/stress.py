@@ -260,7 +260,7 @@ def measures(virtual: bool) -> list[Measure]:
         Measure("blocks of Python's", sys.getallocatedblocks, 6_000, 0.25, again=True),
         Measure("threads", threads),
     ]
-    return [*found, Measure("bytes on the workers", held_nbytes)] if virtual else found
+    return [*found, Measure("bytes on the workers", held_nbytes, 256 << 10)] if virtual else found
 
 
 def settled(take: Callable[[], int], wanted: int, seconds: float) -> int:

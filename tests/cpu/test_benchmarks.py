@@ -144,6 +144,7 @@ def test_failing_and_hanging_measurements_stop_no_other(tmp_path: Path) -> None:
         ("upload", ["--nbytes", "1048576"]),
         ("repeated_launch", ["--launches", "50", "--items", "65536"]),
         ("device_memory", ["--nbytes", "1048576"]),
+        ("planning", ["--preset", "small", "--only", "small_steps,sub_buffers,ring", "--limit", "5"]),
     ],
 )
 def test_benchmark_of_one_thing(name: str, arguments: list[str], tmp_path: Path) -> None:
@@ -157,6 +158,11 @@ def test_benchmark_of_one_thing(name: str, arguments: list[str], tmp_path: Path)
     assert found["bars"]
     if name == "repeated_launch":
         assert found["columns"]["2"]["split"] == 2
+    if name == "planning":
+        for column in found["columns"].values():
+            assert [program["steps"] > 0 for program in column["programs"].values()] == [True] * 3
+        ones = found["columns"]["1"]["programs"].values()
+        assert all(program["plans_cold"] <= 40 for program in ones)  # whatever changes from launch to launch
 
 
 def test_benchmark_of_one_thing_says_which_column_failed(tmp_path: Path) -> None:

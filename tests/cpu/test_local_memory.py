@@ -15,24 +15,23 @@ from vdev.facade import launch
 KB = 1 << 10
 
 
-def kernel_of(static: int, *local_args: int) -> Any:
+def kernel_of(workers: list[Any], static: int, *local_args: int) -> Any:
     return SimpleNamespace(
         _kernel=SimpleNamespace(resources=SimpleNamespace(local_memory_nbytes=static)),
         _args=[None, *map(LocalArg, local_args)],
-        _context=SimpleNamespace(_device=SimpleNamespace(_values={"LOCAL_MEM_SIZE": 48 * KB})),
+        _context=SimpleNamespace(
+            _device=SimpleNamespace(_values={"LOCAL_MEM_SIZE": 48 * KB}), _session=SimpleNamespace(workers=workers)
+        ),
     )
 
 
 @pytest.mark.parametrize(("most", "allowed"), [((0, 0), 48), ((227, 99), 99), ((227, 0), 48)])
-def test_a_launch_is_refused_beyond_what_every_worker_can_have(
-    monkeypatch: pytest.MonkeyPatch, most: tuple[int, int], allowed: int
-) -> None:
+def test_a_launch_is_refused_beyond_what_every_worker_can_have(most: tuple[int, int], allowed: int) -> None:
     workers = [SimpleNamespace(local_memory_nbytes=48 * KB, most_local_nbytes=each * KB) for each in most]
-    monkeypatch.setattr(launch, "get_session", lambda: SimpleNamespace(workers=workers))
-    launch._check_local_memory(kernel_of(40 * KB, 8 * KB))
-    launch._check_local_memory(kernel_of(40 * KB, 4 * KB, allowed * KB - 44 * KB))
+    launch._check_local_memory(kernel_of(workers, 40 * KB, 8 * KB))
+    launch._check_local_memory(kernel_of(workers, 40 * KB, 4 * KB, allowed * KB - 44 * KB))
     with pytest.raises(cl.RuntimeError, match="OUT_OF_RESOURCES"):
-        launch._check_local_memory(kernel_of(40 * KB, 4 * KB, allowed * KB - 44 * KB + 1))
+        launch._check_local_memory(kernel_of(workers, 40 * KB, 4 * KB, allowed * KB - 44 * KB + 1))
 
 
 def test_a_gpu_says_both() -> None:

@@ -122,10 +122,12 @@ def test_merges_and_copies_with_little_memory(run: Program) -> None:
 
 
 def test_more_than_a_worker_can_ever_hold(run: Program) -> None:
-    kept = run.made(9)
+    kept, index = run.made(9), run.written(np.arange(WORDS, dtype=np.uint32))
     large = run.session.create_buffer(4 * ROOM)
     with pytest.raises(NoRoom):
-        run.launch("fill", large, 1)
+        run.launch("scatter", large, index, kept)  # each work-group may write anywhere
     np.testing.assert_array_equal(run.content(kept), multiples(9))
+    assert run.launch("fill", large, 1) == 0  # in turns
+    np.testing.assert_array_equal(run.content(large), np.arange(ROOM, dtype=np.uint32))
     data = np.arange(ROOM, dtype=np.uint32)
     np.testing.assert_array_equal(run.content(run.written(data)), data)

@@ -31,7 +31,13 @@ def figures(
     program: str, *arguments: str, workers: str = "cpu:3", cwd: Path = ROOT, **environ: str
 ) -> dict[str, Any]:
     """What `vdev.stats()` gives at the end of a program."""
-    settings = {"VDEV": "1", "VDEV_WORKERS": workers, "VDEV_MIN_ITEMS": "0", "PYOPENCL_NO_CACHE": "1"}
+    settings = {
+        "VDEV": "1",
+        "VDEV_WORKERS": workers,
+        "VDEV_MIN_ITEMS": "0",
+        "VDEV_PLANNING": "always",
+        "PYOPENCL_NO_CACHE": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", SHOW, program, *arguments],
         env=os.environ | settings | environ,

@@ -42,7 +42,7 @@ def results(workers: int | None) -> dict[str, Any]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environ |= {"PYOPENCL_NO_CACHE": "1"}
     if workers is not None:
-        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": "0"}
+        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": "0", "VDEV_PLANNING": "always"}
     command = [sys.executable, "-m", "tests.cpu.svm_programs"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=300)
     assert "RESULTS" in done.stdout, done.stderr

@@ -1,0 +1,43 @@
+"""Forked children: an error at once with the parent's context, results with one of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SAID = {
+    "parents_context": ["child 0 0", "ends"],
+    "own_context": ["own 0 0 0", "nested 0", "thread 0", "ends"],
+    "busy": ["busy 0 0 0 0", "ends"],
+    "multiprocessing": [f"{method} [0, 1, 2, 3]" for method in ("fork", "spawn", "forkserver")] + ["ends"],
+}
+
+
+def run(scenario: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:3", **more}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.cpu.forks", scenario],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environ,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("scenario", [scenario for scenario in SAID if scenario != "own_context"])
+def test_children(scenario):
+    done = run(scenario)
+    assert (done.stdout.splitlines(), done.stderr, done.returncode) == (SAID[scenario], "", 0)
+
+
+def test_children_with_contexts_of_their_own_leave_their_parents_files_alone(tmp_path):
+    trace, report = tmp_path / "trace.json", tmp_path / "report.json"
+    done = run("own_context", VDEV_TRACE=str(trace), VDEV_EXPLAIN=str(report))
+    assert (done.stdout.splitlines(), done.returncode) == (SAID["own_context"], 0), done.stderr
+    assert json.loads(trace.read_text())
+    assert json.loads(report.read_text())

@@ -1,0 +1,305 @@
+"""Runs programs natively and on sessions with several workers, all in one process, and compares.
+
+Decides what counts as the same: every byte of every buffer after the last step and of every read between; but padding
+of structures may also be what it was set to. A program is parsed and analysed once for all sessions: neither depends on
+how many workers there are.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from vdev.translators.ndrange import NDRange
+
+from vdev import commands
+from vdev.backends.base import LocalBytes
+from vdev.commands import BufferArg, CopyBuffer, Layout
+from vdev.engines import register_engines
+from vdev.planner.instructions import Plan
+from vdev.session import Session, SessionProgram
+from vdev.switches import parse_workers
+from vdev.workers import open_workers
+
+from .program import (
+    PADDING,
+    Batch,
+    Bound,
+    Buffer,
+    Copy,
+    Fill,
+    Launch,
+    LocalSize,
+    Memory,
+    Program,
+    Read,
+    Write,
+    WriteRows,
+)
+
+Result = list[Memory]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a program's results differ, or why there are none. `buffer`: of the program; -1 for a read in between."""
+
+    workers: str
+    what: str
+    buffer: int = -1
+    where: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.workers}: {self.what}"
+
+
+# native -------------------------------------------------------------------------------------------
+
+
+class Native:
+    """The native device: PyOpenCL as it is."""
+
+    def __init__(self, kind: str = "CPU") -> None:
+        register_engines()
+        import pyopencl as cl
+
+        warnings.simplefilter("ignore")
+        self.cl = cl
+        wanted = getattr(cl.device_type, kind)
+        devices = [d for p in cl.get_platforms() for d in p.get_devices() if d.type & wanted]
+        if not devices:
+            raise SystemExit(f"no native {kind}")
+        intel = [d for d in devices if "intel" in d.platform.name.lower()]
+        self.device = (intel or devices)[0]
+        self.context = cl.Context([self.device])
+        self.queue = cl.CommandQueue(self.context)
+
+    def build(self, source: str, options: Sequence[str]) -> Any:
+        """The program; RuntimeError with the log where there is none."""
+        try:
+            program = self.cl._cl._Program(self.context, source)
+            program._build(options=" ".join(options).encode(), devices=None)
+        except self.cl.Error:
+            log = program.get_build_info(self.device, self.cl.program_build_info.LOG)
+            raise RuntimeError(log) from None
+        return program
+
+    def run(self, built: Any, program: Program) -> Result:
+        cl, queue, flags = self.cl, self.queue, self.cl.mem_flags
+        buffers = [
+            cl.Buffer(self.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=b.content)
+            for b in program.buffers
+        ]
+        kernels = [cl._cl.Kernel(built, kernel.name) for kernel in program.kernels]
+        found: Result = []
+        parts: dict[Bound, Any] = {}
+        for step in program.steps:
+            if isinstance(step, Launch):
+                kernel = kernels[step.kernel]
+                for number, arg in enumerate(step.args):
+                    if isinstance(arg, bytes):
+                        kernel._set_arg_buf(number, arg)
+                    elif isinstance(arg, LocalSize):
+                        kernel.set_arg(number, cl.LocalMemory(arg.nbytes))
+                    else:
+                        if arg not in parts:
+                            parts[arg] = self._part(buffers[arg.buffer], arg)
+                        kernel.set_arg(number, parts[arg])
+                cl.enqueue_nd_range_kernel(queue, kernel, step.size, step.local, step.offset)
+            elif isinstance(step, Write):
+                cl.enqueue_copy(
+                    queue, buffers[step.buffer], np.frombuffer(step.data, np.uint8), dst_offset=step.offset
+                )
+            elif isinstance(step, WriteRows):
+                data = np.frombuffer(step.data, np.uint8)
+                for row in range(step.rows):
+                    part = data[row * step.width : (row + 1) * step.width]
+                    cl.enqueue_copy(
+                        queue, buffers[step.buffer], part, dst_offset=step.offset + row * step.pitch
+                    )
+            elif isinstance(step, Read):
+                host = np.empty(step.nbytes, np.uint8)
+                cl.enqueue_copy(queue, host, buffers[step.buffer], src_offset=step.offset)
+                found.append(host)
+            elif isinstance(step, Fill):
+                cl.enqueue_fill_buffer(queue, buffers[step.buffer], step.pattern, step.offset, step.nbytes)
+            else:
+                cl.enqueue_copy(
+                    queue, buffers[step.target], buffers[step.source], byte_count=step.nbytes,
+                    src_offset=step.source_offset, dst_offset=step.target_offset,
+                )  # fmt: skip
+        for buffer in buffers:
+            host = np.empty(buffer.size, np.uint8)
+            cl.enqueue_copy(queue, host, buffer)
+            found.append(host)
+        return found
+
+    @staticmethod
+    def _part(buffer: Any, bound: Bound) -> Any:
+        if bound.offset == 0 and bound.nbytes == buffer.size:
+            return buffer
+        return buffer.get_sub_region(bound.offset, bound.nbytes)
+
+
+# virtual ------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """A session with its workers, which lasts."""
+
+    def __init__(self, workers: str, counts: Counter[str]) -> None:
+        self.workers, self.counts = workers, counts
+        self.session = Session(open_workers(parse_workers(workers)), min_items=0)
+        self.session.observers.append(self._observe)
+
+    def _observe(self, command: object, plan: Plan) -> None:
+        if isinstance(command, commands.Launch):
+            self.counts["launches"] += 1
+            self.counts["launches cut"] += len(plan.partition) > 1
+            self.counts["launches with a twin"] += any("twin" in reason for reason in plan.reasons)
+            self.counts["launches with merged atomics"] += any("atomic" in reason for reason in plan.reasons)
+
+    def run(self, built: SessionProgram, program: Program) -> Result:
+        """Raises RuntimeError where a command fails."""
+        session = self.session
+        queue = session.create_queue(in_order=True)
+        buffers = [session.create_buffer(b.content.size, b.content.copy()) for b in program.buffers]
+        pending: list[tuple[Any, Memory | None]] = []
+
+        def read(buffer: Any, offset: int, nbytes: int) -> None:
+            host = np.full(nbytes, 0xEE, np.uint8)
+            pending.append(
+                (
+                    session.submit(
+                        commands.Read(buffer, Layout.contiguous(offset, nbytes), host), queue=queue
+                    ),
+                    host,
+                )
+            )
+
+        for step in program.steps:
+            if isinstance(step, Launch):
+                kernel = built.kernels[program.kernels[step.kernel].name]
+                args = tuple(self._argument(arg, buffers) for arg in step.args)
+                space = NDRange(step.size, step.local, step.offset)
+                pending.append((session.submit(commands.Launch(kernel, args, space), queue=queue), None))
+            elif isinstance(step, Write):
+                layout = Layout.contiguous(step.offset, len(step.data))
+                data = np.frombuffer(step.data, np.uint8)
+                pending.append(
+                    (session.submit(commands.Write(buffers[step.buffer], layout, data), queue=queue), None)
+                )
+            elif isinstance(step, WriteRows):
+                shape, row = (1, step.rows, step.width), step.pitch
+                layout = Layout(
+                    shape, step.offset, (row * step.rows, row), 0, (step.width * step.rows, step.width)
+                )
+                data = np.frombuffer(step.data, np.uint8)
+                pending.append(
+                    (session.submit(commands.Write(buffers[step.buffer], layout, data), queue=queue), None)
+                )
+            elif isinstance(step, Read):
+                read(buffers[step.buffer], step.offset, step.nbytes)
+            elif isinstance(step, Fill):
+                fill = commands.Fill(buffers[step.buffer], step.offset, step.nbytes, step.pattern)
+                pending.append((session.submit(fill, queue=queue), None))
+            else:
+                n = step.nbytes
+                command = CopyBuffer(
+                    buffers[step.source],
+                    buffers[step.target],
+                    (1, 1, n),
+                    step.source_offset,
+                    (n, n),
+                    step.target_offset,
+                    (n, n),
+                )
+                pending.append((session.submit(command, queue=queue), None))
+        for buffer, given in zip(buffers, program.buffers, strict=True):
+            read(buffer, 0, given.content.size)
+        found: Result = []
+        for completion, host in pending:
+            status = completion.wait()
+            if status != 0:
+                raise RuntimeError(f"status {status}: {completion.reason}")
+            if host is not None:
+                found.append(host)
+        return found
+
+    @staticmethod
+    def _argument(arg: Bound | LocalSize | bytes, buffers: Sequence[Any]) -> Any:
+        if isinstance(arg, bytes):
+            return arg
+        if isinstance(arg, LocalSize):
+            return LocalBytes(arg.nbytes)
+        return BufferArg(buffers[arg.buffer], arg.offset, arg.nbytes)
+
+
+class Machines:
+    """All sessions of a run."""
+
+    def __init__(self, workers: Sequence[str]) -> None:
+        self.counts: Counter[str] = Counter()
+        self.all = [Machine(text, self.counts) for text in workers]
+
+    def close(self) -> None:
+        for machine in self.all:
+            machine.session.close()
+
+    def build(self, source: str, options: Sequence[str]) -> list[SessionProgram]:
+        """The program for each session: parsed, translated and analysed once."""
+        first, *others = self.all
+        built = [first.session.build(source, tuple(options))]
+        for kernel in built[0].kernels.values():
+            _ = kernel.one_worker, kernel.scalars, kernel.addresses  # analysis, remembered
+        return built + [self._shared(built[0], machine.session) for machine in others]
+
+    @staticmethod
+    def _shared(built: SessionProgram, session: Session) -> SessionProgram:
+        program = copy.copy(built)
+        program.results = session._build_on_workers(program.native)
+        program.kernels = {}
+        for name, kernel in built.kernels.items():
+            own = program.kernels[name] = copy.copy(kernel)
+            own.program, own.plans = program, None
+        return program
+
+    def check(self, built: Sequence[SessionProgram], program: Program, expected: Result) -> Difference | None:
+        """The first difference that one of the sessions shows."""
+        for machine, each in zip(self.all, built, strict=True):
+            try:
+                found = machine.run(each, program)
+            except Exception as error:
+                return Difference(machine.workers, f"{type(error).__name__}: {error}")
+            difference = compare(machine.workers, program, expected, found)
+            if difference is not None:
+                return difference
+        return None
+
+
+def compare(workers: str, program: Program, expected: Result, found: Result) -> Difference | None:
+    nreads = len(expected) - len(program.buffers)
+    for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+        different = one != other
+        if number >= nreads:
+            buffer: Buffer = program.buffers[number - nreads]
+            if buffer.padding is not None:
+                different &= ~((buffer.padding == 1) & (other == PADDING))
+        where = np.flatnonzero(different)
+        if where.size:
+            what = f"buffer {number - nreads}" if number >= nreads else f"read {number}"
+            first = where[:8]
+            values = f"natively {one[first].tolist()}, here {other[first].tolist()}"
+            text = f"{what}: {where.size} of {one.size} bytes, at {first.tolist()}: {values}"
+            return Difference(
+                workers, text, number - nreads if number >= nreads else -1, tuple(first.tolist())
+            )
+    return None
+
+
+__all__ = ["Batch", "Copy", "Difference", "Machines", "Native"]

@@ -1,0 +1,320 @@
+"""Planted defects, by which the generator's strength is measured: one small change of one line of the code each.
+
+A defect is a piece of a module's text and what stands in its place; it is put there when the module is imported, in a
+process of its own. Nothing on disk changes. A piece that the module no longer has, or has twice, is an error: then the
+defect has to be written anew. `python -m tests.fuzz.strength` runs the generator against each.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`edits`: module, what stands there once, what stands there then. `issue`: number of a known fault put back."""
+
+    name: str
+    kind: str  #: "analysis", "preprocessor", "planner", "merging" or "translation"
+    edits: tuple[tuple[str, str, str], ...]
+    issue: str = ""
+
+
+def _one(name: str, kind: str, module: str, old: str, new: str, issue: str = "") -> Defect:
+    return Defect(name, kind, ((module, old, new),), issue)
+
+
+def _analysis(name: str, module: str, old: str, new: str, issue: str = "") -> Defect:
+    return _one(name, "analysis", f"vdev.translators.{module}", old, new, issue)
+
+
+def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Defect:
+    return _one(name, "planner", f"vdev.planner.{module}", old, new, issue)
+
+
+#: The trees are not compared: only then does what the preprocessor gets wrong come into a program.
+_NOT_COMPARED = (
+    "vdev.translators.source",
+    "reasons += [] if other is None else [other]",
+    "reasons += []",
+)
+
+
+def _preprocessor(name: str, module: str, old: str, new: str, issue: str = "") -> Defect:
+    return Defect(name, "preprocessor", (_NOT_COMPARED, (f"vdev.translators.{module}", old, new)), issue)
+
+
+DEFECTS: tuple[Defect, ...] = (
+    # the faults that were found by hand, put back
+    _analysis("a vector comparison gives 1", "operators",
+              "return Number(ex.scale(truth, ALL_BITS), kind)", "return Number(truth, kind)", "01"),
+    _analysis("one condition chooses all components", "operators",
+              "return Vector(tuple(join_values(most_significant_bit(c), x, y) for c, x, y in rows))",
+              "one = most_significant_bit(condition.items[0])\n"
+              "    return Vector(tuple(join_values(one, x, y) for c, x, y in rows))", "02"),
+    _analysis("a narrowing cast keeps the sign", "loops",
+              "return (not signed or highest <= IntType(bits, signed).hi) and _shrinks(inner, head, highest)",
+              "return _shrinks(inner, head, highest)", "03"),
+    _analysis("a constant table read as another type", "memory",
+              'ctype.kind == "bool" or ctype.integer != constants.kind:', 'ctype.kind == "bool":', "04"),
+    _planner("stores are taken for words", "footprints",
+             "footprint.grains.append((part.shift(start), grain.shift(start)))",
+             "footprint.grains.append((part.shift(start), of_unit(4)))", "05"),
+    Defect("semicolons counted in the text", "analysis", (
+        ("vdev.translators.syntax_reader",
+         "first, second = self._semicolons(cursor, body)\n",
+         "text = self.text\n"
+         "        at = clang.extent_of(cursor)[0]\n"
+         "        first = text.index(b';', at)\n"
+         "        second = text.index(b';', first + 1)\n"),), "06"),
+    _preprocessor("lines behind a macro", "preprocess",
+                  "tokens = file.tokens(following)", "tokens = tokenize(following.text, line.first + file.shift, [])", "07"),
+    _analysis("padding counts as written", "memory", "elif has_gaps(ctype):", "elif False:", "12"),
+    _analysis("a bool in a vector counts 1", "operators",
+              "return Number(ex.scale(logic.truth(value.observed()), ALL_BITS), kind)",
+              "return Number(logic.truth(value.observed()), kind)", "20"),
+    _analysis("an array declared in a switch is a constant", "interpreter", "self._in_scope(statement)", "pass", "21"),
+    _preprocessor("true is 0 in conditions", "conditions", 'return (int(word == "true"), False)', "return (0, False)", "22"),
+    _preprocessor("elifdef is passed over", "preprocess",
+                  '_ALTERNATIVES = {"elif": "if", "elifdef": "ifdef", "elifndef": "ifndef"}',
+                  '_ALTERNATIVES = {"elif": "if"}', "23"),
+    # conditions
+    _analysis("a strict comparison excludes one more", "logic",
+              "return ge0(linear_difference(b, a, -1))", "return ge0(linear_difference(b, a, -2))"),
+    _analysis("a comparison excludes equality", "logic", "return ge0(sub(b, a))", "return less(a, b)"),
+    _analysis("a negated comparison excludes one more", "logic",
+              "return ge0(add(const(-1), a.args[0], -1))", "return ge0(add(const(-2), a.args[0], -1))"),
+    _analysis("greater is taken for less", "operators",
+              "Binary.GREATER: lambda a, b: logic.less(b, a),", "Binary.GREATER: lambda a, b: logic.less(a, b),"),
+    _analysis("not equal is taken for equal", "operators",
+              "Binary.NOT_EQUAL: lambda a, b: logic.negate(logic.equal(a, b)),", "Binary.NOT_EQUAL: logic.equal,"),
+    _analysis("or is taken for its first part", "evaluation",
+              "self._assume_either(condition.args[0], condition.args[1])", "self.assume(condition.args[0])"),
+    _analysis("a value other than zero is above one", "evaluation",
+              "if low == 0:\n            domain.require(form.shifted(-1))\n        elif high == 0:",
+              "if low == 0:\n            domain.require(form.shifted(-2))\n        elif high == 0:"),
+    _analysis("an unknown condition never holds", "evaluation",
+              'self.domain.blur(f"a condition on {_origin(condition)}")', "raise Infeasible"),
+    # operators and functions
+    _analysis("eight bits do not wrap", "expression",
+              "if lo <= a.lo and a.hi <= hi:\n        return a\n    if a.op == \"const\":",
+              "if kind.bits == 8 or (lo <= a.lo and a.hi <= hi):\n        return a\n    if a.op == \"const\":"),
+    _analysis("a cast cuts to one window", "evaluation",
+              "window = first + self.choose(last - first + 1)", "window = first"),
+    _analysis("a quotient of negative numbers is rounded down", "evaluation",
+              "return self.floor_div(form.times(-1), divisor).times(-1)\n        return self.between",
+              "return self.floor_div(form, divisor)\n        return self.between"),
+    _analysis("a remainder is never negative", "operations",
+              "return scope.between(max(low, 1 - divisor) if low < 0 else 0, min(max(high, 0), divisor - 1), a)",
+              "return scope.between(0, min(max(high, 0), divisor - 1), a)"),
+    _analysis("a mask loses its highest bit", "operations",
+              "block.bit_length()).times(1 << trailing)", "block.bit_length() - 1).times(1 << trailing)"),
+    _analysis("or ends at its larger operand", "operations",
+              "top = (1 << max(high, most).bit_length()) - 1", "top = max(high, most)"),
+    _analysis("a quotient ends one too low", "operations",
+              "high // max(least, 1),", "high // max(least, 1) - 1,"),
+    _analysis("the complement is the negative", "operators",
+              "return Number(negative if operator is Unary.MINUS else ex.add(negative, ex.const(-1)), kind)",
+              "return Number(negative, kind)"),
+    _analysis("max is min", "integers", "return ex.maximum(a.observed(), b.observed())", "return ex.minimum(a.observed(), b.observed())"),
+    _analysis("clamp has no upper end", "integers",
+              "return ex.minimum(ex.maximum(x.observed(), low.observed()), high.observed())",
+              "return ex.maximum(x.observed(), low.observed())"),
+    _analysis("saturation wraps", "integers",
+              "return _apply(lambda x, kind: _within(x.observed(), kind), values, ctype)",
+              "return _apply(lambda x, kind: x.observed(), values, ctype)"),
+    _analysis("abs is the value", "integers",
+              "value = x.observed()\n    return ex.maximum(value, ex.scale(value, -1))", "return x.observed()"),
+    _analysis("select takes the other one", "integers",
+              "return join_values(logic.truth(c.observed()), convert(b, ctype), convert(a, ctype))",
+              "return convert(a, ctype)"),
+    _analysis("any is all", "integers", "return _of_bits(values[0], ctype, logic.either)", "return _of_bits(values[0], ctype, logic.both)"),
+    _analysis("hi is lo", "syntax", '"hi": range(half, 2 * half),', '"hi": range(0, half),'),
+    _analysis("a popcount ends at half the bits", "integers",
+              'return ex.unknown(0, x.kind.bits, "a number of bits")', 'return ex.unknown(0, x.kind.bits // 8, "a number of bits")'),
+    _analysis("a word read anew keeps its bounds", "values",
+              "return value if ctype.integer is value.kind else Number(value.expr, ctype.integer)",
+              "return Number(value.observed(), IntType(64, True))"),
+    # statements
+    _analysis("a conditional is its first part", "calculation",
+              "return join_values(condition, found[True], found[False])", "return found[True]"),
+    _analysis("two ways join as the first", "memory",
+              "value if other is value or same_value(value, other) else join_values(condition, value, other)", "value"),
+    _analysis("a function returns its last value", "interpreter",
+              "value = join_values(condition, end.value, value)", "pass"),
+    _analysis("no case is fallen into", "interpreter",
+              "if self.alive:\n            entered = self._join(self.state, entered)", "if False:\n            pass"),
+    _analysis("the default is where no case is known", "interpreter",
+              "has_default = True\n                entries.append(nothing)",
+              "has_default = True\n                entries.append(logic.FALSE)"),
+    _analysis("behind a switch without a default", "interpreter",
+              "if not has_default:", "if False:"),
+    _analysis("continue ends the loop", "loops",
+              "ends = [*jumps.continues, *([interpreter.state] if interpreter.alive else [])]",
+              "ends = [*([interpreter.state] if interpreter.alive else [])]"),
+    _analysis("one break of several", "loops", "for state in reversed(self.breaks):", "for state in self.breaks[:1]:"),
+    _analysis("a store at an unknown place in an array changes nothing", "values",
+              "        places = places_of(content) | places_of(value)\n"
+              "        if isinstance(value, Number) and value.kind.bits == 64:",
+              "        return content\n"
+              "        places = places_of(content) | places_of(value)\n"
+              "        if isinstance(value, Number) and value.kind.bits == 64:"),
+    # loops
+    _analysis("a loop's step counts twice", "loops",
+              "result[head] = ex.add(start, ex.mul(self.counter, step))",
+              "result[head] = ex.add(start, ex.mul(self.counter, ex.scale(step, 2)))"),
+    _analysis("a loop ends one early", "recording",
+              'result = self.ways.step(result, "while", self.expr(step.expr), counter)',
+              'result = self.ways.step(result, "while", substitute(self.expr(step.expr), {counter: ex.add(counter, ex.ONE)}), counter)'),
+    _analysis("a variable behind a loop is as before its last step", "loops",
+              "last = {self.counter: ex.trips(lambda leaf: self._trips(leaf, rewriter, stays))}",
+              "last = {self.counter: ex.add(ex.trips(lambda leaf: self._trips(leaf, rewriter, stays)), ex.const(-1))}"),
+    _analysis("a variable without a step is as at the start", "loops",
+              "result[head] = self._between(head, end, initial)", "result[head] = initial.expr"),
+    # accesses
+    _analysis("a vector load touches its first element", "builtins",
+              "loaded = calculator.load(pointer, ctype, node.line)",
+              "loaded = calculator.load(pointer, ctype.element or ctype, node.line)"),
+    _analysis("a vector store is as wide as an element", "builtins",
+              'packed = CType("other", ctype.count * element.size)', 'packed = CType("other", element.size)'),
+    _analysis("vload counts elements", "builtins",
+              "pointer = calculator.advance(calculator.pointer(base), position, stride * element.size)",
+              "pointer = calculator.advance(calculator.pointer(base), position, element.size)"),
+    _analysis("a read is taken for nothing", "memory",
+              'self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)',
+              'ctype.size < 2 or self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)'),
+    _analysis("the offset of the index space is left out", "evaluation",
+              'scope.ids["gid", d] = inside.shifted(offset)', 'scope.ids["gid", d] = inside'),
+    _analysis("linear ids count columns", "builtins",
+              'result = ex.add(ex.mul(result, ex.workitem("gsize", d)), position[d])',
+              'result = ex.add(ex.mul(result, ex.workitem("gsize", 0)), position[d])'),
+    _analysis("sizes of partial groups", "evaluation",
+              "return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)", "return local"),
+    _analysis("a value argument has no sign", "evaluation",
+              'return int.from_bytes(part, "little", signed=kind.signed)', 'return int.from_bytes(part, "little", signed=False)'),
+    _analysis("an offset of unknown parts is exact", "image",
+              "exact = domain.exact and not loose", "exact = domain.exact"),
+    _analysis("a may-write is a write", "access",
+              "exact = certain.contains(possible)", "exact = bool(certain) or certain.contains(possible)"),
+    # planner
+    _planner("a transfer is left out", "builder", "for source, piece in found:\n            self.copy(slot, source, holder, piece)",
+             "for source, piece in found[:1]:\n            self.copy(slot, source, holder, piece)"),
+    _planner("invalidation is forgotten", "launches", "draft.forget(Region.union(owns))", "pass"),
+    _planner("an owner too many", "launches", "draft.add(worker, own)", "draft.add(worker, own), draft.add(HOST, own)"),
+    _planner("a host write leaves old copies", "transfers",
+             "placed = place(state, region, links)\n    builder.drafts[0].forget(region)",
+             "placed = place(state, region, links)"),
+    _planner("a fill forgets what it does not hold", "transfers",
+             "if rest:\n        places.append((HOST, rest))", "if rest and not places:\n        places.append((HOST, rest))"),
+    _planner("a copy leaves old copies", "transfers", "draft.forget(target_region)\n", "pass\n"),
+    _planner("regions are one byte short", "footprints",
+             "region = item.region.shift(start).clip(start, offset + pointer.nbytes)",
+             "region = item.region.shift(start).clip(start, offset + pointer.nbytes - 1)"),
+    _planner("a sub-buffer begins at 0", "footprints",
+             "region = item.region.shift(start).clip(start, offset + pointer.nbytes)",
+             "region = item.region.shift(0 if item.mode == 'read' else start).clip(0, offset + pointer.nbytes)"),
+    _planner("what may be kept is not brought", "footprints",
+             "kept = (footprint.inexact - footprint.exact) & (own | diff)", "kept = EMPTY"),
+    _planner("writes alone need nothing", "footprints",
+             "Region.union((f.reads, f.inexact - f.exact, atomic))", "Region.union((f.reads, atomic))"),
+    _planner("the second argument hides the first", "footprints",
+             "footprint.reads = footprint.reads | region", "footprint.reads = region"),
+    _planner("a replica that grows loses what it held", "builder",
+             "Reserve(worker, slot, start, stop, kept), (Touch", "Reserve(worker, slot, start, stop, EMPTY), (Touch"),
+    _planner("two chunks may write alike", "footprints",
+             "return parts[0] & parts[1] if parts[0].overlaps(parts[1]) else EMPTY", "return EMPTY"),
+    # merging
+    _one("min begins at the lowest", "merging", "vdev.planner.merges",
+         'limits.max if op == "min" else limits.min', 'limits.min if op == "min" else limits.max'),
+    _one("and begins at 0", "merging", "vdev.planner.merges", 'return b"\\xff" * kind.itemsize', 'return b"\\0" * kind.itemsize'),
+    _one("xor is merged by or", "merging", "vdev.backends.merging", '"xor": np.bitwise_xor,', '"xor": np.bitwise_or,'),
+    _one("dec is merged as inc of a word", "merging", "vdev.translators.builtins",
+         '_COMMUTING = {"sub": "add", "inc": "add", "dec": "add"}', '_COMMUTING = {"sub": "or", "inc": "add", "dec": "add"}'),
+    _one("unsigned minima are merged as signed", "merging", "vdev.translators.builtins",
+         "return f\"{'int' if ctype.integer.signed else 'uint'}{ctype.integer.bits}\"", 'return f"int{ctype.integer.bits}"'),
+    _one("the last version wins whole", "merging", "vdev.backends.merging",
+         "np.copyto(into, new, where=new != old)", "np.copyto(into, new)"),
+    _one("only growing bytes count as changed", "merging", "vdev.backends.merging",
+         "np.copyto(into, new, where=new != old)", "np.copyto(into, new, where=new > old)"),
+    _one("periods of units are cut one off", "merging", "vdev.backends.merging",
+         "first = min((grain.cuts[0] - start) % period, len(into))", "first = min((grain.cuts[0] - start) % period + 1, len(into))"),
+    _one("a merge of one chunk too few", "merging", "vdev.planner.footprints",
+         "parts = tuple(write & diff for write in writes)", "parts = tuple(write & diff for write in writes[:-1]) + (EMPTY,)"),
+    # translation
+    _one("group ids begin at 0", "translation", "vdev.translators.subgrid",
+         "return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0;", "return d < 3 ? get_group_id(d) : 0;"),
+    _one("the number of groups is the chunk's", "translation", "vdev.translators.subgrid",
+         "return d < 3 ? (size_t){p}g->groups[d] : 1;", "return get_num_groups(d);"),
+    _one("the global size is the chunk's", "translation", "vdev.translators.subgrid",
+         "return d < 3 ? (size_t){p}g->size[d] : 1;", "return get_global_size(d);"),
+    _one("the offset is the chunk's", "translation", "vdev.translators.subgrid",
+         "return d < 3 ? (size_t){p}g->offset[d] : 0;", "return get_global_offset(d);"),
+    _one("linear ids forget the offset", "translation", "vdev.translators.subgrid",
+         "+ {gid}0) - {p}get_global_offset({p}g, 0); }}", "+ {gid}0); }}"),
+    _one("helper functions ask the engine", "translation", "vdev.translators.subgrid",
+         "if use.name in self.grid_functions:\n                self.edits",
+         "if use.name in self.grid_functions and self.functions.enclosing(use.offset).kernel:\n                self.edits"),
+    _one("all pointers have the first one's shift", "translation", "vdev.translators.subgrid",
+         "{own} - {p}hidden.shift[{number}]);", "{own} - {p}hidden.shift[0]);"),
+    _one("the second dimension's groups", "translation", "vdev.translators.subgrid",
+         "*_three(chunk.start, 0),", "*_three((chunk.start[0], *(0 for _ in chunk.start[1:])), 0),"),
+)  # fmt: skip
+BY_NAME = {defect.name: defect for defect in DEFECTS}
+
+
+class _Planted(SourceFileLoader):
+    """Loads a module with a piece of its text replaced; no byte code is kept."""
+
+    def __init__(self, name: str, path: str, edits: Sequence[tuple[str, str]]) -> None:
+        super().__init__(name, path)
+        self._edits = edits
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        text = replaced(self.get_data(path).decode(), self._edits, fullname)
+        return compile(text, path, "exec", dont_inherit=True)
+
+
+def replaced(text: str, edits: Sequence[tuple[str, str]], module: str) -> str:
+    for old, new in edits:
+        if text.count(old) != 1:
+            raise LookupError(f"{module} has {text.count(old)} times: {old}")
+        text = text.replace(old, new)
+    return text
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, defect: Defect) -> None:
+        self._edits: dict[str, list[tuple[str, str]]] = {}
+        for module, old, new in defect.edits:
+            self._edits.setdefault(module, []).append((old, new))
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        edits = self._edits.get(name)
+        if edits is None:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None and spec.origin is not None:
+                spec.loader = _Planted(name, spec.origin, edits)
+                return spec
+        return None
+
+
+def plant(name: str) -> None:
+    """Put the defect in place. Comes before the first import of its modules; raises RuntimeError otherwise."""
+    defect = BY_NAME[name]
+    loaded = [module for module, _, _ in defect.edits if module in sys.modules]
+    if loaded:
+        raise RuntimeError(f"imported already: {', '.join(loaded)}")
+    sys.meta_path.insert(0, _Finder(defect))
+
+
+__all__ = ["BY_NAME", "DEFECTS", "Defect", "plant", "replaced"]

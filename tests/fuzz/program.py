@@ -1,0 +1,172 @@
+"""A generated program: kernels as trees of statements, buffers, and the steps of its host part.
+
+Decides nothing: it is what the writer makes, the machines run, the shrinker cuts and the script writer prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Memory = npt.NDArray[np.uint8]
+#: what fills the padding of structures, before and after
+PADDING = 0xAB
+
+
+@dataclass
+class Stmt:
+    """A statement, or a block: `text`, the statements inside, `tail`. One that is not
+    `droppable` ends a loop or sets what is read later; a declaration is, since nothing builds without one that is used."""
+
+    text: str
+    body: list[Stmt] = field(default_factory=list)
+    tail: str = ""
+    droppable: bool = True
+
+    def lines(self, depth: int = 1) -> Iterator[str]:
+        pad = "    " * depth
+        for line in self.text.split("\n") if self.text else ():
+            yield line if line.startswith("#") else pad + line
+        for inner in self.body:
+            yield from inner.lines(depth + 1)
+        for line in self.tail.split("\n") if self.tail else ():
+            yield line if line.startswith("#") else pad + line
+
+
+@dataclass
+class Arg:
+    """A kernel's argument. `kind`: "buffer", "value" or "local"."""
+
+    kind: str
+    text: str  #: its declaration
+    role: str = ""  #: of a buffer: which buffers it may be bound to
+
+
+@dataclass
+class Kernel:
+    name: str
+    args: list[Arg]
+    body: list[Stmt]
+    attributes: str = ""
+
+    def source(self) -> str:
+        head = f"kernel {self.attributes}void {self.name}({', '.join(arg.text for arg in self.args)}) {{"
+        return "\n".join([head, *(line for s in self.body for line in s.lines()), "}", ""])
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """`padding`: for each byte whether it is padding of a structure; None where there is none."""
+
+    content: Memory
+    padding: Memory | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An argument: bytes [offset, offset + nbytes) of a buffer."""
+
+    buffer: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class LocalSize:
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    kernel: int
+    args: tuple[Bound | LocalSize | bytes, ...]
+    size: tuple[int, ...]
+    local: tuple[int, ...]
+    offset: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Write:
+    buffer: int
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class WriteRows:
+    """`rows` rows of `width` bytes, `pitch` bytes apart in the buffer, together in `data`."""
+
+    buffer: int
+    offset: int
+    rows: int
+    width: int
+    pitch: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Read:
+    buffer: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Fill:
+    buffer: int
+    offset: int
+    nbytes: int
+    pattern: bytes
+
+
+@dataclass(frozen=True)
+class Copy:
+    source: int
+    target: int
+    source_offset: int
+    target_offset: int
+    nbytes: int
+
+
+Step = Launch | Write | WriteRows | Read | Fill | Copy
+
+
+@dataclass
+class Program:
+    """`prelude`: what stands at program scope before the kernels."""
+
+    name: str
+    prelude: list[Stmt]
+    kernels: list[Kernel]
+    buffers: list[Buffer]
+    steps: list[Step]
+    forms: set[str] = field(default_factory=set)
+
+    def source(self) -> str:
+        lines = [line for s in self.prelude for line in s.lines(0)]
+        return "\n".join([*lines, "", *(kernel.source() for kernel in self.kernels)])
+
+    @property
+    def nlaunches(self) -> int:
+        return sum(isinstance(step, Launch) for step in self.steps)
+
+    def with_steps(self, steps: list[Step]) -> Program:
+        return replace(self, steps=steps)
+
+
+@dataclass
+class Batch:
+    """What is built together: one source of several programs."""
+
+    number: int
+    seed: int
+    options: tuple[str, ...]
+    head: str
+    programs: list[Program]
+
+    def source(self, programs: list[Program] | None = None) -> str:
+        chosen = self.programs if programs is None else programs
+        return self.head + "\n".join(program.source() for program in chosen)

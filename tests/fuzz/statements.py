@@ -1,0 +1,252 @@
+"""Random statements of a kernel: blocks, branches, exits, and small idioms that faults were found with.
+
+Decides which statement comes next. What all are made of is in `stores` and `loops`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .loops import Loops
+from .program import Stmt
+from .values import (
+    BOOL,
+    INT,
+    LENGTHS,
+    LONG,
+    UCHAR,
+    UINT,
+    Ex,
+    cast,
+    constant,
+    scalar_operation,
+)  # fmt: skip
+
+
+@dataclass
+class Statements(Loops):
+    """Writes the statements of one kernel."""
+
+    def block(self, count: int, depth: int) -> list[Stmt]:
+        found: list[Stmt] = []
+        for _ in range(count):
+            found += self.statement(depth)
+        return found
+
+    def statement(self, depth: int) -> list[Stmt]:
+        roll = self.rng.random()
+        if roll < 0.32:
+            return self.store()
+        if roll < 0.42:
+            return self.idiom()
+        if roll < 0.56:
+            return self.declaration()
+        if roll < 0.6 and self.mutables:
+            return self.assignment()
+        if depth <= 0:
+            return self.store()
+        if self.extra and roll < 0.68:
+            return self.rng.choice(self.extra)()
+        forms = [self.branch, self.loop, self.loop, self.switch, self.odd_loop, self.exit]
+        return self.rng.choice(forms)(depth - 1)
+
+    # branches ---------------------------------------------------------------------------------------
+
+    def branch(self, depth: int) -> list[Stmt]:
+        test = self.expressions.scalar(3).text
+        with self.inside():
+            first = Stmt(f"if ({test}) {{", self.block(self.rng.randrange(1, 3), depth), "}")
+        if self.chance(0.5):
+            return [first]
+        with self.inside():
+            second = self.block(self.rng.randrange(1, 3), depth)
+        return [Stmt(first.text, [*first.body, Stmt("} else {"), *second], "}")]
+
+    def exit(self, depth: int) -> list[Stmt]:
+        test = self.expressions.scalar(2)
+        if self.in_loop and self.chance(0.7):
+            self.forms.add("break or continue")
+            return [Stmt(f"if ({test.text}) {self.rng.choice(['break', 'continue'])};")]
+        if self.may_return:
+            self.forms.add("early return")
+            return [Stmt(f"if ({test.text}) return;")]
+        return self.store()
+
+    def switch(self, depth: int) -> list[Stmt]:
+        """With labels in any order, fall through, declarations before the first label."""
+        e = self.expressions.small(5, 2) if self.chance(0.8) else self.expressions.scalar(2)
+        if e.t is BOOL:
+            e = cast(INT, e)
+        before = self.in_loop
+        self.in_loop = False
+        body: list[Stmt] = []
+        self.forms.add("switch")
+        with self.inside():
+            span = range(e.lo, e.hi + 1) if e.width < 10 else [-1, 0, 1, 5, 255]
+            labels = [f"case {constant(x).text}:" for x in span if self.chance(0.7)]
+            if self.chance(0.7):
+                labels.append("default:")
+            self.rng.shuffle(labels)
+            for label in labels:
+                with self.inside():
+                    inner = self.block(self.rng.randrange(0, 3), min(depth, 1))
+                ending = self.rng.choice(["break;", "break;", ""])
+                body.append(Stmt(f"{label} {{", inner, f"}} {ending}"))
+        self.in_loop = before
+        if not body:
+            return self.store()
+        return [Stmt(f"switch ({e.text}) {{", body, "}")]
+
+    def declared_in_switch(self) -> list[Stmt]:
+        """An array in front of the first label: in scope, never initialised (C99 6.8.4.2p7); each use stores first."""
+        found = [own for own in self.owns if own.n == 1 and own.count >= 2]
+        if not found:
+            return self.store()
+        own, e = self.rng.choice(found), self.expressions.small(3, 2)
+        name, t = self.fresh("z"), self.rng.choice([INT, UINT, UCHAR, LONG])
+        uses = []
+        for at in range(2):
+            small = (
+                self.expressions.small(2, 1) if self.chance(0.5) else constant(self.rng.randrange(own.count))
+            )
+            slot = self.expressions.moved_into(small, 0, own.count) or constant(own.count - 1)
+            value = cast(own.t, self.expressions.scalar(1)).text
+            uses.append(
+                f"{name}[{at}] = {slot.text};\n{own.name}[{own.base(self.me)} + {name}[{at}]] = {value};"
+            )
+        self.forms.add("declared in a switch")
+        label = cast(INT, e) if e.t is BOOL else e
+        head = self.rng.choice(
+            [f"{t.name} {name}[2] = {{0, 0}};", f"{t.name} {name}[2] = {{0}};", f"{t.name} {name}[2];"]
+        )
+        body = [
+            Stmt(head), Stmt(f"case {constant(self.rng.randrange(e.lo, e.hi + 1)).text}:"),
+            Stmt(uses[0]), Stmt("break;"), Stmt("default:"), Stmt(uses[1]),
+        ]  # fmt: skip
+        return [Stmt(f"switch ({label.text}) {{", body, "}")]
+
+    # small programs in themselves -------------------------------------------------------------------
+
+    def idiom(self) -> list[Stmt]:
+        forms = {
+            "vector condition as a place": self.flag_store, "__LINE__": self.line_store, "pointer variable": self.chain,
+            "bool to vector": self.bool_store, "declared in a switch": self.declared_in_switch,
+            "place from a table": self.table_store, "narrowing loop": self.narrowed,
+        }  # fmt: skip
+        return self.rng.choice(
+            [form for name, form in forms.items() if name not in self.skip] or [self.store]
+        )()
+
+    def flag_store(self) -> list[Stmt]:
+        """A condition's components, or their difference, as a place."""
+        found = [own for own in self.owns if own.n == 1 and own.count >= 3]
+        if not found:
+            return self.store()
+        own, n = self.rng.choice(found), self.rng.choice(LENGTHS)
+        t = self.expressions.type()
+        if self.chance(0.7):
+            t = t.partner(True)
+        e = self.expressions
+        v = e.small_vector(n, t, 1)
+        name = self.fresh("c")
+        lines = [Stmt(f"const {t.name}{n} {name} = {v.text};")]
+        known = Ex(name, t, v.lo, v.hi, n)
+        index = e.component_of(known)
+        if self.chance(0.6):
+            pair = e.rng.sample(range(n), 2)
+            first, second = (Ex(f"{name}.s{at:x}", t, v.lo, v.hi) for at in pair)
+            index = scalar_operation("-", first, second) or index
+        moved = e.moved_into(index, 0, own.count) or e.into(index, own.count)
+        lines.append(
+            Stmt(f"{own.name}[{own.base(self.me)} + {moved.text}] = {cast(own.t, e.scalar(1)).text};")
+        )
+        self.scope.leaves.append(known)
+        self.forms.add("vector condition as a place")
+        return lines
+
+    def bool_store(self) -> list[Stmt]:
+        found = [own for own in self.owns if own.n == 1 and own.count >= 2]
+        if not found:
+            return self.store()
+        own, n = self.rng.choice(found), self.rng.choice(LENGTHS)
+        t = self.expressions.type()
+        b, name = self.fresh("b"), self.fresh("w")
+        lines = [Stmt(f"bool {b} = {self.expressions.scalar(2).text};")]
+        literal = self.chance(0.3)
+        how = (
+            f"({t.name}{n})({b})"
+            if literal
+            else self.rng.choice([f"({t.name}{n}){b}", b, f"({t.name}{n})(bool){b}"])
+        )
+        lines.append(Stmt(f"{t.name}{n} {name} = {how};"))
+        lo, hi = (0, 1) if literal else (-1, 0) if t.signed else (0, t.hi)
+        v = Ex(name, t, lo, hi, n)
+        index = self.expressions.component_of(v)
+        if hi > 1:
+            index = Ex(f"({index.text} >> {t.bits - 1})", t, 0, 1)
+        moved = self.expressions.moved_into(index, 0, own.count) or self.expressions.into(index, own.count)
+        lines.append(
+            Stmt(
+                f"{own.name}[{own.base(self.me)} + {moved.text}] = {cast(own.t, self.expressions.scalar(1)).text};"
+            )
+        )
+        self.scope.leaves.append(v)
+        self.forms.add("bool to vector")
+        return lines
+
+    def narrowed(self) -> list[Stmt]:
+        self.forms.add("narrowing loop")
+        return self._narrowing(self.fresh("k"), 0)
+
+    def table_store(self) -> list[Stmt]:
+        """A constant table decides the place, perhaps read as another type than its own."""
+        found = [own for own in self.owns if own.n == 1 and own.count >= 2]
+        e = self.expressions.table_word(1) if found else None
+        if e is None:
+            return self.store()
+        own = self.rng.choice(found)
+        moved = self.expressions.moved_into(e, 0, own.count) or self.expressions.into(e, own.count)
+        self.forms.add("place from a table")
+        return [
+            Stmt(
+                f"{own.name}[{own.base(self.me)} + {moved.text}] = {cast(own.t, self.expressions.scalar(1)).text};"
+            )
+        ]
+
+    def line_store(self) -> list[Stmt]:
+        found = [own for own in self.owns if own.n == 1]
+        if not found:
+            return self.store()
+        own = self.rng.choice(found)
+        self.forms.add("__LINE__")
+        slot = self.expressions.index(own.count, 1)
+        left = f"{own.name}[{own.base(self.me)} + {slot.text}]"
+        forms = [f"{left} = __LINE__;", f"{left} = __LINE__ * 2 +\n __LINE__;"]
+        over_lines = [e.text for e in self.scope.leaves if "\n" in e.text]
+        if over_lines and self.chance(0.8):
+            call = self.rng.choice(over_lines)
+            forms = [f"{left} = {call} + __LINE__;", f"(void){call}; {left} = __LINE__;", f"{left} = __LINE__ + {call};",
+                     f"(void){call};\n{left} = __LINE__;"]  # fmt: skip
+        return [Stmt(self.rng.choice(forms))]
+
+    def chain(self) -> list[Stmt]:
+        """Several names for one pointer, chosen by a condition."""
+        found = [own for own in self.owns if own.n == 1 and own.count >= 2]
+        if not found:
+            return self.store()
+        own, p = self.rng.choice(found), self.fresh("q")
+        base = f"{own.name} + {own.base(self.me)}"
+        at = self.rng.randrange(1, own.count)
+        room = own.count - at
+        slot = self.expressions.moved_into(self.expressions.small(room, 1), 0, room) or constant(0)
+        test = self.expressions.scalar(2).text
+        value = cast(own.t, self.expressions.scalar(2)).text
+        self.forms.add("pointer variable")
+        lines = [Stmt(f"global {own.t.name} *{p} = {test} ? {base} : {base} + {at};")]
+        if self.chance(0.4):
+            lines = [
+                Stmt(f"global {own.t.name} *{p} = {base};"),
+                Stmt(f"if ({test}) {p} += {at};"),
+            ]
+        lines.append(Stmt(f"{p}[{slot.text}] = {value};"))
+        return lines

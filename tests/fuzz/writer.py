@@ -1,0 +1,309 @@
+"""Random programs: a kernel, its arguments, and what its host part does.
+
+Decides how work-items are numbered, which arguments there are and what each is for, so that no launch has a race: a
+work-item writes blocks of its own, or the value that all write, or by atomics that commute; what it reads elsewhere
+nobody writes in that launch.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from .arguments import Arguments, Features
+from .host import Host, Role
+from .prelude import OPTIONS, RARE_OPTIONS
+from .program import Arg, Batch, Kernel, Program, Stmt
+from .values import (
+    INT,
+    INTS,
+    LONG,
+    UCHAR,
+    UINT,
+    ULONG,
+    USHORT,
+    Ex,
+    cast,
+    constant,
+)
+
+
+@dataclass
+class Draft(Arguments):
+    """A program on its way, with the kernel that its arguments are for."""
+
+    def number(self) -> list[Stmt]:
+        """`me`: different in every work-item, in [0, items)."""
+        rng, shapes = self.rng, self.shapes
+        dims = len(shapes[0].size)
+        offset = any(any(s.offset) for s in shapes)
+        place = [
+            f"get_global_id({d})" + (f" - get_global_offset({d})" if offset else "") for d in range(dims)
+        ]
+        if rng.random() < 0.3:
+            place = [
+                f"get_group_id({d}) * get_enqueued_local_size({d}) + get_local_id({d})" for d in range(dims)
+            ]
+        width, height = (max(s.size[d] for s in shapes) for d in (0, min(1, dims - 1)))
+        if dims == 1:
+            text, items = rng.choice(
+                [(place[0], width), ("get_global_linear_id()", width), (f"{width - 1} - ({place[0]})", width)]
+            )
+            if offset and rng.random() < 0.4:
+                text, items = "get_global_id(0)", max(s.size[0] + s.offset[0] for s in shapes)
+        else:
+            depth = max(s.size[2] for s in shapes) if dims == 3 else 1
+            items = width * height * depth
+            x, y, z = f"({place[0]})", f"({place[1]})", f"({place[2]})" if dims == 3 else "0"
+            row = rng.choice([str(width), "get_global_size(0)"])
+            column = rng.choice([str(height), "get_global_size(1)"])
+            text = rng.choice(
+                [f"({z} * {column} + {y}) * {row} + {x}", f"({z} * {row} + {x}) * {column} + {y}",
+                 f"mad24((int)({z} * {column} + {y}), (int){row}, (int){x})"]
+            )  # fmt: skip
+            if rng.random() < 0.2:
+                text = "get_global_linear_id()"
+            elif dims == 3:
+                text = f"({z} * {column} + {y}) * {row} + {x}"
+        power = 1 << (items - 1).bit_length()
+        roll = rng.random()
+        if roll < 0.08:
+            text, items = (
+                f"((uint)({text}) * {rng.choice([3, 5, 7])}u + {rng.randrange(9)}u) & {power - 1}",
+                power,
+            )
+        elif roll < 0.16:
+            text, items = f"((uint)({text})) ^ {rng.randrange(power)}u", power
+        elif roll < 0.24:
+            text, items = f"{power - 1} - (int)({text})", power
+        elif roll < 0.32 and power >= 4:
+            text, items = f"((uint)({text}) % 4) * {power // 4} + (uint)({text}) / 4", power
+        types = [t for t in (INT, INT, UINT, UINT, LONG, ULONG, USHORT, INTS[2], UCHAR) if t.hi >= items - 1]
+        t = rng.choice(types)
+        self.items, self.power, self.me_type = items, 1 << (items - 1).bit_length(), t
+        self.number_text = f"({t.name})({text})"
+        return [Stmt(f"const {t.name} me = {self.number_text};")]
+
+    def stride_loop(self, inner: list[Stmt]) -> list[Stmt]:
+        """The body for every `me` of `total`, dealt to the work-items in one way or another (one dimension)."""
+        rng, t = self.rng, self.me_type
+        one, n = t.name, f"({t.name})total"
+        gid, step = f"({one})(get_global_id(0) - get_global_offset(0))", f"({one})get_global_size(0)"
+        self.prelude.forms.add("grid-stride loop")
+        kind = rng.randrange(6)
+        if kind == 0:
+            return [Stmt(f"for ({one} me = {gid}; me < {n}; me += {step}) {{", inner, "}")]
+        if kind == 1:
+            head = f"const {one} per = ({n} + {step} - 1) / {step};"
+            return [
+                Stmt(head),
+                Stmt(f"for ({one} me = {gid} * per; me < min({n}, ({gid} + 1) * per); ++me) {{", inner, "}"),
+            ]
+        if kind == 2:
+            first = f"({one})(get_enqueued_local_size(0) * get_group_id(0) + get_local_id(0))"
+            return [Stmt(f"for ({one} me = {first}; me < {n}; me += {step}) {{", inner, "}")]
+        if kind == 3 and t.signed:
+            return [Stmt(f"for ({one} me = {n} - 1 - {gid}; me >= 0; me -= {step}) {{", inner, "}")]
+        if kind == 4:
+            inner = [
+                Stmt(
+                    f"const {one} me = block * ({one})get_enqueued_local_size(0) + ({one})get_local_id(0);\nif (me >= {n}) continue;"
+                ),
+                *inner,
+            ]
+            group, groups, local = (
+                f"({one})get_{what}(0)" for what in ("group_id", "num_groups", "local_size")
+            )
+            head = f"for ({one} block = {group}; block * {local} < {n}; block += {groups}) {{"
+            return [Stmt(head, inner, "}")]
+        lines = [*inner]
+        if any("continue" in line for s in inner for line in s.lines()):
+            return [Stmt(f"for ({one} me = {gid}; me < {n}; me += {step}) {{", inner, "}")]
+        return [
+            Stmt(f"{one} me = {gid};"),
+            Stmt(f"while (me < {n}) {{", [*lines, Stmt(f"me += {step};", droppable=False)], "}"),
+        ]
+
+    def tiles(self) -> list[Stmt]:
+        """Values that a work-group exchanges through local memory."""
+        rng, e = self.rng, self.expressions
+        t = rng.choice(INTS)
+        most = max(s.items_in_group for s in self.shapes)
+        dims = len(self.shapes[0].size)
+        self.prelude.forms.add("local memory")
+        lines: list[Stmt] = []
+        size = " * ".join(f"get_local_size({d})" for d in range(dims))
+        linear = "get_local_id(0)"
+        for d in range(1, dims):
+            inner = " * ".join(f"get_local_size({x})" for x in range(d))
+            linear += f" + {inner} * get_local_id({d})"
+        name = "tile"
+        if rng.random() < 0.5:
+            self.add(Arg("local", f"local {t.name} *tile"), Role("local", nbytes=most * t.nbytes))
+        else:
+            lines.append(Stmt(f"local {t.name} tile[{most}];"))
+        lines.append(Stmt(f"const uint within = {linear}, nwithin = {size};"))
+        lines.append(
+            Stmt(
+                f"tile[within] = {cast(t, e.scalar(2)).text};\nbarrier(CLK_LOCAL_MEM_FENCE);", droppable=False
+            )
+        )
+        for number in range(rng.randrange(1, 3)):
+            at = cast(UINT, e.scalar(1))
+            leaf = f"near{number}"
+            place = rng.choice(
+                [
+                    f"{at.text} % nwithin",
+                    f"(within + {rng.randrange(1, 5)}) % nwithin",
+                    "nwithin - 1 - within",
+                ]
+            )
+            lines.append(Stmt(f"const {t.name} {leaf} = {name}[{place}];"))
+            self.scope.leaves.append(Ex(leaf, t, t.lo, t.hi))
+        if rng.random() < 0.5:
+            lines.append(
+                Stmt(
+                    f"{t.name} sum = 0;\nbarrier(CLK_LOCAL_MEM_FENCE);\ntile[within] = {cast(t, e.scalar(1)).text};\n"
+                    f"barrier(CLK_LOCAL_MEM_FENCE);\nfor (uint s = 0; s < nwithin; ++s) sum ^= tile[s];",
+                )
+            )
+            self.scope.leaves.append(Ex("sum", t, t.lo, t.hi))
+        return lines
+
+    def write(self) -> Program:
+        rng, s = self.rng, self.statements
+        start = self.number()
+        style = rng.choices(["plain", "stride", "group"], [6, 2, 1])[0]
+        if self.light or (len(self.shapes[0].size) > 1 and style == "stride"):
+            style = "plain"
+        t = self.me_type
+        if style == "stride":
+            self.items = rng.randrange(1, 2 * self.items)
+            self.power = 1 << (self.items - 1).bit_length()
+            self.add(Arg("value", "const int total"), Role("value", t=INT, lo=0, hi=self.items))
+            self.scope.leaves.append(Ex("total", INT, 0, self.items, uniform=True))
+            start, self.me_type = [], rng.choice([INT, UINT, LONG, ULONG])
+        self.capacity = max(2 * 64 * self.items, 512, 8 * 40 + 8 * self.items, 16 * self.power)
+        self.capacity = -(-self.capacity // 128) * 128
+        self.scalars()
+        self.work_item_functions()
+        self.inputs()
+        self.outputs()
+        if rng.random() < 0.15:
+            self.alias()
+        for make, chance in (
+            (self.accumulators, 0.35),
+            (self.scatter, 0.2),
+            (self.structures, 0.2),
+            (self.helper_store, 0.3),
+        ):
+            if self.light:
+                chance = float(make == self.structures)
+            if rng.random() < chance and not (
+                make == self.scatter and "place from data" in self.features.skip
+            ):
+                make()
+        body = [*start]
+        memories, owns = [m for m in self.scope.memories if m.base], s.owns
+        self.scope.memories = [m for m in self.scope.memories if not m.base]  # until `me` is known
+        if style == "plain":
+            self.scope.leaves.append(Ex("me", t, 0, self.items - 1))
+        if not self.light and rng.random() < 0.25:
+            body += self.tiles()
+        if style == "plain" and not self.light and rng.random() < 0.25:
+            n = constant(rng.randrange(1, self.items + 1))
+            known = [e for e in self.scope.leaves if e.uniform and e.n == 1 and e.hi < 1 << 30 and e.lo >= 0]
+            n = rng.choice([n, *known])
+            body.append(Stmt(f"if (me >= {cast(t, n).text}) return;"))
+        self.scope.memories += memories
+        s.owns = owns
+        if style == "stride":
+            s.in_loop, s.may_return = True, False
+            before = len(self.scope.leaves)
+            self.scope.leaves.append(Ex("me", self.me_type, 0, self.items - 1))
+            inner = self.main_block()
+            del self.scope.leaves[before:]
+            body += self.stride_loop(inner)
+        elif style == "group":
+            body = self.per_group(body)
+        else:
+            s.may_return = True
+            body += self.main_block()
+        return self.finish(body)
+
+    def per_group(self, body: list[Stmt]) -> list[Stmt]:
+        """One work-item of each group writes, to the group's own block."""
+        dims = len(self.shapes[0].size)
+        text = "get_group_id(0)"
+        if dims > 1:
+            plane = (
+                "(get_group_id(2) * get_num_groups(1) + get_group_id(1))" if dims == 3 else "get_group_id(1)"
+            )
+            text = f"({plane} * get_num_groups(0) + get_group_id(0))"
+        first = " && ".join(f"get_local_id({d}) == 0" for d in range(dims))
+        self.prelude.forms.add("result of a group")
+        start = [line for line in body if not line.text.startswith(f"const {self.me_type.name} me =")]
+        head = Stmt(f"const {self.me_type.name} me = ({self.me_type.name}){text};")
+        self.scope.leaves = [e for e in self.scope.leaves if e.text != "me"] + [
+            Ex("me", self.me_type, 0, self.items - 1)
+        ]
+        self.statements.may_return = True
+        return [head, *start, Stmt(f"if ({first}) {{", self.main_block(), "}")]
+
+    def main_block(self) -> list[Stmt]:
+        s, rng = self.statements, self.rng
+        found: list[Stmt] = []
+        if self.light:
+            for _ in range(rng.randrange(1, 4)):
+                found += rng.choice(s.extra)()
+            return found
+        for extra in s.extra[-1:]:
+            found += extra()
+        found += s.block(rng.randrange(1, 5), 2)
+        if rng.random() < 0.7:
+            found += s.idiom()
+        for extra in rng.sample(s.extra, min(2, len(s.extra))):
+            found += extra()
+        return found + s.store()
+
+    def finish(self, body: list[Stmt]) -> Program:
+        rng = self.rng
+        order = list(range(len(self.args)))
+        rng.shuffle(order)
+        args, roles = [self.args[i] for i in order], [self.roles[i] for i in order]
+        kernel = Kernel(f"{self.name}", args, body)
+        host = Host(rng, roles, self.shapes, self.capacity, self.items, self.power)
+        buffers, steps = host.write()
+        forms = self.prelude.forms | self.statements.forms
+        return Program(self.name, self.prelude.statements, [kernel], buffers, steps, forms)
+
+
+#: touches every byte of a buffer, cut in another way than most kernels
+STIR = """
+kernel void stir(global uchar *bytes, uint count, uint step) {
+    uint i = get_global_id(0);
+    if (i * step < count) bytes[i * step] ^= (uchar)(i + 1);
+}
+"""
+
+
+def random_batch(seed: int, number: int, size: int, features: Features) -> Batch:
+    """The batch with that number of the run with that seed."""
+    rng = random.Random(f"{seed}:{number}")
+    # Unoptimised mostly: that compiles three times as fast, and Intel's optimiser (2026.2) ends the process or computes
+    # something else now and then. Padding of structures is a matter of optimised code alone.
+    options = ["-cl-std=CL3.0", "-cl-opt-disable", "-w", *OPTIONS]
+    head = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+    programs = []
+    rare = number % 12 == 9
+    if rare:
+        options += [option for option in RARE_OPTIONS if rng.random() < 0.5]
+    light = number % 12 == 5
+    if light:
+        options.remove("-cl-opt-disable")
+    for index in range(size):
+        programs.append(Draft(rng, f"p{index}", features, rare, index == number % size, light).write())
+    return Batch(number, seed, tuple(options), head + STIR, programs)
+
+
+__all__ = ["Features", "random_batch"]
