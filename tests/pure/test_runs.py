@@ -97,6 +97,23 @@ def joined_after(launch: Caller, buffer: VirtualBuffer, joined: list[bool]) -> i
     raise AssertionError("no launch was repeated")
 
 
+def launched_with(
+    launch: Caller, buffer: VirtualBuffer, joined: list[bool], replace: Callable[[Any], None]
+) -> Completion:
+    """A launch that joins a run of which `replace` has replaced a part. The worker's thread may end a run at any time,
+    and then another has to be joined.
+    """
+    for _ in range(50):
+        joined_after(launch, buffer, joined)
+        assert launch.last is not None
+        assert launch.last.repetition is not None
+        replace(launch.last.repetition._run)
+        completion = launch(buffer, buffer)
+        if joined[-1]:
+            return completion
+    raise AssertionError("no launch was repeated")
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_row_of_launches(workers: int, joined: list[bool]) -> None:
     count = 5 * MARK_EVERY
@@ -249,18 +266,22 @@ def test_a_launch_that_is_refused_gets_its_error(workers: int, joined: list[bool
 
 def test_a_launch_that_is_refused_by_the_second_worker_has_failed(joined: list[bool]) -> None:
     """What the first has done cannot be undone: the command has failed, and what it wrote is not read."""
-    faults: dict[int, int] = {}
-    with Program(2, {1: Faults(refuse=faults)}) as program:
-        buffer, launch = program.buffer(3), Caller(program)
-        joined_after(launch, buffer, joined)
-        faults[program.backends[1]._handed_over] = -5
-        failed = launch(buffer, buffer)
-        assert joined[-1]
-        assert ended(failed) == -5
-        assert ended(program.read(buffer)[0]) < 0
-        program.write(buffer, 5)
-        assert ended(launch(buffer, buffer)) == 0
-        assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
+    for _ in range(50):  # until that launch has joined a run: a thread may end one at any time
+        faults: dict[int, int] = {}
+        with Program(2, {1: Faults(refuse=faults)}) as program:
+            buffer, launch = program.buffer(3), Caller(program)
+            joined_after(launch, buffer, joined)
+            faults[program.backends[1]._handed_over] = -5
+            failed = launch(buffer, buffer)
+            assert ended(failed) == -5
+            assert ended(program.read(buffer)[0]) < 0
+            program.write(buffer, 5)
+            has_joined = joined[-1]
+            assert ended(launch(buffer, buffer)) == 0
+            assert program.content(buffer).tolist() == triple(numbers(5)).tolist()
+        if has_joined:
+            return
+    raise AssertionError("no launch was repeated")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -285,22 +306,23 @@ def test_an_interrupt_leaves_nothing_waiting(
 ) -> None:
     with Program(1) as program:
         buffer, launch = program.buffer(3), Caller(program)
-        joined_after(launch, buffer, joined)
-        last = launch.last
-        assert last is not None
-        assert last.repetition is not None
-        run: Any = last.repetition._run
-        start = run._launch
+        replaced: list[tuple[Any, Callable[[], None]]] = []
 
-        def interrupted() -> None:
-            if launched:
-                start()
-            raise KeyboardInterrupt
+        def replace(run: Any) -> None:
+            start = run._launch
 
-        run._launch = interrupted
+            def interrupted() -> None:
+                if launched:
+                    start()
+                raise KeyboardInterrupt
+
+            replaced.append((run, start))
+            run._launch = interrupted
+
         with pytest.raises(KeyboardInterrupt):
-            launch(buffer, buffer)
+            launched_with(launch, buffer, joined, replace)
         assert not joined[-1]
+        run, start = replaced[-1]
         run._launch = start
         worker = program.session.executor.worker(0)
         assert worker.submitted == worker.issued
@@ -317,19 +339,19 @@ def test_an_interrupt_leaves_nothing_waiting(
 def test_an_interrupt_between_workers_fails_the_launch(at: int, joined: list[bool]) -> None:
     with Program(2) as program:
         buffer, launch = program.buffer(3), Caller(program)
-        joined_after(launch, buffer, joined)
-        assert launch.last is not None
-        assert launch.last.repetition is not None
-        run: Any = launch.last.repetition._run
-        start = run._parts[at].launch
+        replaced: list[tuple[Any, Callable[[], None]]] = []
 
         def interrupted() -> None:
             raise KeyboardInterrupt
 
-        run._parts[at].launch = interrupted
+        def replace(run: Any) -> None:
+            replaced.append((run._parts[at], run._parts[at].launch))
+            run._parts[at].launch = interrupted
+
         with pytest.raises(KeyboardInterrupt):
-            launch(buffer, buffer)
-        run._parts[at].launch = start
+            launched_with(launch, buffer, joined, replace)
+        part, start = replaced[-1]
+        part.launch = start
         for worker in program.session.executor.all_workers:
             assert worker.submitted == worker.issued
         assert ended(program.read(buffer)[0]) < 0
@@ -341,19 +363,18 @@ def test_an_interrupt_between_workers_fails_the_launch(at: int, joined: list[boo
 def test_another_submission_in_the_middle_of_a_split_launch(joined: list[bool]) -> None:
     with Program(2) as program:
         buffer, launch = program.buffer(3), Caller(program)
-        joined_after(launch, buffer, joined)
-        assert launch.last is not None
-        assert launch.last.repetition is not None
-        run: Any = launch.last.repetition._run
-        start = run._parts[0].launch
         inner: list[Completion] = []
 
-        def handler() -> None:
-            start()
-            inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
+        def replace(run: Any) -> None:
+            start = run._parts[0].launch
 
-        run._parts[0].launch = handler
-        outer = launch(buffer, buffer)
+            def handler() -> None:
+                start()
+                inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
+
+            run._parts[0].launch = handler
+
+        outer = launched_with(launch, buffer, joined, replace)
         assert len(inner) == 1
         assert ended(inner[0]) == 0
         assert ended(outer) == 0
@@ -364,19 +385,18 @@ def test_another_submission_in_the_middle_comes_after(joined: list[bool]) -> Non
     """A signal's handler may submit while a launch is being handed over."""
     with Program(1) as program:
         buffer, launch = program.buffer(3), Caller(program)
-        joined_after(launch, buffer, joined)
-        assert launch.last is not None
-        assert launch.last.repetition is not None
-        run: Any = launch.last.repetition._run
-        start = run._launch
         inner: list[Completion] = []
 
-        def handler() -> None:
-            start()
-            inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
+        def replace(run: Any) -> None:
+            start = run._launch
 
-        run._launch = handler
-        outer = launch(buffer, buffer)
+            def handler() -> None:
+                start()
+                inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
+
+            run._launch = handler
+
+        outer = launched_with(launch, buffer, joined, replace)
         assert len(inner) == 1
         assert ended(inner[0]) == 0
         assert ended(outer) == 0

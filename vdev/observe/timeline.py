@@ -9,7 +9,7 @@ before has ended. Report and trace are both made of these slices and of nothing 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -314,10 +314,18 @@ def _parts(track: _Track, worker: int, number: int, steps: Sequence[StepShape]) 
         own = operations[at : at + count]
         at += count
         if own:
-            # What was shared among the operations of this step alone is its own.
-            shared = any(part[2] not in (0, 1, len(own)) for part in own)
-            parts.append((steps[index], own[0][0], own[-1][1], shared))
+            parts.append((steps[index], own[0][0], own[-1][1], _with_others(own)))
     return parts
+
+
+def _with_others(own: Sequence[Operation]) -> bool:
+    """Whether a step's operations have their times from a mark that covers another step's as well. A worker that waits
+    for another one in the middle of a step puts a mark there, and the step has several.
+
+    >>> _with_others([(0, 1, 2), (1, 2, 2), (5, 6, 1)]), _with_others([(0, 1, 3), (1, 2, 3)])
+    (False, True)
+    """
+    return any(inside % count for count, inside in Counter(part[2] for part in own).items() if count)
 
 
 def _add(times: Times, kind: str, took: int) -> None:
