@@ -44,8 +44,8 @@ class StandInFinder:
         """Give `module` the names of PyOpenCL's native module. Raises SwitchError for a wrong switch."""
         import importlib  # not before it is needed
 
-        importlib.import_module("vdev.switches").enabled()
-        importlib.import_module("vdev.log").start()
+        importlib.import_module("vdev.process.switches").enabled()
+        importlib.import_module("vdev.process.log").start()
         importlib.import_module(STAND_IN).populate(module)
 
 
@@ -76,6 +76,6 @@ def start() -> None:
 
 def _end() -> None:
     """After all exit handlers of the program, which has registered them later."""
-    ending = sys.modules.get("vdev.ending")
+    ending = sys.modules.get("vdev.process.ending")
     if ending is not None:
         ending.end()

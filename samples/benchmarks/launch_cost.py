@@ -54,7 +54,7 @@ def figures(name: str, found: list[float]) -> dict[str, Any]:
 
 def by_hand(launches: int, items: int) -> list[dict[str, Any]]:
     """The same work as two launches of half the items on two real contexts, and as one on one context."""
-    from vdev.engines import register_engines  # before PyOpenCL looks for drivers
+    from vdev.start.engines import register_engines  # before PyOpenCL looks for drivers
 
     register_engines()
     import pyopencl as cl

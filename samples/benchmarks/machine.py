@@ -75,7 +75,7 @@ def find_engine() -> None:
     if os.environ.get("VDEV") == "1" and "vdev.boot" not in sys.modules:
         sys.exit("VDEV=1 is set and vdev's start-up hook is not installed, so this would measure the native device: pip install .")
     if _ENGINE in os.environ:
-        from vdev.engines import register_engines
+        from vdev.start.engines import register_engines
 
         register_engines()
 

@@ -83,7 +83,7 @@ def _timed(steps: planning_programs.Steps, queue: Any, limit: float) -> tuple[fl
 
 def _counted() -> tuple[int, int, int]:
     """Launches, plans and nanoseconds of planning so far; nothing natively."""
-    if "vdev.session" not in sys.modules:
+    if "vdev.session.session" not in sys.modules:
         return 0, 0, 0
     import vdev
 
@@ -109,7 +109,7 @@ def _planned(before: tuple[int, int, int], run: str) -> dict[str, Any]:
 
 def _boxes() -> int:
     """The parts of buffers, by holder, that the directory of the virtual device tells apart."""
-    from vdev import buffers
+    from vdev.session import buffers
 
     return sum(
         len(region) for buffer in list(buffers._by_holdings.values()) for _, region in buffer.state.valid

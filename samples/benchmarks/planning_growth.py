@@ -21,10 +21,10 @@ from pathlib import Path
 from time import thread_time
 from typing import Any
 
-from vdev.translators.access import KernelSummary, analyse_kernel
-from vdev.translators.ndrange import NDRange
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import KernelSummary, analyse_kernel
+from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from tests.conformance.outcomes import Comparison, Outcome, compare, run_examples, run_tests
 from tests.conformance.source import fetch
-from vdev import engines
+from vdev.start import engines
 
 Runner = Callable[[int | None], Mapping[str, Outcome]]
 

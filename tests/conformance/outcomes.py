@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from vdev import engines
+from vdev.start import engines
 
 #: Tests that take longest without showing more than their neighbours; `--select` leaves them out.
 SLOW = (

@@ -1,7 +1,7 @@
 """How long the analysis of real kernels takes: `python -m tests.cpu.analysis_times`.
 
 Runs all samples, and PyOpenCL's own tests for the kernels that PyOpenCL generates (`--samples-only` leaves
-them out), on the virtual device, and collects what `vdev.programs` logs of each kernel it analyses. Prints
+them out), on the virtual device, and collects what `vdev.session.programs` logs of each kernel it analyses. Prints
 median and longest time and the slowest kernels; the exit status is 0 where the median is under 50 ms and
 none takes 2 s.
 """

@@ -356,7 +356,7 @@ class Watch:
     """Counts launches as the session plans them."""
 
     def __init__(self) -> None:
-        from vdev.session import get_session
+        from vdev.session.session import get_session
 
         self.now = Launches()
         get_session().observers.append(self._observe)
@@ -423,7 +423,7 @@ def compare(folder: Path, count: int, names: Sequence[str]) -> bool:
 
 
 def run_both(mib: float, workers: int, min_items: int, names: Sequence[str]) -> int:
-    from vdev import engines
+    from vdev.start import engines
 
     engines.register_engines()
     count = int(mib * (1 << 20)) // 4

@@ -15,8 +15,8 @@ import numpy as np
 import pyopencl as cl
 
 from tests.cpu.program_device import Device, f32, i32, same
-from vdev.checking import CheckFailure
-from vdev.session import get_session
+from vdev.check.checking import CheckFailure
+from vdev.session.session import get_session
 
 COUNT = 1 << 14
 SIZES = (COUNT,), (64,)

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.kernels import STRUCT, Buffer, E, GeneratedKernel, Generator, to
 from tests.pure.oracle import ARITHMETIC, Undefined
-from vdev.commands import BufferArg, Launch, Layout, Read, Write
 from vdev.planner.instructions import Plan
-from vdev.session import Session, SessionKernel, SessionProgram, VirtualBuffer
-from vdev.switches import parse_workers
-from vdev.workers import open_workers
+from vdev.process.switches import parse_workers
+from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.session import Session, SessionKernel, SessionProgram, VirtualBuffer
+from vdev.start.workers import open_workers
 
 #: Partial work-groups need OpenCL C 2.0 or later. Without optimisation because Intel's engine (2026.2)
 #: miscounts a pointer's steps in nested loops, `for (…) { for (…) *p++ = 1; p += 1; }`, without vdev as with

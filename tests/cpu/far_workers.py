@@ -18,18 +18,18 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from vdev.translators.grain import Grain
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import Grain
+from vdev.translators.ranges.region import Region
 
-import vdev.choosing
-import vdev.session
-import vdev.workers
+import vdev.session.gathering
+import vdev.session.session
+import vdev.start.workers
 from vdev.backends.base import Allocation, Backend, Box
 from vdev.backends.merging import combine, copy_changes
-from vdev.backends.opencl import OpenCLBackend
-from vdev.choosing import Choosing
+from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.planner import links, merges, regret
-from vdev.session import Session
+from vdev.session.gathering import Choosing
+from vdev.session.session import Session
 
 _SVM_CAPABILITIES = 0x1053  #: CL_DEVICE_
 
@@ -97,8 +97,8 @@ def changing() -> Iterator[None]:
 
     with (
         mock.patch.dict(Session.__init__.__kwdefaults__, gather=None),
-        mock.patch.object(vdev.session, "can_choose", return_value=True),
-        mock.patch.object(vdev.choosing, "stake_of", stake_of),
+        mock.patch.object(vdev.session.session, "can_choose", return_value=True),
+        mock.patch.object(vdev.session.gathering, "stake_of", stake_of),
         mock.patch.object(Choosing, "_weigh_split", weigh),
         mock.patch.object(Choosing, "_weigh_kept", weigh),
     ):
@@ -114,7 +114,7 @@ def main() -> None:
     every = replace(links.LinkCosts.uniform(1), large_nbytes=1)
     with (
         ways,
-        mock.patch.object(vdev.workers, "opener", far),
+        mock.patch.object(vdev.start.workers, "opener", far),
         mock.patch.object(merges, "SHARED_NBYTES", 0),
         mock.patch.object(links.LinkCosts.__init__, "__defaults__", _defaults(every)),
     ):

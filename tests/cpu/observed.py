@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from vdev import boot
-from vdev.commands import Launch
-from vdev.session import get_session
+from vdev.session.commands import Launch
+from vdev.session.session import get_session
 
 
 def tell(command: Any, plan: Any) -> None:

@@ -12,15 +12,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from vdev.translators import access, memory
-from vdev.translators.grain import of_unit
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter import access, memory
+from vdev.translators.ranges.grain import of_unit
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
-from vdev import boot, programs
+from vdev import boot
 from vdev.executor import steps
 from vdev.planner import footprints, launches, merges
-from vdev.session import get_session
+from vdev.session import programs
+from vdev.session.session import get_session
 
 
 def shifted_by_one_group() -> None:

@@ -22,16 +22,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
-from vdev.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Read, Write
 from vdev.executor import Completion
 from vdev.executor.worker import Worker
-from vdev.launching import CachedPlan
 from vdev.planner.instructions import Plan
-from vdev.session import NoRoom, Session, VirtualBuffer
-from vdev.switches import parse_memory, parse_workers
-from vdev.workers import open_workers
+from vdev.process.switches import parse_memory, parse_workers
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Read, Write
+from vdev.session.launching import CachedPlan
+from vdev.session.session import NoRoom, Session, VirtualBuffer
+from vdev.start.workers import open_workers
 
 Words = npt.NDArray[np.uint32]
 

@@ -234,7 +234,7 @@ def _last_line(text: str) -> str:
 
 def environs() -> tuple[dict[str, str], dict[str, str]]:
     """For the native engine and for the virtual device."""
-    from vdev import engines
+    from vdev.start import engines
 
     engines.register_engines()
     found = {**os.environ, "PYOPENCL_CTX": "", "PYTHONUNBUFFERED": "1"}

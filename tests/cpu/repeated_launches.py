@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from vdev.backends.opencl import OpenCLBackend
+from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor.run import Run
 
 mf = cl.mem_flags

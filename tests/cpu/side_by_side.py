@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vdev.engines import register_engines
+from vdev.start.engines import register_engines
 
 ROOT = Path(__file__).parents[2]
 Call = Callable[[Any], Any]

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from tests.cpu.stress_actor import ORDER_SIZE, SOURCE, TALLY_SLOTS, Actor, Different, Ground
-from vdev import engines
+from vdev.start import engines
 
 #: a thread that does nothing for so many seconds hangs
 PATIENCE = 60.0
@@ -231,7 +231,7 @@ def engine(cl: Any) -> list[str]:
     platform = cl.get_platforms()[0]
     names = [f"{platform.name}, {platform.version}"]
     if "vdev" in platform.name:
-        from vdev.session import get_session
+        from vdev.session.session import get_session
 
         found = [f"{worker.platform}, {worker.version}" for worker in get_session().executor.workers]
         names += [f"{number} of {name}" for name, number in Counter(found).items()]
@@ -240,14 +240,14 @@ def engine(cl: Any) -> list[str]:
 
 def held_nbytes() -> int:
     """Device memory held by the session's workers."""
-    from vdev.session import get_session
+    from vdev.session.session import get_session
 
     return sum(counters.allocated_nbytes for counters in get_session().executor.counters())
 
 
 def forget_plans() -> None:
     """Empty the one cache that outlives contexts: it goes up and down by more than is looked for."""
-    from vdev.session import get_session
+    from vdev.session.session import get_session
 
     get_session()._transfers._known.clear()
 

@@ -9,12 +9,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
-from vdev import switches
-from vdev.commands import BufferArg, Launch, Layout, Read
-from vdev.session import Session
-from vdev.workers import open_workers
+from vdev.process import switches
+from vdev.session.commands import BufferArg, Launch, Layout, Read
+from vdev.session.session import Session
+from vdev.start.workers import open_workers
 
 COUNT = 256
 SOURCE = (
@@ -52,7 +52,7 @@ def test_without_a_fault_it_is_split(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["vdev.programs.analyse_kernel", "vdev.translators.access.KernelSummary.evaluate"]
+    "place", ["vdev.session.programs.analyse_kernel", "vdev.translators.interpreter.access.KernelSummary.evaluate"]
 )
 def test_a_fault_leaves_one_worker_and_a_reason(session: Session, place: str) -> None:
     with mock.patch(place, side_effect=OverflowError("planted")):

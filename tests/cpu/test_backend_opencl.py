@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, LocalBytes
-from vdev.backends.native import load_native
-from vdev.backends.opencl import OpenCLBackend, opener
-from vdev.backends.opencl_boxes import halves, pieces_within
-from vdev.engines import register_engines
+from vdev.backends.opencl.backend import OpenCLBackend, opener
+from vdev.backends.opencl.boxes import halves, pieces_within
+from vdev.backends.opencl.native import load_native
 from vdev.executor import Completion, Executor, LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
+from vdev.start.engines import register_engines
 
 SOURCE = """
 struct where { long shift[2]; };
@@ -331,9 +331,9 @@ def test_the_native_module_stays_out_of_the_stand_ins_way() -> None:
                 module.marker = True
 
         sys.meta_path.insert(0, Finder)
-        from vdev.engines import register_engines
+        from vdev.start.engines import register_engines
         register_engines()
-        from vdev.backends.native import load_native
+        from vdev.backends.opencl.native import load_native
         native = load_native()
         assert "pyopencl._cl" not in sys.modules
         assert native.__name__ == native.__spec__.name == "pyopencl._cl"

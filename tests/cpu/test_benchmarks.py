@@ -32,8 +32,8 @@ from measure import difference, digest_of  # noqa: E402
 TRAFFIC = """
 import json, sys
 import common, lattice_boltzmann
-from vdev.commands import Launch
-from vdev.session import get_session
+from vdev.session.commands import Launch
+from vdev.session.session import get_session
 
 moved = []
 def observe(command, plan):

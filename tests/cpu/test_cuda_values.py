@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vdev.translators.cuda import translate_cuda
-from vdev.translators.source import parse_program
+from vdev.translators.dialects.cuda.translation import translate_cuda
+from vdev.translators.frontend.source import parse_program
 
 from tests.gpu.compare import chosen, compared, run_side
 from tests.gpu.corpus import Local, batches

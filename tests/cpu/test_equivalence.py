@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from vdev.translators.access import AccessRange, KernelSummary
-from vdev.translators.ndrange import NDRange
+from vdev.translators.interpreter.access import AccessRange, KernelSummary
+from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.kernels import Buffer, GeneratedKernel
 

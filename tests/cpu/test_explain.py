@@ -34,7 +34,7 @@ def run(*command: str, cwd: Path, workers: str = "cpu:3", **environ: str) -> Don
 
 
 def explain(*arguments: str, cwd: Path, **rest: str) -> Done:
-    return run("-m", "vdev.info", "--explain", *arguments, cwd=cwd, **rest)
+    return run("-m", "vdev.cli.info", "--explain", *arguments, cwd=cwd, **rest)
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdev.commands import Command, Fill, Layout, Unmap, Write
 from vdev.executor import call_soon
 from vdev.facade.platform_device import Platform
-from vdev.finalisers import may_wait
 from vdev.planner.instructions import Plan
-from vdev.session import Session
-from vdev.switches import WorkerSpec
-from vdev.workers import open_workers
+from vdev.process.finalisers import may_wait
+from vdev.process.switches import WorkerSpec
+from vdev.session.commands import Command, Fill, Layout, Unmap, Write
+from vdev.session.session import Session
+from vdev.start.workers import open_workers
 
 from .test_facade_objects import cl, mf
 

@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from vdev import switches
+from vdev.process import switches
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "samples" / "guide"
@@ -34,7 +34,7 @@ def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     if not (directory / "samples").exists():
         (directory / "samples").symlink_to(ROOT / "samples")
     command = re.sub(r"\bpython (?=-|samples)", f"{sys.executable} -W ignore ", command)
-    command = re.sub(r"\bvdev-info\b", f"{sys.executable} -m vdev.info", command)
+    command = re.sub(r"\bvdev-info\b", f"{sys.executable} -m vdev.cli.info", command)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environment["PYTHONPATH"] = str(ROOT)
     return subprocess.run(

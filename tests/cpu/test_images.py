@@ -16,9 +16,9 @@ from tests.cpu import image_calls, image_programs, side_by_side
 from vdev.facade import stand_in
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
-from vdev.session import Session
-from vdev.switches import WorkerSpec
-from vdev.workers import open_workers
+from vdev.process.switches import WorkerSpec
+from vdev.session.session import Session
+from vdev.start.workers import open_workers
 
 cl: Any = ModuleType("pyopencl._cl")
 stand_in.populate(cl)

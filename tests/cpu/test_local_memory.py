@@ -8,9 +8,9 @@ from typing import Any
 import pyopencl as cl
 import pytest
 
-from vdev.backends.cuda_info import worker_info
-from vdev.commands import LocalArg
+from vdev.backends.cuda.info import worker_info
 from vdev.facade import launch
+from vdev.session.commands import LocalArg
 
 KB = 1 << 10
 

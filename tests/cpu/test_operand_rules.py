@@ -15,7 +15,7 @@ import pytest
 
 from tests.pure import operand_cases
 from tests.pure.operand_cases import FAMILIES, Case
-from vdev.engines import register_engines
+from vdev.start.engines import register_engines
 
 pytestmark = pytest.mark.skipif(os.environ.get("VDEV") == "1", reason="runs on the native engine")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.backends.base import Backend
-from vdev.backends.native import load_native
-from vdev.backends.opencl import opener
-from vdev.commands import BufferArg, CopyBuffer, Launch, Layout, Read, Write
-from vdev.engines import register_engines
-from vdev.session import NoRoom, Session, VirtualBuffer
+from vdev.backends.opencl.backend import opener
+from vdev.backends.opencl.native import load_native
+from vdev.session.commands import BufferArg, CopyBuffer, Launch, Layout, Read, Write
+from vdev.session.session import NoRoom, Session, VirtualBuffer
+from vdev.start.engines import register_engines
 
 ROOM = 1 << 20  # bytes of each worker
 WORDS = 1 << 16

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdev.backends.opencl_device import SharedDevice
+from vdev.backends.opencl.device import SharedDevice
 from vdev.executor.executor import Executor
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import HOST
-from vdev.session import Session
-from vdev.switches import WorkerSpec
-from vdev.workers import open_workers
+from vdev.process.switches import WorkerSpec
+from vdev.session.session import Session
+from vdev.start.workers import open_workers
 
 from . import stress
 from .test_facade_objects import cl, mf

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.source import parse_program
-from vdev.translators.subgrid import SubgridProgram, translate_subgrid
+from vdev.translators.dialects.subgrid import SubgridProgram, translate_subgrid
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
-from vdev.engines import register_engines
+from vdev.start.engines import register_engines
 
 pytestmark = pytest.mark.skipif(os.environ.get("VDEV") == "1", reason="compares with the native engine")
 

@@ -20,15 +20,15 @@ import numpy as np
 import pytest
 
 from tests.cpu.svm_programs import CALLS, DRIVERS_OWN, FINE, LINKED, PROGRAMS, SOURCE
-from vdev import buffers, launching
-from vdev.checking import LaunchChecker
-from vdev.engines import register_engines
+from vdev.check.checking import LaunchChecker
 from vdev.facade import stand_in, svm, svm_memory
 from vdev.facade.errors import native
 from vdev.facade.platform_device import Platform
-from vdev.session import Session
-from vdev.switches import WorkerSpec
-from vdev.workers import open_workers
+from vdev.process.switches import WorkerSpec
+from vdev.session import buffers, launching
+from vdev.session.session import Session
+from vdev.start.engines import register_engines
+from vdev.start.workers import open_workers
 
 cl: Any = ModuleType("pyopencl._cl")
 stand_in.populate(cl)

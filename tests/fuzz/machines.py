@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
-from vdev import commands
 from vdev.backends.base import LocalBytes
-from vdev.commands import BufferArg, CopyBuffer, Layout
-from vdev.engines import register_engines
 from vdev.planner.instructions import Plan
-from vdev.session import Session, SessionProgram
-from vdev.switches import parse_workers
-from vdev.workers import open_workers
+from vdev.process.switches import parse_workers
+from vdev.session import commands
+from vdev.session.commands import BufferArg, CopyBuffer, Layout
+from vdev.session.session import Session, SessionProgram
+from vdev.start.engines import register_engines
+from vdev.start.workers import open_workers
 
 from .program import (
     PADDING,

@@ -39,7 +39,7 @@ def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Def
 
 #: The trees are not compared: only then does what the preprocessor gets wrong come into a program.
 _NOT_COMPARED = (
-    "vdev.translators.source",
+    "vdev.translators.frontend.source",
     "reasons += [] if other is None else [other]",
     "reasons += []",
 )
@@ -66,7 +66,7 @@ DEFECTS: tuple[Defect, ...] = (
              "footprint.grains.append((part.shift(start), grain.shift(start)))",
              "footprint.grains.append((part.shift(start), of_unit(4)))", "05"),
     Defect("semicolons counted in the text", "analysis", (
-        ("vdev.translators.syntax_reader",
+        ("vdev.translators.frontend.syntax_reader",
          "first, second = self._semicolons(cursor, body)\n",
          "text = self.text\n"
          "        at = clang.extent_of(cursor)[0]\n"
@@ -233,9 +233,9 @@ DEFECTS: tuple[Defect, ...] = (
          'limits.max if op == "min" else limits.min', 'limits.min if op == "min" else limits.max'),
     _one("and begins at 0", "merging", "vdev.planner.merges", 'return b"\\xff" * kind.itemsize', 'return b"\\0" * kind.itemsize'),
     _one("xor is merged by or", "merging", "vdev.backends.merging", '"xor": np.bitwise_xor,', '"xor": np.bitwise_or,'),
-    _one("dec is merged as inc of a word", "merging", "vdev.translators.builtins",
+    _one("dec is merged as inc of a word", "merging", "vdev.translators.interpreter.builtins",
          '_COMMUTING = {"sub": "add", "inc": "add", "dec": "add"}', '_COMMUTING = {"sub": "or", "inc": "add", "dec": "add"}'),
-    _one("unsigned minima are merged as signed", "merging", "vdev.translators.builtins",
+    _one("unsigned minima are merged as signed", "merging", "vdev.translators.interpreter.builtins",
          "return f\"{'int' if ctype.integer.signed else 'uint'}{ctype.integer.bits}\"", 'return f"int{ctype.integer.bits}"'),
     _one("the last version wins whole", "merging", "vdev.backends.merging",
          "np.copyto(into, new, where=new != old)", "np.copyto(into, new)"),
@@ -246,22 +246,22 @@ DEFECTS: tuple[Defect, ...] = (
     _one("a merge of one chunk too few", "merging", "vdev.planner.footprints",
          "parts = tuple(write & diff for write in writes)", "parts = tuple(write & diff for write in writes[:-1]) + (EMPTY,)"),
     # translation
-    _one("group ids begin at 0", "translation", "vdev.translators.subgrid",
+    _one("group ids begin at 0", "translation", "vdev.translators.dialects.subgrid",
          "return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0;", "return d < 3 ? get_group_id(d) : 0;"),
-    _one("the number of groups is the chunk's", "translation", "vdev.translators.subgrid",
+    _one("the number of groups is the chunk's", "translation", "vdev.translators.dialects.subgrid",
          "return d < 3 ? (size_t){p}g->groups[d] : 1;", "return get_num_groups(d);"),
-    _one("the global size is the chunk's", "translation", "vdev.translators.subgrid",
+    _one("the global size is the chunk's", "translation", "vdev.translators.dialects.subgrid",
          "return d < 3 ? (size_t){p}g->size[d] : 1;", "return get_global_size(d);"),
-    _one("the offset is the chunk's", "translation", "vdev.translators.subgrid",
+    _one("the offset is the chunk's", "translation", "vdev.translators.dialects.subgrid",
          "return d < 3 ? (size_t){p}g->offset[d] : 0;", "return get_global_offset(d);"),
-    _one("linear ids forget the offset", "translation", "vdev.translators.subgrid",
+    _one("linear ids forget the offset", "translation", "vdev.translators.dialects.subgrid",
          "+ {gid}0) - {p}get_global_offset({p}g, 0); }}", "+ {gid}0); }}"),
-    _one("helper functions ask the engine", "translation", "vdev.translators.subgrid",
+    _one("helper functions ask the engine", "translation", "vdev.translators.dialects.subgrid",
          "if use.name in self.grid_functions:\n                self.edits",
          "if use.name in self.grid_functions and self.functions.enclosing(use.offset).kernel:\n                self.edits"),
-    _one("all pointers have the first one's shift", "translation", "vdev.translators.subgrid",
+    _one("all pointers have the first one's shift", "translation", "vdev.translators.dialects.subgrid",
          "{own} - {p}hidden.shift[{number}]);", "{own} - {p}hidden.shift[0]);"),
-    _one("the second dimension's groups", "translation", "vdev.translators.subgrid",
+    _one("the second dimension's groups", "translation", "vdev.translators.dialects.subgrid",
          "*_three(chunk.start, 0),", "*_three((chunk.start[0], *(0 for _ in chunk.start[1:])), 0),"),
 )  # fmt: skip
 BY_NAME = {defect.name: defect for defect in DEFECTS}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vdev.backends.base import BackendProgram
-from vdev.backends.opencl_device import SharedDevice
+from vdev.backends.opencl.device import SharedDevice
 
 from .machines import Difference, Machines, Native, compare
 from .program import Batch, Memory, Program

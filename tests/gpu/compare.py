@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdev.engines import register_engines
+from vdev.start.engines import register_engines
 
 from .corpus import Case, Local, all_cases, batches, differences
 

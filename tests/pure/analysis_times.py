@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from vdev.translators.access import analyse_kernel
-from vdev.translators.source import CompileError, parse_program
+from vdev.translators.frontend.source import CompileError, parse_program
+from vdev.translators.interpreter.access import analyse_kernel
 
 
 def main(folder: str) -> None:

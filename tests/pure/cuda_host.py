@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from vdev.translators.cuda import CudaProgram
-from vdev.translators.ndrange import NDRange, whole_chunk
+from vdev.translators.dialects.cuda.translation import CudaProgram
+from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
 MISSING = "no g++ on this machine"
 COMPILER = shutil.which("g++")

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vdev.translators.access import analyse_kernel
-from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
-from vdev.translators.source import CompileError, parse_program
+from vdev.translators.frontend.source import CompileError, parse_program
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
 ROOT = Path(__file__).parents[2]
 RANGES = (NDRange((4096,), (64,), (0,)), NDRange((128, 64), (8, 8), (0, 0)), NDRange((32, 16, 16), (4, 4, 4), (0, 0, 0)))

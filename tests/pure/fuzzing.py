@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from vdev.translators.access import AccessRange, analyse_kernel
-from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.ranges.region import Region
 
 from .kernels import GeneratedKernel, Generator
 from .oracle import Trace, Undefined, touched

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from vdev.translators.access import AccessRange
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import HOST, Launch, Touch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import sys
 
-from vdev.translators.source import CompileError, parse_program
+from vdev.translators.frontend.source import CompileError, parse_program
 
 _NAMES = ("A", "B", "C", "D", "E", "F", "G", "H", "AB", "BA", "A1", "x", "y", "foo")
 _PARAMETERS = ("a", "b", "c")

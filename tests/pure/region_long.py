@@ -17,8 +17,8 @@ from time import perf_counter
 from typing import Any
 from unittest import mock
 
-from vdev.translators.byte_runs import Block
-from vdev.translators.region import Region
+from vdev.translators.ranges.byte_runs import Block
+from vdev.translators.ranges.region import Region
 
 #: strides that go together, and that do not
 FAMILIES = ((4, 16, 64), (3, 12, 60), (7, 21), (5, 24), (8, 32, 96), (2, 6, 30, 90), (4, 20, 24, 100), (16, 48, 64))
@@ -189,7 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
         rng = random.Random(number)
         try:
             # Sets of few runs as arrays as well: what is an array otherwise is too large for sets.
-            with mock.patch("vdev.translators.region.MOST_BANDS", rng.choice((4, 64))):
+            with mock.patch("vdev.translators.ranges.region.MOST_BANDS", rng.choice((4, 64))):
                 done["small"] += check_small(rng)
             if number % 20 == 0:
                 done += check_large(rng, isl)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from vdev.translators.grain import Grain
-from vdev.translators.ndrange import Chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import Grain
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_grain_state
 from vdev.planner.instructions import (

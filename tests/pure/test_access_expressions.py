@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from vdev.translators.access import analyse_kernel
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.ranges.region import Region
 
 from .test_access_forms import LINE, SECOND_QUARTER, check, ranges, summary
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 import sympy
-from vdev.translators.access import AccessRange, KernelSummary, analyse_kernel
-from vdev.translators.grain import Grain, joined, of_store, of_unit
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.ranges.grain import Grain, joined, of_store, of_unit
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 LINE = NDRange((64,), (8,), (0,))
 SECOND_QUARTER = Chunk((2,), (4,))

@@ -10,11 +10,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
-from vdev import info
-from vdev.access_picture import COLOURS, Row, draw
-from vdev.access_report import Setting, report_file
+from vdev.cli import info
+from vdev.cli.access_picture import COLOURS, Row, draw
+from vdev.cli.access_report import Setting, report_file
 
 SOURCE = """
 #include "types.h"
@@ -184,7 +184,7 @@ def test_bars_are_as_long_as_the_bytes_are_many():
 def test_no_device_is_asked_for(kernels):
     code = (
         "import sys; from vdev import info; info.main(sys.argv[1:]); "
-        "assert not {'pyopencl', 'vdev.session', 'vdev.backends'} & set(sys.modules), sorted(sys.modules)"
+        "assert not {'pyopencl', 'vdev.session.session', 'vdev.backends'} & set(sys.modules), sorted(sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "--access", str(kernels), "-D", "SHIFT=0"],

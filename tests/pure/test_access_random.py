@@ -12,10 +12,10 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from vdev.translators.access import AccessRange, analyse_kernel
-from vdev.translators.ndrange import NDRange, whole_chunk
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+from vdev.translators.ranges.region import Region
 
 from .fuzzing import Mismatch, compare, one_round
 from .kernels import Generator

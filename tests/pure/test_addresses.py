@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from vdev.translators.access import analyse_kernel
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST, buffer_state, check
 from vdev.planner.footprints import PointerArg, gather

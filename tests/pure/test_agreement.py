@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vdev.translators import clang, macros, preprocess
-from vdev.translators.asking import answers_from, question_program
-from vdev.translators.cuda import UnknownOption, nvrtc_options, translate_cuda
-from vdev.translators.macros import Expander
-from vdev.translators.preprocess import Preprocessor
-from vdev.translators.rewrite import Untranslatable
-from vdev.translators.source import CompileError, parse_program
-from vdev.translators.subgrid import translate_subgrid
-from vdev.translators.tokens import Token
+from vdev.translators.dialects.cuda.translation import UnknownOption, nvrtc_options, translate_cuda
+from vdev.translators.dialects.subgrid import translate_subgrid
+from vdev.translators.frontend import clang, macros
+from vdev.translators.frontend import preprocessor as preprocess
+from vdev.translators.frontend.compiler_macros import answers_from, question_program
+from vdev.translators.frontend.edits import Untranslatable
+from vdev.translators.frontend.macros import Expander
+from vdev.translators.frontend.preprocessor import Preprocessor
+from vdev.translators.frontend.source import CompileError, parse_program
+from vdev.translators.frontend.tokens import Token
 
 from vdev.backends.base import BackendProgram, BuildFailure, BuildResult, KernelResources, WorkerInfo
-from vdev.backends.cuda_programs import Cubins, translated
-from vdev.programs import SessionProgram
+from vdev.backends.cuda.programs import Cubins, translated
+from vdev.session.programs import SessionProgram
 
 from .random_macros import Generator, verdict
 

@@ -7,10 +7,10 @@ touch, by their specification: what is allowed must have them all, and keep away
 from __future__ import annotations
 
 import pytest
-from vdev.translators.access import AccessRange, analyse_kernel
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 NITEMS = 64
 

@@ -11,9 +11,9 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.access import AccessRange
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.observe import tallies
 from vdev.planner import assignment, launches

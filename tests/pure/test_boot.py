@@ -74,7 +74,7 @@ def test_unset_it_imports_nothing(python):
 
 def test_set_it_imports_little(python):
     """Every Python process pays for it: nothing of vdev but the hook, and nothing heavy."""
-    watched = ("numpy", "typing", "importlib", "vdev.switches", "vdev.boot")
+    watched = ("numpy", "typing", "importlib", "vdev.process.switches", "vdev.boot")
     seen = f"import sys; print(*(name for name in {watched} if name in sys.modules))"
     # site itself imports importlib where the environment has editable packages: compare with a bare start
     with_it = set(python("-c", seen, vdev="1").split())
@@ -194,5 +194,5 @@ def test_a_checkout_in_the_current_directory_hides_nothing(python, tmp_path):
     checkout = tmp_path / "checkout"
     for name in ("__init__.py", "__main__.py", "boot.py"):
         _write(checkout / "vdev" / name, (Path(sys.modules["vdev"].__file__).parent / name).read_text())
-    code = "import vdev, vdev.translators.region; print(vdev.__file__)"
+    code = "import vdev, vdev.translators.ranges.region; print(vdev.__file__)"
     assert not python("-m", "vdev", "-c", code, vdev=None, cwd=checkout).startswith(str(checkout))

@@ -8,9 +8,9 @@ same from source to device.
 from __future__ import annotations
 
 import pytest
-from vdev.translators.access import AccessRange
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg

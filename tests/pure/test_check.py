@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from vdev.translators.layout import element_types
-from vdev.translators.region import Region
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.layout import element_types
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.ranges.region import Region
 
-from vdev.differences import (
+from vdev.check.differences import (
     close_elements,
     data_mask,
     element_type,

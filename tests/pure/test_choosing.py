@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
-from vdev.choosing import Choosing, can_choose
-from vdev.commands import BufferArg, Command, Fill, Launch
-from vdev.launching import KEPT
 from vdev.observe.advice import advise
 from vdev.observe.statistics import of_session
 from vdev.planner.instructions import Plan
-from vdev.session import Session, VirtualBuffer
+from vdev.session.commands import BufferArg, Command, Fill, Launch
+from vdev.session.gathering import Choosing, can_choose
+from vdev.session.launching import KEPT
+from vdev.session.session import Session, VirtualBuffer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -335,7 +335,7 @@ def test_temporaries_are_kept_where_their_data_is() -> None:
 
 
 def test_what_does_not_fit_on_one_worker_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vdev.choosing._ROOM_SHARE", -1.0)
+    monkeypatch.setattr("vdev.session.gathering._ROOM_SHARE", -1.0)
     with Mixed() as program:
         program.turn(60)
         assert set(program.spans()) == {4}

@@ -15,7 +15,7 @@ from typing import Any
 import pyopencl
 import pytest
 
-from vdev.backends.native import load_native
+from vdev.backends.opencl.native import load_native
 from vdev.facade import stand_in
 from vdev.facade.errors import make_error
 

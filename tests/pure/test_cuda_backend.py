@@ -18,12 +18,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.byte_runs import Block
-from vdev.translators.cuda import translate_cuda
-from vdev.translators.ndrange import Chunk, NDRange, whole_chunk
-from vdev.translators.source import Target, parse_program
+from vdev.translators.dialects.cuda.translation import translate_cuda
+from vdev.translators.frontend.source import Target, parse_program
+from vdev.translators.ranges.byte_runs import Block
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
-from vdev.backends import cuda_boxes, cuda_driver, cuda_kernels, cuda_launch
 from vdev.backends.base import (
     BackendError,
     BackendProgram,
@@ -34,11 +33,23 @@ from vdev.backends.base import (
     LocalBytes,
     copy_box,
 )
-from vdev.backends.cuda import CudaBackend
-from vdev.backends.cuda_programs import Cubins, Multiprocessor, fewer_groups, translated
-from vdev.backends.cuda_staging import pieces_of, turned
-from vdev.switches import parse_workers
-from vdev.workers import NoWorkers, open_workers
+from vdev.backends.cuda import (
+    boxes as cuda_boxes,
+)
+from vdev.backends.cuda import (
+    driver as cuda_driver,
+)
+from vdev.backends.cuda import (
+    kernels as cuda_kernels,
+)
+from vdev.backends.cuda import (
+    launch as cuda_launch,
+)
+from vdev.backends.cuda.backend import CudaBackend
+from vdev.backends.cuda.programs import Cubins, Multiprocessor, fewer_groups, translated
+from vdev.backends.cuda.staging import pieces_of, turned
+from vdev.process.switches import parse_workers
+from vdev.start.workers import NoWorkers, open_workers
 
 from .nvrtc import MISSING, compile_cuda, library
 
@@ -221,7 +232,7 @@ def test_cubins_unused_for_longest_go_first(tmp_path: Path, monkeypatch: pytest.
     cubins.get("source a", [])
     for file in (tmp_path / "cubins").iterdir():
         os.utime(file, (1, 1))
-    monkeypatch.setattr("vdev.backends.cuda_programs.CACHE_NBYTES", 150)  # two entries
+    monkeypatch.setattr("vdev.backends.cuda.programs.CACHE_NBYTES", 150)  # two entries
     cubins.get("source b", [])
     cubins.get("source c", [])
     cubins.get("source c", [])

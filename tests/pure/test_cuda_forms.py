@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from vdev.translators.cuda import translate_cuda
-from vdev.translators.source import parse_program
+from vdev.translators.dialects.cuda.translation import translate_cuda
+from vdev.translators.frontend.source import parse_program
 
 from .nvrtc import MISSING, compile_cuda, library
 

@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.grain import BYTES, Grain, joined, of_store, of_unit
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import BYTES, Grain, joined, of_store, of_unit
+from vdev.translators.ranges.region import Region
 
-from vdev.backends import cuda, cuda_kernels, cuda_launch, cuda_pool, cuda_staging
 from vdev.backends.base import (
     MEM_OBJECT_ALLOCATION_FAILURE,
     OUT_OF_RESOURCES,
@@ -27,6 +26,21 @@ from vdev.backends.base import (
     Box,
     Counters,
     copy_box,
+)
+from vdev.backends.cuda import (
+    backend as cuda,
+)
+from vdev.backends.cuda import (
+    kernels as cuda_kernels,
+)
+from vdev.backends.cuda import (
+    launch as cuda_launch,
+)
+from vdev.backends.cuda import (
+    pool as cuda_pool,
+)
+from vdev.backends.cuda import (
+    staging as cuda_staging,
 )
 from vdev.backends.reference import combine
 from vdev.executor.steps import copy_changes

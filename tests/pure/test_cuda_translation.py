@@ -10,12 +10,17 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
-from vdev.translators import cuda_dialect
-from vdev.translators.cuda import CudaProgram, Untranslatable, nvrtc_options, translate_cuda
-from vdev.translators.images import lower_images
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.source import parse_program
-from vdev.translators.unused import without_unused
+from vdev.translators.dialects.cuda import tables as cuda_dialect
+from vdev.translators.dialects.cuda.translation import (
+    CudaProgram,
+    Untranslatable,
+    nvrtc_options,
+    translate_cuda,
+)
+from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.frontend.unused_functions import without_unused
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from .nvrtc import MISSING, compile_cuda, library
 

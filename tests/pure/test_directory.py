@@ -8,7 +8,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST, BufferState, Draft, buffer_state, check
 

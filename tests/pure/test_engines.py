@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vdev import engines
-from vdev.engines import find_engines, register_engines
+from vdev.start import engines
+from vdev.start.engines import find_engines, register_engines
 
 
 class Machine:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 
-from vdev.translators import expression, logic
-from vdev.translators.access import analyse_kernel
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.symbolic import expression, logic
 
 LOOP = """
 __kernel void scale(__global int *a, int n)

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vdev.translators.access import AccessRange
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.backends.merging import combine_changes
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Map, Migrate, Read, Unmap, Write
 from vdev.executor import Completion
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_grain_state, kept_on
 from vdev.planner.footprints import PointerArg
@@ -29,8 +28,20 @@ from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.merges import identity_of
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_write
-from vdev.programs import SessionProgram
-from vdev.session import Session, VirtualBuffer
+from vdev.session.commands import (
+    BufferArg,
+    CopyBuffer,
+    Fill,
+    Launch,
+    Layout,
+    Map,
+    Migrate,
+    Read,
+    Unmap,
+    Write,
+)
+from vdev.session.programs import SessionProgram
+from vdev.session.session import Session, VirtualBuffer
 
 from .machine import reference_openers
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from vdev.translators import expression as ex
-from vdev.translators.grain import BYTES, MAX_PERIOD, NOTHING, Grain, joined, of_store, of_unit
+from vdev.translators.ranges.grain import BYTES, MAX_PERIOD, NOTHING, Grain, joined, of_store, of_unit
+from vdev.translators.symbolic import expression as ex
 
 stores = st.lists(
     st.tuples(st.integers(1, 16), st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=4

@@ -5,10 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from vdev.translators.access import AccessRange, analyse_kernel
-from vdev.translators.cuda import translate_cuda
-from vdev.translators.grain import of_unit
-from vdev.translators.images import (
+from vdev.translators.dialects.cuda.translation import translate_cuda
+from vdev.translators.dialects.image_lowering import (
     LoweredProgram,
     Untranslatable,
     lower_images,
@@ -16,10 +14,12 @@ from vdev.translators.images import (
     pack_sampler,
     uses_images,
 )
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
-from vdev.translators.source import Target, parse_program
-from vdev.translators.subgrid import translate_subgrid
+from vdev.translators.dialects.subgrid import translate_subgrid
+from vdev.translators.frontend.source import Target, parse_program
+from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.ranges.grain import of_unit
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from tests.pure.nvrtc import MISSING, compile_cuda, library
 

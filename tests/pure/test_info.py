@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from vdev import engines, info, switches
+from vdev.cli import info
+from vdev.process import switches
+from vdev.start import engines
 
 HAS_ENGINE = bool(engines.find_engines())
 
@@ -24,7 +26,7 @@ def run(*arguments: str, **environ: str) -> tuple[int, str]:
     """Exit status and output of vdev-info, with nothing of vdev's set but `environ`."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     done = subprocess.run(
-        [sys.executable, "-m", "vdev.info", *arguments],
+        [sys.executable, "-m", "vdev.cli.info", *arguments],
         env=clean | environ,
         text=True,
         capture_output=True,

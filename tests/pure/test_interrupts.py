@@ -1,4 +1,4 @@
-"""Exceptions from outside come at the end of a call, and are not lost (`vdev.interrupts`)."""
+"""Exceptions from outside come at the end of a call, and are not lost (`vdev.process.interrupts`)."""
 
 # ruff: noqa: PT012  - an exception may come anywhere in what it interrupts
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from vdev import interrupts
+from vdev.process import interrupts
 
 SECONDS = 20
 

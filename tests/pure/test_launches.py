@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from vdev.translators.access import AccessRange, Reason
-from vdev.translators.grain import Grain, of_store, of_unit
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange, Reason
+from vdev.translators.ranges.grain import Grain, of_store, of_unit
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.access import AccessRange
-from vdev.translators.grain import joined, of_store, of_unit
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.grain import joined, of_store, of_unit
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import BufferArg, Launch, Layout, Read, Write
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Combine, Copy, Fetch, Gather, Merge, Plan, Restore
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
-from vdev.programs import SessionProgram
-from vdev.session import Session, VirtualBuffer
+from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.programs import SessionProgram
+from vdev.session.session import Session, VirtualBuffer
 
 from .machine import reference_openers
 

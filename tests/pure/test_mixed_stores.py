@@ -13,13 +13,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from vdev.translators.grain import BYTES, Grain, of_store, of_unit
-from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.ranges.grain import BYTES, Grain, of_store, of_unit
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from vdev.backends.reference import Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import BufferArg, Launch, Layout, Read, Write
-from vdev.programs import SessionProgram
-from vdev.session import Session
+from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.programs import SessionProgram
+from vdev.session.session import Session
 
 from .machine import reference_openers
 
@@ -143,7 +143,7 @@ def test_every_store_survives_whole_and_nothing_else_changes(seed: int, on_worke
 
 @pytest.mark.parametrize("wrong", [of_unit(16), of_unit(4), BYTES, of_store(8, 1, 3)])
 def test_a_wrong_grain_is_found(wrong: Grain) -> None:
-    with mock.patch("vdev.translators.access._grain", return_value=wrong), pytest.raises(AssertionError):
+    with mock.patch("vdev.translators.interpreter.access._grain", return_value=wrong), pytest.raises(AssertionError):
         compare_many()
 
 

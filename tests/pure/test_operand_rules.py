@@ -11,10 +11,10 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from vdev.translators.access import KernelSummary, _byte_offset, _Ways, analyse_kernel
-from vdev.translators.evaluation import Launch, explore
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.source import parse_program
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.interpreter.access import KernelSummary, _byte_offset, _Ways, analyse_kernel
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.symbolic.evaluation import Launch, explore
 
 from . import operand_cases
 from .operand_cases import FAMILIES, Case

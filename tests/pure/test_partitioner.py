@@ -7,7 +7,7 @@ from math import prod
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vdev.translators.ndrange import Chunk
+from vdev.translators.ranges.ndrange import Chunk
 
 from vdev.planner.partitioner import (
     Partition,

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 from vdev.backends.reference import ReferenceBackend
-from vdev.commands import Fill, Layout, Read, Write
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.instructions import Copy, Download, Reserve, Upload
 from vdev.planner.links import LARGE_NBYTES, LinkCosts
 from vdev.planner.placement import equal_blocks, place, senders
 from vdev.planner.transfers import plan_fill, plan_read, plan_write
-from vdev.session import Session
+from vdev.session.commands import Fill, Layout, Read, Write
+from vdev.session.session import Session
 
 FAR = LinkCosts.uniform(4, peer=0.1, direct=True)
 TWO = LinkCosts.uniform(2, peer=0.1, direct=True)

@@ -11,8 +11,8 @@ from unittest import mock
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.ndrange import Chunk, whole_chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.ndrange import Chunk, whole_chunk
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST
 from vdev.planner.evictions import plan_evictions, propose_evictions

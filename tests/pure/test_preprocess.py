@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from vdev.translators.conditions import Malformed, evaluate_condition
-from vdev.translators.macros import definitions
-from vdev.translators.options import parse_options, split_options
-from vdev.translators.preprocess import Preprocessed, preprocess
+from vdev.translators.frontend.conditions import Malformed, evaluate_condition
+from vdev.translators.frontend.macros import definitions
+from vdev.translators.frontend.options import parse_options, split_options
+from vdev.translators.frontend.preprocessor import Preprocessed, preprocess
 
 
 def expand(source: str, *macros: str, include_dirs: tuple[str, ...] = ()) -> Preprocessed:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vdev import private_files
-from vdev.private_files import Store, Untrusted, private_folder, read_private, write_private
+from vdev.process import private_files
+from vdev.process.private_files import Store, Untrusted, private_folder, read_private, write_private
 
 KEPT = 1 << 20
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from vdev.backends.reference import ReferenceBackend
-from vdev.commands import Fill, Layout, Marker, Read
-from vdev.session import Session
+from vdev.session.commands import Fill, Layout, Marker, Read
+from vdev.session.session import Session
 
 
 def test_a_marker_behind_an_open_barrier_waits_for_all_before_it() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 from . import region_long
 

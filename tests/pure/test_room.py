@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Map, Read, Write
-from vdev.programs import SessionProgram
-from vdev.session import NoRoom, Session, VirtualBuffer
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Map, Read, Write
+from vdev.session.programs import SessionProgram
+from vdev.session.session import NoRoom, Session, VirtualBuffer
 
 LOCAL = 64
 KIB = 1024

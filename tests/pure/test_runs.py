@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vdev.translators.ndrange import NDRange
+from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
-from vdev.commands import BufferArg, Fill, Launch, Marker
 from vdev.executor import Completion
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.run import Run, SplitRun
-from vdev.ordering import QueueOrder
-from vdev.session import VirtualBuffer
+from vdev.session.commands import BufferArg, Fill, Launch, Marker
+from vdev.session.ordering import QueueOrder
+from vdev.session.session import VirtualBuffer
 
 from .test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
 

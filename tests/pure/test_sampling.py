@@ -7,10 +7,10 @@ import pytest
 
 from tests.pure.test_session_failures import NBYTES, Program, ended, numbers, triple
 from vdev.backends.reference import Faults
-from vdev.commands import BufferArg
 from vdev.executor import Completion
 from vdev.executor.sampling import Sample, sampled
-from vdev.session import VirtualBuffer
+from vdev.session.commands import BufferArg
+from vdev.session.session import VirtualBuffer
 
 
 def one_sample(program: Program, out: VirtualBuffer, source: VirtualBuffer) -> tuple[Completion, Sample]:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import (
+from vdev.executor import Completion
+from vdev.session.commands import (
     BufferArg,
     CopyBuffer,
     Fill,
@@ -33,10 +34,9 @@ from vdev.commands import (
     Unmap,
     Write,
 )
-from vdev.executor import Completion
-from vdev.ordering import DEPENDENCY_FAILED, QueueOrder
-from vdev.programs import SessionProgram
-from vdev.session import Session, VirtualBuffer
+from vdev.session.ordering import DEPENDENCY_FAILED, QueueOrder
+from vdev.session.programs import SessionProgram
+from vdev.session.session import Session, VirtualBuffer
 
 from .machine import reference_openers
 

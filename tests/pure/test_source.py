@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from clang.cindex import CursorKind
-from vdev.translators import clang
-from vdev.translators.source import ArgInfo, CompileError, ParsedProgram, Target, parse_program
+from vdev.translators.frontend import clang
+from vdev.translators.frontend.source import ArgInfo, CompileError, ParsedProgram, Target, parse_program
 
 SIGNATURES = """
 typedef struct { int a; float b; } S;

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 import vdev
 from vdev.observe import statistics

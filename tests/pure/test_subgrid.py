@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from vdev.translators.rewrite import Edits
-from vdev.translators.source import CompileError, parse_program
-from vdev.translators.subgrid import SubgridProgram, Untranslatable, translate_subgrid
+from vdev.translators.dialects.subgrid import SubgridProgram, Untranslatable, translate_subgrid
+from vdev.translators.frontend.edits import Edits
+from vdev.translators.frontend.source import CompileError, parse_program
 
 
 def translate(source: str, *options: str) -> SubgridProgram:

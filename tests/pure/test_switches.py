@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdev import switches
-from vdev.switches import SwitchError, WorkerSpec, parse_workers
+from vdev.process import switches
+from vdev.process.switches import SwitchError, WorkerSpec, parse_workers
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.grain import of_unit
-from vdev.translators.ndrange import Chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import of_unit
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import Region
 
 from tests.trace_reader import Trace
 from vdev.executor.records import WorkRecords

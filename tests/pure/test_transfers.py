@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 from vdev.planner.builder import GRANULE, MAX_SLACK, PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state

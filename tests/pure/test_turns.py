@@ -7,12 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
-from vdev.commands import BufferArg, Launch, Layout, Read, Write
 from vdev.executor import Completion
 from vdev.executor.worker import Worker
 from vdev.planner.builder import PlanBuilder
@@ -20,8 +19,9 @@ from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
-from vdev.programs import SessionProgram
-from vdev.session import NoRoom, Session, VirtualBuffer
+from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.programs import SessionProgram
+from vdev.session.session import NoRoom, Session, VirtualBuffer
 
 LOCAL, GROUPS, KIB = 64, 32, 1024
 ITEMS = LOCAL * GROUPS

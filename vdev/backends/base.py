@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from vdev.translators.grain import Grain
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import Grain
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
-    from vdev.translators.source import ParsedProgram
+    from vdev.translators.frontend.source import ParsedProgram
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
-from vdev.translators.grain import BYTES, Grain
+from vdev.translators.ranges.grain import BYTES, Grain
 
 Bytes = npt.NDArray[np.uint8]
 

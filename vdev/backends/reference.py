@@ -36,9 +36,9 @@ from vdev.backends.base import (
     copy_box,
 )
 from vdev.backends.merging import combine, copy_changes
-from vdev.translators.grain import Grain
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import Grain
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 NEW, FREED = 0xCD, 0xA5
 

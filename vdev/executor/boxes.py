@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.backends.base import Box
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
-    from vdev.commands import Layout
+    from vdev.session.commands import Layout
 
 Offsets = npt.NDArray[np.int64]
 

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from vdev.ending import is_over, stop_here
-from vdev.finalisers import enter_own_thread
-from vdev.forking import in_child
-from vdev.interrupts import block_until, waits
+from vdev.process.ending import is_over, stop_here
+from vdev.process.finalisers import enter_own_thread
+from vdev.process.forking import in_child
+from vdev.process.interrupts import block_until, waits
 
 QUEUED, SUBMITTED, RUNNING, COMPLETE = 3, 2, 1, 0
 

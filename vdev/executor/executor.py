@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vdev import ending
 from vdev.backends.base import (
     OUT_OF_RESOURCES,
     Backend,
@@ -35,13 +34,14 @@ from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
 from vdev.executor.worker import Waits, Worker
-from vdev.finalisers import may_wait
-from vdev.forking import keep_for_ever, renew
 from vdev.planner.instructions import HOST, Plan
+from vdev.process import ending
+from vdev.process.finalisers import may_wait
+from vdev.process.forking import keep_for_ever, renew
 
 if TYPE_CHECKING:
-    from vdev.commands import Layout
-    from vdev.translators.ndrange import NDRange
+    from vdev.session.commands import Layout
+    from vdev.translators.ranges.ndrange import NDRange
 
 T = TypeVar("T")
 

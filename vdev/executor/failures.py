@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.executor.holdings import Damage, Holdings
 from vdev.planner.directory import HOST, BufferState, buffer_state, fine_grain_state
-from vdev.translators.region import EMPTY, Region
+from vdev.translators.ranges.region import EMPTY, Region
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job

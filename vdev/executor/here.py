@@ -15,7 +15,7 @@ from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.worker import Waits, Worker
-from vdev.finalisers import may_wait
+from vdev.process.finalisers import may_wait
 
 #: entries of a worker's queue, and seconds, that a thread which could do their work itself waits for
 _SHORT_QUEUE, _DRAINING = 2, 0.0003

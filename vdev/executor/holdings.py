@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vdev.backends.base import Allocation, Bytes
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 #: steps by the worker they were handed to: worker -> number of the last of them
 Steps = dict[int, int]

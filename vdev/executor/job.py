@@ -14,12 +14,12 @@ from vdev.backends.base import Allocation, Bytes, Marker
 from vdev.executor.completion import RUNNING, SUBMITTED, Completion
 from vdev.executor.holdings import Holdings
 from vdev.executor.prepare import PreparedPlan
-from vdev.interrupts import waits
+from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.commands import Layout
     from vdev.executor.executor import Executor
-    from vdev.translators.ndrange import NDRange
+    from vdev.session.commands import Layout
+    from vdev.translators.ranges.ndrange import NDRange
 
 
 class Job:

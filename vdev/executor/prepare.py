@@ -29,7 +29,7 @@ from vdev.planner.instructions import (
     Stage,
     Upload,
 )
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
     from vdev.executor.worker import Worker

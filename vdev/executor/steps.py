@@ -32,8 +32,8 @@ from vdev.executor.holdings import Replica
 from vdev.planner import instructions as plan_of
 from vdev.planner.instructions import HOST
 from vdev.planner.merges import identity_of
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import EMPTY, Region
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import EMPTY, Region
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job

@@ -17,12 +17,12 @@ from vdev.backends.base import (
     LaunchShape,
 )
 from vdev.executor.steps import LaunchRecipe, LaunchStep
-from vdev.translators.ndrange import whole_chunk
+from vdev.translators.ranges.ndrange import whole_chunk
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job
     from vdev.executor.worker import Worker
-    from vdev.translators.ndrange import NDRange
+    from vdev.translators.ranges.ndrange import NDRange
 
 #: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
 Places = tuple[tuple[int, int, int], ...]

@@ -39,9 +39,9 @@ from vdev.executor.mark import (
     record,
 )
 from vdev.executor.red_zones import allocate_guarded
-from vdev.finalisers import enter_own_thread, leave_own_thread, may_wait
-from vdev.interrupts import block, checkpoint, waits
 from vdev.planner.instructions import HOST
+from vdev.process.finalisers import enter_own_thread, leave_own_thread, may_wait
+from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion

@@ -1,7 +1,7 @@
 """The façade: a stand-in for PyOpenCL's native module `pyopencl._cl`, with one platform holding one device.
 
 It alone knows PyOpenCL. It checks every call as the OpenCL specification and the native module do, keeps the
-objects that a program sees, and hands commands to `vdev.session`. It never decides where something is
+objects that a program sees, and hands commands to `vdev.session.session`. It never decides where something is
 computed or kept. Nothing is imported here: the stand-in is filled when PyOpenCL first looks for its native
 module (`vdev.facade.stand_in`).
 """

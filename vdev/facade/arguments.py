@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.commands import LocalArg
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.hostbuf import value_bytes
@@ -21,9 +20,10 @@ from vdev.facade.memory import BUFFER_TYPE, READ_ONLY, WRITE_ONLY, Memory, Memor
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm import SVMPointer, kernel_argument
 from vdev.facade.svm_memory import SVMArgument
+from vdev.session.commands import LocalArg
 
 if TYPE_CHECKING:
-    from vdev.translators.source import ArgInfo
+    from vdev.translators.frontend.source import ArgInfo
 
 #: what a kernel keeps until it is launched; of a memory object a launch captures the `argument`
 Kept = Memory | SVMArgument | bytes | LocalArg | None

@@ -9,7 +9,7 @@ from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, st
 from vdev.facade.errors import native as native_cl
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device, Platform, get_platform
-from vdev.session import LostSession
+from vdev.session.session import LostSession
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue

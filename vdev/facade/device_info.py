@@ -13,8 +13,8 @@ from functools import reduce
 from typing import Any
 
 from vdev import __version__
-from vdev.capabilities import common_extensions, intermediate_languages, language_features
 from vdev.facade.errors import native
+from vdev.session.capabilities import common_extensions, intermediate_languages, language_features
 
 PLATFORM_NAME = "vdev"
 VENDOR = "vdev"
@@ -213,7 +213,7 @@ def _compute_units(workers: Sequence[Any]) -> int:
 
 def _driver_version(workers: Sequence[Any]) -> str:
     """Our version, the binaries' format and the drivers': PyOpenCL keys its cache of binaries by it."""
-    from vdev.programs import BINARY_TAG  # loads sympy and libclang: not before a session has
+    from vdev.session.programs import BINARY_TAG  # loads sympy and libclang: not before a session has
 
     binaries = BINARY_TAG.decode().split()[-1]
     drivers = sorted({worker.driver for worker in workers} - {""})

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from vdev.backends.native import load_native
+from vdev.backends.opencl.native import load_native
 
 native: Any = load_native()
 status: Any = native.status_code

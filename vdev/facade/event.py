@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
-from vdev.finalisers import may_wait
-from vdev.interrupts import waits
-from vdev.session import LostSession
+from vdev.process.finalisers import may_wait
+from vdev.process.interrupts import waits
+from vdev.session.session import LostSession
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
-    from vdev.session import Completion, UserCompletion
+    from vdev.session.session import Completion, UserCompletion
 
 _COMPLETE = 0
 _CALLBACK_STATES = (0, 1, 2)  # complete, running, submitted

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from vdev.commands import CopyBuffer, Fill, Layout, Map, Marker, Read, Write, box_region
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.hostbuf import array_interface, as_bytes, contiguous_strides, export_array
@@ -28,7 +27,8 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
 from vdev.facade.transfers import WaitList, check_blocking, check_command, components, wait_blocking
-from vdev.interrupts import waits
+from vdev.process.interrupts import waits
+from vdev.session.commands import CopyBuffer, Fill, Layout, Map, Marker, Read, Write, box_region
 
 _type = native.command_type
 _kinds = native.mem_object_type

@@ -1,7 +1,7 @@
 """Images, samplers and pipes (specification 5.3, 5.7, 5.4.1).
 
 An image's content lies in a buffer of the session's, row by row; kernels get it as plain memory with a descriptor
-(`vdev.translators.images`). Decides whether an image can be made and how its pixels lie in the buffer. Pipes the
+(`vdev.translators.dialects.image_lowering`). Decides whether an image can be made and how its pixels lie in the buffer. Pipes the
 device does not have.
 """
 
@@ -30,7 +30,7 @@ from vdev.facade.memory import (
 from vdev.facade.svm_host import bring_home, shared_place
 
 if TYPE_CHECKING:
-    from vdev.session import VirtualBuffer
+    from vdev.session.session import VirtualBuffer
 
 _kinds = native.mem_object_type
 #: types of images and how many numbers place a pixel in them, layers included
@@ -131,7 +131,7 @@ class ImageMemory(Memory):
 
     def descriptor(self) -> bytes:
         """What kernels get beside the memory."""
-        from vdev.translators.images import pack_descriptor  # loads libclang
+        from vdev.translators.dialects.image_lowering import pack_descriptor  # loads libclang
 
         count = channel_count(self.order)
         return pack_descriptor(
@@ -402,7 +402,7 @@ class Sampler(Handle):
         self._set_up(given)
 
     def _set_up(self, given: list[int]) -> None:
-        from vdev.translators.images import pack_sampler  # loads libclang
+        from vdev.translators.dialects.image_lowering import pack_sampler  # loads libclang
 
         values: dict[int, int] = {}
         numbers = iter(given)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.commands import Argument, LocalArg
 from vdev.facade.arguments import Converter, Kept, converter_of, pack_value, refuser
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
@@ -23,11 +22,12 @@ from vdev.facade.program import _Program
 from vdev.facade.repeat import Repeat
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
+from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
-    from vdev.programs import SessionKernel
-    from vdev.translators.ndrange import NDRange
-    from vdev.translators.source import ArgInfo
+    from vdev.session.programs import SessionKernel
+    from vdev.translators.frontend.source import ArgInfo
+    from vdev.translators.ranges.ndrange import NDRange
 
 _ADDRESS = {
     "global": native.kernel_arg_address_qualifier.GLOBAL,

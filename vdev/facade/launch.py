@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.commands import Launch, LocalArg, Marker
 from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.kernel import Kernel
@@ -20,10 +19,11 @@ from vdev.facade.repeat import Repeat
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
-from vdev.translators.ndrange import NDRange
+from vdev.session.commands import Launch, LocalArg, Marker
+from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
-    from vdev.repetition import Repetition
+    from vdev.session.repetition import Repetition
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"

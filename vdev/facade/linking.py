@@ -79,9 +79,9 @@ def compile_object(
 ) -> CompiledObject:
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
     # these load sympy and libclang: only programs that compile separately pay
-    from vdev.programs import common_target, without_preprocessor_options
-    from vdev.translators.options import quote_option
-    from vdev.translators.source import CompileError, parse_program
+    from vdev.session.programs import common_target, without_preprocessor_options
+    from vdev.translators.frontend.options import quote_option
+    from vdev.translators.frontend.source import CompileError, parse_program
 
     with tempfile.TemporaryDirectory(prefix="vdev-headers-") as folder:
         for name, text in headers.items():

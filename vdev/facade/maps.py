@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from vdev.commands import Map, Marker, Unmap
 from vdev.executor import call_soon
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
@@ -28,8 +27,9 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.transfers import WaitList, check_command, wait_blocking
-from vdev.finalisers import may_wait
-from vdev.interrupts import waits
+from vdev.process.finalisers import may_wait
+from vdev.process.interrupts import waits
+from vdev.session.commands import Map, Marker, Unmap
 
 _READ, _WRITE, _WRITE_INVALIDATE = (
     native.map_flags.READ,

@@ -17,15 +17,15 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vdev.commands import BufferArg
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
+from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
-    from vdev.session import VirtualBuffer
+    from vdev.session.session import VirtualBuffer
 
 _mem = native.mem_flags
 READ_WRITE, WRITE_ONLY, READ_ONLY = _mem.READ_WRITE, _mem.WRITE_ONLY, _mem.READ_ONLY

@@ -13,14 +13,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev import switches
 from vdev.facade import device_info
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, make_error, native, status
 from vdev.facade.handles import Handle
-from vdev.session import LostSession, get_session
+from vdev.process import switches
+from vdev.session.session import LostSession, get_session
 
 if TYPE_CHECKING:
-    from vdev.session import Session
+    from vdev.session.session import Session
 
 _lock = threading.RLock()
 
@@ -136,7 +136,7 @@ def _make_platform() -> Platform:
 
 def _open_session() -> Session:
     # loads the whole machine: not at import
-    from vdev.workers import NoWorkers
+    from vdev.start.workers import NoWorkers
 
     try:
         return get_session()

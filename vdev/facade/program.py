@@ -19,7 +19,7 @@ from vdev.facade.platform_device import Device
 
 if TYPE_CHECKING:
     from vdev.facade.kernel import Kernel
-    from vdev.programs import SessionProgram
+    from vdev.session.programs import SessionProgram
 
 _NONE, _ERROR, _SUCCESS = -1, -2, 0
 _TYPE_NONE, _TYPE_OBJECT, _TYPE_LIBRARY, _TYPE_EXECUTABLE = 0, 1, 2, 4
@@ -31,7 +31,10 @@ _OUTDATED = ("-cl-strict-aliasing",)
 
 def option_words(options: bytes) -> list[str]:
     """A build's options as words, quoted where that is needed, less hints of OpenCL 1.0 that later compilers refuse."""
-    from vdev.translators.options import quote_option, split_options  # with the other users of translators
+    from vdev.translators.frontend.options import (
+        quote_option,
+        split_options,
+    )  # with the other users of translators
 
     return [quote_option(word) for word in split_options(options.decode()) if word not in _OUTDATED]
 
@@ -71,7 +74,7 @@ class _Program(Handle):
             self._load(*rest)
 
     def _load(self, devices: Sequence[Device], binaries: Sequence[Any]) -> None:
-        from vdev.programs import load_binary  # loads sympy and libclang
+        from vdev.session.programs import load_binary  # loads sympy and libclang
 
         if len(devices) != len(binaries):
             fail("create_program_with_binary", status.INVALID_VALUE, "device and binary counts don't match")
@@ -105,7 +108,7 @@ class _Program(Handle):
         """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the
         source is wrong.
         """
-        from vdev.programs import BuildError  # loads sympy and libclang
+        from vdev.session.programs import BuildError  # loads sympy and libclang
 
         routine = "clBuildProgram"
         check_type("_build", options, bytes)
@@ -174,7 +177,7 @@ class _Program(Handle):
         devices: Sequence[Device] | None = None,
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
-        from vdev.programs import BuildError  # loads sympy and libclang
+        from vdev.session.programs import BuildError  # loads sympy and libclang
 
         routine = "clLinkProgram"
         check_type("link", context, Context)

@@ -13,12 +13,12 @@ from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle
 from vdev.facade.platform_device import Device
-from vdev.interrupts import waits
-from vdev.room import NoRoom
+from vdev.process.interrupts import waits
+from vdev.session.room import NoRoom
 
 if TYPE_CHECKING:
-    from vdev.commands import Command
-    from vdev.session import Completion
+    from vdev.session.commands import Command
+    from vdev.session.session import Completion
 
 OUT_OF_ORDER = 1
 PROFILING = 2

@@ -19,8 +19,8 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_in_use
 
 if TYPE_CHECKING:
-    from vdev.programs import SessionKernel
-    from vdev.repetition import Repetition
+    from vdev.session.programs import SessionKernel
+    from vdev.session.repetition import Repetition
 
 _COMMAND = native.command_type.NDRANGE_KERNEL
 _new_event = object.__new__

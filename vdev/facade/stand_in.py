@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from types import ModuleType
 
-from vdev import interrupts
 from vdev.facade import (
     context,
     event,
@@ -29,6 +28,7 @@ from vdev.facade import (
     transfers,
 )
 from vdev.facade.errors import native
+from vdev.process import interrupts
 
 #: what the stand-in takes from the native module besides its constants: no object of a device is among it
 _FROM_NATIVE = (

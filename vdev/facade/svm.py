@@ -14,8 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdev.capabilities import shares_host_memory
-from vdev.commands import (
+from vdev.executor import call_soon
+from vdev.facade.context import Context
+from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
+from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
+from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
+from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
+from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
+from vdev.facade.sync import _enqueue_marker_with_wait_list
+from vdev.facade.transfers import WaitList, wait_blocking
+from vdev.process.finalisers import may_wait
+from vdev.process.interrupts import waits
+from vdev.session.capabilities import shares_host_memory
+from vdev.session.commands import (
     Argument,
     BufferArg,
     Command,
@@ -29,20 +40,9 @@ from vdev.commands import (
     Unmap,
     Write,
 )
-from vdev.executor import call_soon
-from vdev.facade.context import Context
-from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
-from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
-from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
-from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
-from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
-from vdev.facade.sync import _enqueue_marker_with_wait_list
-from vdev.facade.transfers import WaitList, wait_blocking
-from vdev.finalisers import may_wait
-from vdev.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.session import SessionKernel, VirtualBuffer
+    from vdev.session.session import SessionKernel, VirtualBuffer
 
 _type = native.command_type
 _READ, _WRITE, _WRITE_INVALIDATE = (

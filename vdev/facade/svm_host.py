@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.commands import Command, Map, Unmap
 from vdev.facade.hostbuf import Bytes
 from vdev.facade.svm_memory import find, is_in_use
+from vdev.session.commands import Command, Map, Unmap
 
 if TYPE_CHECKING:
     from vdev.facade.queue import CommandQueue
-    from vdev.session import Completion, Session, VirtualBuffer
+    from vdev.session.session import Completion, Session, VirtualBuffer
 
 
 def submit_with_host(

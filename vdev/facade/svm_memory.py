@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vdev.commands import BufferArg
 from vdev.facade.context import Context
 from vdev.facade.errors import native
+from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
-    from vdev.session import Session, VirtualBuffer
+    from vdev.session.session import Session, VirtualBuffer
 
 #: bytes: that of the largest OpenCL type, long16, which alignment 0 stands for and which none may exceed
 MOST_ALIGNMENT = 128

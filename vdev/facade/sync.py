@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vdev.commands import Marker
 from vdev.facade.errors import check_type, fail, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list
 from vdev.facade.queue import CommandQueue
 from vdev.facade.transfers import WaitList
+from vdev.session.commands import Marker
 
 _type = native.command_type
 

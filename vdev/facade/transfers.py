@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vdev.commands import CopyBuffer, Fill, Layout, Marker, Migrate, Read, Write, box_region
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.event import Event, NannyEvent, make_event, make_nanny_event, parse_wait_list
 from vdev.facade.hostbuf import Bytes, as_bytes, value_bytes
@@ -25,7 +24,8 @@ from vdev.facade.memory import (
 )
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
-from vdev.interrupts import waits
+from vdev.process.interrupts import waits
+from vdev.session.commands import CopyBuffer, Fill, Layout, Marker, Migrate, Read, Write, box_region
 
 WaitList = Iterable[Event] | None
 

@@ -16,7 +16,7 @@ from vdev.observe.figures import Moved, Times
 
 if TYPE_CHECKING:
     from vdev.observe.tallies import ArgumentTally, CommandTally, KernelTally, Outcome
-    from vdev.session import Session
+    from vdev.session.session import Session
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def current() -> Statistics:
 
     Empty where no virtual device was opened.
     """
-    module = sys.modules.get("vdev.session")
+    module = sys.modules.get("vdev.session.session")
     session = None if module is None else module.current_session()
     return NOTHING if session is None else of_session(session)
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from vdev.observe.figures import Moved, Times
 from vdev.planner.instructions import HOST, Download, Merge, Plan, Restore, Upload, moved_bytes
-from vdev.translators.ndrange import Chunk, NDRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 if TYPE_CHECKING:
     from vdev.planner.footprints import PointerArg
-    from vdev.programs import SessionKernel
-    from vdev.translators.access import AccessRange
+    from vdev.session.programs import SessionKernel
+    from vdev.translators.interpreter.access import AccessRange
 
 #: Ways of cutting one kernel that are told apart; launches cut in yet other ways share a last row.
 _MOST_OUTCOMES = 64

@@ -15,15 +15,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdev import ending, switches
-from vdev.forking import is_child
 from vdev.observe.recorder import Recorder
 from vdev.observe.timeline import Timeline
 from vdev.observe.trace import TraceWriter
+from vdev.process import ending, switches
+from vdev.process.forking import is_child
 
 if TYPE_CHECKING:
     from vdev.observe.statistics import Statistics
-    from vdev.session import Session
+    from vdev.session.session import Session
 
 logger = logging.getLogger("vdev.observe")
 

@@ -33,7 +33,7 @@ from math import inf
 
 from vdev.planner.directory import BufferState
 from vdev.planner.links import LinkCosts
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 #: what a byte costs that is written elsewhere than on the usual worker, which does not hold it so far, in terms of
 #: a fetched one

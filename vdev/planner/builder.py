@@ -30,9 +30,9 @@ from vdev.planner.instructions import (
     moved_bytes,
 )
 from vdev.planner.links import LinkCosts
-from vdev.translators.grain import BYTES, Grain
-from vdev.translators.ndrange import Chunk
-from vdev.translators.region import EMPTY, Region
+from vdev.translators.ranges.grain import BYTES, Grain
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import EMPTY, Region
 
 #: replicas begin and end at multiples of this many bytes (or at the buffer's end): alignment, and fewer moves
 #: of allocations

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
-from vdev.translators.region import EMPTY, Region
+from vdev.translators.ranges.region import EMPTY, Region
 
 #: holder number of the home in host memory; workers are 0, 1, …
 HOST = -1

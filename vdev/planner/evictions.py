@@ -15,7 +15,7 @@ from vdev.planner.builder import GRANULE, PlanBuilder, round_out
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdev.translators.access import AccessRange
-from vdev.translators.grain import BYTES, NOTHING, Grain, joined, of_unit
-from vdev.translators.region import EMPTY, Region
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.grain import BYTES, NOTHING, Grain, joined, of_unit
+from vdev.translators.ranges.region import EMPTY, Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
-from vdev.translators.ndrange import NDRange
-from vdev.translators.region import Region
+from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.region import Region
 
 
 def plan_in_place(

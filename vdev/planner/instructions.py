@@ -22,9 +22,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vdev.planner.directory import HOST, BufferState
-from vdev.translators.grain import BYTES, Grain
-from vdev.translators.ndrange import Chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import BYTES, Grain
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import Region
 
 __all__ = [
     "HOST",

@@ -50,9 +50,9 @@ from vdev.planner.merges import Merging, combinations, merges_on
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.placement import share
 from vdev.planner.tidying import fitted, tidy
-from vdev.translators.access import AccessRange, Reason
-from vdev.translators.ndrange import Chunk, NDRange
-from vdev.translators.region import Region
+from vdev.translators.interpreter.access import AccessRange, Reason
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
 
 Evaluate = Callable[[Chunk], Sequence[AccessRange]]
 

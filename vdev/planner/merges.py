@@ -22,8 +22,8 @@ from vdev.planner.directory import HOST
 from vdev.planner.footprints import Resolution
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import equal_blocks
-from vdev.translators.grain import BYTES, Grain
-from vdev.translators.region import Region
+from vdev.translators.ranges.grain import BYTES, Grain
+from vdev.translators.ranges.region import Region
 
 #: what is smaller is merged by one worker: several would each wait for all others to save less than that costs
 SHARED_NBYTES = 256 << 10

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from vdev.translators.ndrange import Chunk
+from vdev.translators.ranges.ndrange import Chunk
 
 #: work-items in a group where the program leaves it open: enough for a device, few enough that there are
 #: groups to distribute

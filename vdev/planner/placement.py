@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from vdev.planner.builder import GRANULE
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.links import LinkCosts
-from vdev.translators.region import EMPTY, Region
+from vdev.translators.ranges.region import EMPTY, Region
 
 #: bytes beyond its block for which a worker takes memory along with it, at most: the halo of a kernel, or a cut
 #: a little beside the block's edge, then moves no allocation

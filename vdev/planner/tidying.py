@@ -16,7 +16,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.region import MOST_RUNS, Region
+from vdev.translators.ranges.region import MOST_RUNS, Region
 
 #: boxes of one chunk's range, above which another range with fewer is looked for
 MOST_BOXES = 64

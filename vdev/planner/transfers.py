@@ -18,7 +18,7 @@ from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import CopyBetween, Plan
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
-from vdev.translators.region import Region
+from vdev.translators.ranges.region import Region
 
 Offsets = npt.NDArray[np.int64]
 

@@ -22,8 +22,8 @@ from vdev.planner.footprints import Footprint, Unmergeable, gather, resolve
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.launches import LaunchOptions, LaunchRequest
 from vdev.planner.partitioner import make_partition, widest_partitions
-from vdev.translators.ndrange import Chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import Region
 
 #: turns of one launch, at most: one of more is planned for longer than anybody waits
 MOST_TURNS = 4096

@@ -13,8 +13,8 @@ from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
-from vdev.translators.ndrange import NDRange, whole_chunk
-from vdev.translators.region import Region
+from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+from vdev.translators.ranges.region import Region
 
 
 def plan_whole(

@@ -1,0 +1,196 @@
+"""Declarations for C++: the memory that variables live in, structures' sizes, initialisations that are jumped over.
+
+Decides where local and constant variables stand. Never looks into expressions.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clang.cindex import Cursor, CursorKind
+
+from ...frontend import clang
+from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, matching
+from ...frontend.source import ParsedProgram
+from .types import holds_pointer, holds_vector, space_of, vector_type
+from .words import Words
+
+_DEFINING = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL, CursorKind.ENUM_DECL)
+#: Behind a record's definition: the function whose result has the type.
+_RETURNED = re.compile(rb"\s*\**\s*(?!__attribute)\w+\s*\(")
+SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_ATTR, CursorKind.ALIGNED_ATTR)
+#: NVIDIA's constant memory of a module, less what the compiler uses itself.
+_CONSTANT_NBYTES = 60000
+#: CUDA's static shared memory, less what our own functions use.
+_STATIC_NBYTES = 47 << 10
+#: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
+LOCAL_ALIGNMENT = 128
+
+
+class Declarations(Words):
+    """Edits of declarations, for whoever walks a program."""
+
+    def __init__(self, program: ParsedProgram, functions: Functions, edits: Edits, prefix: str) -> None:
+        super().__init__(program, functions, edits, prefix)
+        self._constant_nbytes = 0
+        self._padded: set[int] = set()
+        self._taken_out: set[int] = set()
+        self._stored: set[int] = set()  # where declarations with a word of their own for constants begin
+        self._jumps = False  # whether the function has jumps that may pass over initialisations
+        #: Kernels whose local variables stand in dynamic shared memory, and how many bytes of it a launch needs for them.
+        self.large: dict[str, int] = {}
+        self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
+        #: Whether constants hold addresses: NVVM takes what is loaded from constant memory for an address in global memory.
+        self._addresses = any(
+            space_of(cursor.type) == "constant" and holds_pointer(cursor.type)
+            for cursor in program.tu.cursor.get_children()
+            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor)
+        )
+
+    def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
+        """The memory that variables declared together live in."""
+        spaces = {space_of(variable.type) for variable in variables}
+        if len(spaces) > 1 and spaces & {"local", "constant"}:
+            raise Untranslatable(
+                "variables of several address spaces declared together", clang.line_of(variables[0])
+            )
+        if spaces == {"local"}:
+            self.edits.insert(start, "__shared__ ")
+        elif spaces == {"constant"}:
+            self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
+            fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
+            where = "__constant__" if fits else "__device__"
+            word = static if not _written_static(self.text, start) else ""
+            if start not in self._stored:  # at program scope, variables declared together come one by one
+                self._stored.add(start)
+                self.edits.insert(start, f"{word}{where} ")
+
+    def _enter(self, function: Cursor) -> None:
+        """Decide where the local variables of a function live: CUDA's static shared memory holds 48 KB."""
+        self._next_local = None
+        start, stop = clang.extent_of(function)
+        if function.spelling not in self.program.kernels or b"local" not in self.text[start:stop]:
+            return
+        found = [
+            c for c in clang.walk(function) if c.kind == CursorKind.VAR_DECL and space_of(c.type) == "local"
+        ]
+        nbytes = sum(_local_nbytes(variable) for variable in found)
+        if nbytes > _STATIC_NBYTES:
+            # Kernels that call each other each have a place of their own.
+            self._next_local = max(self.large.values(), default=0) if self._kernels_call() else 0
+            self.large[function.spelling] = self._next_local + nbytes
+
+    def _pad(self, record: Cursor) -> None:
+        """Name the bytes behind a structure's last member. C++ may use those for something else where a member has
+        constructors, as vectors do; NVCC then copies the members before them byte by byte.
+        """
+        for inner in record.get_children():
+            if inner.kind == CursorKind.STRUCT_DECL:
+                self._pad(inner)
+        start, stop = clang.extent_of(record)
+        fields = list(record.type.get_canonical().get_fields()) if record.is_definition() else []
+        opening = self.text.find(b"{", start, stop)
+        if not fields or opening < 0 or opening in self._padded or not holds_vector(record.type):
+            return
+        self._padded.add(opening)
+        last = fields[-1]
+        rest = record.type.get_size() - last.get_field_offsetof() // 8 - last.type.get_canonical().get_size()
+        if rest > 0 and not last.is_bitfield():
+            self.edits.insert(matching(self.text, opening), f"unsigned char {self.prefix}rest[{rest}]; ")
+
+    def _definitions(self, record: Cursor) -> bool:
+        """Put the definitions within a record at program scope before its declaration; the record's own, too, where it stands in the
+        type of a function's result (returns True).
+        """
+        start, stop = clang.extent_of(record)
+        returned = _RETURNED.match(self.text, stop) is not None
+        if returned or any(inner.kind in _DEFINING for inner in record.get_children()):
+            around = [clang.extent_of(c) for c in self.program.tu.cursor.get_children() if clang.in_text(c)]
+            begins = min(first for first, last in around if first <= start < last)
+            self._take_out(record, begins)
+            if returned:
+                self._define_before(record, begins)
+        return returned
+
+    def _take_out(self, record: Cursor, start: int) -> None:
+        """Define what a record defines inside before the declaration that begins at `start`: in C such structures, unions and
+        enumerators belong to the scope around (6.2.1), in C++ to the record.
+        """
+        for inner in record.get_children():
+            if inner.kind in _DEFINING and inner.is_definition():
+                self._take_out(inner, start)
+                self._define_before(inner, start)
+
+    def _define_before(self, record: Cursor, start: int) -> None:
+        """Move a definition with a name, or of enumerators, to the declaration's beginning."""
+        first, last = clang.extent_of(record)
+        words = self.text[first : self.text.find(b"{", first, last)].split()
+        tag = self.word(record.spelling) if record.spelling.encode() in words else ""
+        if first in self._taken_out or not (tag or record.kind == CursorKind.ENUM_DECL):
+            return
+        self._taken_out.add(first)
+        keyword = words[0].decode()
+        alone = self.text.startswith(b";", after_blanks(self.text, last))
+        if not tag and not alone:
+            tag = f"{self.prefix}enum{first}"
+            self.edits.insert(first + len(keyword), f" {tag}")
+        self.edits.put(start, start, (first, last), "; ")
+        self.edits.put(first, last, "" if alone else f"{keyword} {tag}")
+
+    def _kernels_call(self) -> bool:
+        names = [function.name for function in self.functions.defined if function.kernel]
+        return any(not use.declares for name in names for use in self.functions.uses(name))
+
+    def _place(self, statement: Cursor, variables: list[Cursor]) -> None:
+        """Local variables in dynamic shared memory: a structure with their very declarations, and references to its members."""
+        assert self._next_local is not None
+        start, stop = clang.extent_of(statement)
+        name = f"{self.prefix}local{start}"
+        self.edits.insert(start, f"struct {name} {{ ")
+        references = "".join(
+            f" auto &{self.word(v.spelling)} = {name}_.{self.word(v.spelling)};" for v in variables
+        )
+        place = f"*({name} *)({self.prefix}shared + {self._next_local})"
+        self.edits.insert(stop, f" }}; {name} &{name}_ = {place};{references}")
+        self._next_local += sum(_local_nbytes(variable) for variable in variables)
+
+    def _apart(self, first: Cursor, body: Cursor) -> None:
+        """C99 6.8.5p5: a loop's body is a scope of its own; in C++ it is that of the variables which the loop declares."""
+        if body.kind != CursorKind.COMPOUND_STMT or _declared(first).isdisjoint(
+            name for statement in body.get_children() for name in _declared(statement)
+        ):
+            return
+        self._wrap(*clang.extent_of(body), "{", "}", lambda: None)
+
+    def _part(self, statement: Cursor, variable: Cursor) -> None:
+        """Declare a vector first and assign it then, where a goto may pass over it: C++ lets none pass over a constructor."""
+        start = clang.extent_of(statement)[0]
+        opened = self.text[:start].rstrip().endswith(b"(")  # a loop's own variable: nobody jumps past that
+        if (
+            not self._jumps
+            or opened
+            or vector_type(variable.type) is None
+            or variable.type.is_const_qualified()
+        ):
+            return
+        parts = [child for child in variable.get_children() if child.kind not in SKIPPED]
+        if not parts:
+            return
+        name_stop = int(variable.location.offset) + len(variable.spelling)
+        equals = self.text.find(b"=", name_stop, clang.extent_of(parts[-1])[0])
+        if equals >= 0:
+            self.edits.replace(equals, equals + 1, f"; {self.word(variable.spelling)} =")
+
+
+def _declared(statement: Cursor) -> set[str]:
+    """The names that a statement declares."""
+    return {child.spelling for child in statement.get_children()} if statement.kind == CursorKind.DECL_STMT else set()
+
+
+def _written_static(text: bytes, start: int) -> bool:
+    return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
+
+
+def _local_nbytes(variable: Cursor) -> int:
+    nbytes = max(int(variable.type.get_canonical().get_size()), 0)
+    return -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT

@@ -1,0 +1,229 @@
+"""CUDA C++ as a dialect: the tables that the translator reads, and nothing that acts on them but look-ups.
+
+Which words mean something else, which built-in functions become templates, which constants and build options
+stand for what. Never looks at a program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from ...frontend import clang
+
+#: Our headers, in the order in which they build upon each other.
+HEADERS = (
+    "machine.h", "vectors.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
+)  # fmt: skip
+#: Where everything of ours lives; a program's own names stand in a namespace within.
+NAMESPACE = "vdev_cl"
+
+#: Words of OpenCL C that CUDA C++ spells otherwise. Address spaces are found out by the compiler; constant
+#: memory is read only.
+WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("__global", "global", "__local", "local", "__private", "private", "__generic"), ""),
+    **dict.fromkeys(("__constant", "constant"), "const"),
+    **dict.fromkeys(("__kernel", "kernel"), "__forceinline__"),
+    **dict.fromkeys(("restrict", "__restrict"), "__restrict__"),
+    "_Bool": "bool",
+    **dict.fromkeys(("__inline", "__inline__"), "inline"),
+    **dict.fromkeys(("__const", "__const__"), "const"),
+    **dict.fromkeys(("__volatile", "__volatile__"), "volatile"),
+    **dict.fromkeys(("__signed", "__signed__"), "signed"),
+    **dict.fromkeys(("__extension__", "_Noreturn"), ""),
+    **dict.fromkeys(("__asm", "__asm__"), "asm"),
+    "__auto_type": "auto",
+    "_Static_assert": "static_assert",
+    "_Alignas": "alignas",
+}
+
+#: Functions that GNU C builds in, by what they are here. Those that NVRTC knows keep their names.
+_GNU_MATHEMATICS = (
+    "acos", "asin", "atan", "atan2", "cbrt", "ceil", "copysign", "cos", "cosh", "exp", "exp2", "expm1", "fabs", "floor", "fma", "fmax",
+    "fmin", "fmod", "hypot", "log", "log10", "log1p", "log2", "pow", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "isinf", "isfinite", "isnormal", "signbit",
+)  # fmt: skip
+GNU_FUNCTIONS: Mapping[str, str] = {
+    **{f"__builtin_{name}{suffix}": f"::vdev_cl::{name}" for name in _GNU_MATHEMATICS for suffix in ("", "f")},
+    **{
+        f"__builtin_{name}{suffix}": f"::vdev_cl::gnu_{name}{suffix[:1]}"
+        for name in ("popcount", "clz", "ctz", "ffs", "parity") for suffix in ("", "l", "ll")
+    },
+    **{
+        f"__builtin_{name}": f"::vdev_cl::gnu_{name}" for name in (
+            "abs", "labs", "bswap16", "bswap32", "bswap64", "inf", "inff", "nan", "nanf", "trap", "memcpy", "memset",
+        )
+    },
+    **dict.fromkeys(("__builtin_huge_val", "__builtin_huge_valf"), "::vdev_cl::gnu_inff"),
+    "__builtin_llabs": "::vdev_cl::gnu_labs",
+}  # fmt: skip
+
+#: Types, and operations that take types or constants, that have no counterpart here yet.
+REFUSED = frozenset(
+    [f"image{kind}_t" for kind in (
+        "1d", "1d_array", "1d_buffer", "2d", "2d_array", "2d_depth", "2d_array_depth", "2d_msaa",
+        "2d_array_msaa", "2d_msaa_depth", "2d_array_msaa_depth", "3d",
+    )]
+    + ["__builtin_shufflevector", "__builtin_convertvector"]
+    + ["sampler_t", "queue_t", "clk_event_t", "reserve_id_t", "ndrange_t"]
+)  # fmt: skip
+
+#: Identifiers in OpenCL C that are keywords of C++ or names that CUDA gives a meaning everywhere.
+_RESERVED_TEXT = """
+    alignas alignof and and_eq auto bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield
+    compl concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export friend
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq protected public reinterpret_cast
+    requires static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t
+    xor xor_eq asm
+    threadIdx blockIdx blockDim gridDim warpSize nv_weak
+    __device__ __host__ __global__ __shared__ __constant__ __managed__ __forceinline__ __noinline__ __launch_bounds__
+    __grid_constant__ __align__ __cluster_dims__ __maxnreg__ __nv_pure__ __builtin_align__
+    std cuda vdev_cl linux unix assert va_start va_end va_arg va_copy
+"""
+RESERVED = frozenset(_RESERVED_TEXT.split())
+
+#: Attributes (without underscores) that keep their meaning; all others are hints, or the translator's business.
+ATTRIBUTES = frozenset({"packed", "aligned", "noinline"})
+
+_SCALARS = "char|uchar|short|ushort|int|uint|long|ulong|half|float|double"
+#: Scalar types that C++ calls the same.
+_BOTH = frozenset({"bool", "char", "short", "int", "long", "float", "double"})
+_ROUNDED = r"(?:_(?P<round>rt[ezpn]))?"
+#: Built-in functions of many names that are templates here.
+_TEMPLATES = [
+    (re.compile(rf"convert_(?P<type>(?:{_SCALARS})\d*|bool)(?P<sat>_sat)?{_ROUNDED}"), "convert<{type}, {sat}, {round}>"),
+    (re.compile(rf"as_(?P<type>(?:{_SCALARS})\d*)"), "as<{type}>"),
+    (re.compile(r"vload(?P<n>\d+)"), "vload<{n}>"),
+    (re.compile(r"vstore(?P<n>\d+)"), "vstore<{n}>"),
+    (re.compile(r"vloada?_half(?P<n>\d*)"), "vload_half<{n}, {aligned}>"),
+    (re.compile(rf"vstorea?_half(?P<n>\d*){_ROUNDED}"), "vstore_half<{n}, {aligned}, {round}>"),
+]  # fmt: skip
+#: What the sub-grid's text calls natively, and what needs no definition of ours.
+_FREE = frozenset({"printf"} | {
+    f"__builtin_{name}" for name in ("assume", "assume_aligned", "constant_p", "expect", "isnan", "unreachable")
+})  # fmt: skip
+
+
+def type_name(name: str) -> str:
+    """A scalar or vector type of OpenCL C, wherever it stands. A blank is in front: < and : are a digraph."""
+    return name if name in _BOTH else f" ::vdev_cl::{name}"
+
+
+def template_of(name: str) -> str | None:
+    """The template that a built-in function is, or None.
+
+    >>> template_of("convert_uchar4_sat_rte"), template_of("vloada_half3")
+    ('convert< ::vdev_cl::uchar4, true, ::vdev_cl::rte>', 'vload_half<3, true>')
+    """
+    for pattern, text in _TEMPLATES:
+        if match := pattern.fullmatch(name):
+            found = match.groupdict()
+            count = found.get("n") or "1"
+            return text.format(
+                type=type_name(found.get("type") or ""),
+                sat="true" if found.get("sat") else "false",
+                round="::vdev_cl::" + (found.get("round") or "rounds_default"),
+                n=count,
+                aligned="true" if name.startswith(("vloada", "vstorea")) else "false",
+            )
+    return None
+
+
+@lru_cache(maxsize=1)
+def headers() -> str:
+    """Text of our headers, one after the other; a compiler's messages name them."""
+    folder = os.path.join(clang.INCLUDE_DIR, "cuda")
+    parts = []
+    for name in HEADERS:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            parts.append(f'#line 1 "vdev/{name}"\n{file.read()}')
+    return "".join(parts)
+
+
+@lru_cache(maxsize=1)
+def known_functions() -> frozenset[str]:
+    """Identifiers of our headers: a built-in function that is not among them is not translated."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", headers())) | _FREE | _GROUP_FUNCTIONS | _ATOM_FUNCTIONS
+
+
+#: Names that macros of our headers put together.
+_GROUP_FUNCTIONS = frozenset(
+    f"{group}_{what}_{op}"
+    for group in ("work_group", "sub_group")
+    for what in ("reduce", "scan_inclusive", "scan_exclusive")
+    for op in ("add", "min", "max")
+)
+_ATOM_FUNCTIONS = frozenset(
+    [f"atom_{op}" for op in ("add", "sub", "xchg", "min", "max", "and", "or", "xor")]
+    + [f"atomic_{op}_explicit" for op in ("exchange", "compare_exchange_strong", "compare_exchange_weak")]
+    + [f"atomic_fetch_{op}_explicit" for op in ("add", "sub", "min", "max", "and", "or", "xor")]
+)
+
+_CONSTANT = re.compile(r"^#define (\w+) (.+)$", re.MULTILINE)
+_OWN_CONSTANTS = {
+    "NULL": "((void *)0)",
+    "HUGE_VALF": "(__builtin_bit_cast(float, 0x7f800000))",
+    "INFINITY": "(__builtin_bit_cast(float, 0x7f800000))",
+    "NAN": "(__builtin_bit_cast(float, 0x7fc00000))",
+    "HUGE_VAL": "(__builtin_bit_cast(double, 0x7ff0000000000000))",
+}
+
+
+@lru_cache(maxsize=1)
+def constants() -> Mapping[str, str]:
+    """The object-like macros that OpenCL C has from the start (they stay in a program's text by name), in C++."""
+    with open(clang.BASE_HEADER, encoding="utf-8") as file:
+        text = file.read()
+    found: dict[str, str] = {}
+    for name, value in _CONSTANT.findall(text):
+        if name.startswith(("VDEV_", "__opencl", "as_")) or "__builtin_astype" in value:
+            continue
+        # binary16 literals exist in OpenCL C only
+        value = re.sub(r"\(\(half\)([\w.+-]+)h\)", r"(::vdev_cl::half(\1f))", value)
+        found[name] = _OWN_CONSTANTS.get(name, value)
+    return found
+
+
+#: Build options (OpenCL specification 5.8.6) as NVRTC's. What only permits the compiler more, or asks for what
+#: is so anyway, is left out.
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "-cl-single-precision-constant": (),  # the text was rewritten
+    "-cl-denorms-are-zero": ("--ftz=true",),
+    "-cl-fp32-correctly-rounded-divide-sqrt": ("--prec-div=true", "--prec-sqrt=true"),
+    "-cl-opt-disable": (),
+    "-cl-strict-aliasing": (),
+    "-cl-uniform-work-group-size": (),
+    "-cl-no-subgroup-ifp": (),
+    "-cl-mad-enable": (),
+    "-cl-no-signed-zeros": (),
+    "-cl-unsafe-math-optimizations": ("--ftz=true",),  # includes -cl-denorms-are-zero
+    "-cl-finite-math-only": (),
+    "-cl-fast-relaxed-math": ("--use_fast_math",),
+    "-cl-kernel-arg-info": (),
+    "-cl-nv-verbose": (),
+    "-cl-nv-allow-cuda-extensions": (),
+    "-w": (),
+    "-Werror": (),  # clang's warnings have been judged
+    "-g": (),
+}
+#: Optimisations that clang and its relatives can be told to leave out, and how messages look.
+_LEFT_OUT = (
+    "fast-math|finite-math-only|unsafe-math-optimizations|associative-math|reciprocal-math|math-errno|trapping-math|signed-zeros"
+    "|strict-aliasing|unroll-loops|vectorize|slp-vectorize|inline|inline-functions|omit-frame-pointer|common|exceptions"
+)
+#: Options that change no result: about messages and debuggers, versions that clang has judged, how hard the compiler tries.
+WITHOUT_MEANING = re.compile(
+    r"-W.*|-cl-std=\S+|-cl-ext=\S+|-cl-nv-\S+|-nv-\S+|-O[0-3s]?|-g\S*|-x=\S+|-s=.+|-profiling|-spir-std=\S+|-triple=\S+"
+    rf"|-fno-(?:{_LEFT_OUT})|-f(?:no-)?(?:color-diagnostics|caret-diagnostics|diagnostics-\S+)"
+)
+#: In force for every program. FP_CONTRACT is on by default (6.12.1); a quotient may be off by 2.5 ulp and a square
+#: root by 3 (7.4), which is what NVIDIA's own OpenCL makes of it.
+BASE_OPTIONS = (
+    "--std=c++20",
+    "--device-as-default-execution-space",
+    "--fmad=true",
+    "--prec-div=false",
+    "--prec-sqrt=false",
+)

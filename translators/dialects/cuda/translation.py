@@ -1,0 +1,300 @@
+"""OpenCL C to CUDA C++ for a sub-grid: what a CUDA back end compiles with NVRTC and launches.
+
+The program is first translated for a sub-grid (OpenCL C to OpenCL C: hidden argument, shifted pointers, work-item
+functions of the whole NDRange), then its text is rewritten into CUDA C++ on top of our headers. A kernel becomes a
+device function; a generated `extern "C"` entry function brings CUDA's arguments to it.
+
+Translated: all scalar, vector and pointer types with literals, swizzles, conversions and reinterpretations;
+structures, unions, enumerations and arithmetic on them, type definitions, typeof; initialisers as C has them; static
+and dynamic local memory (what is beyond 48 KB of a kernel's own variables stands in dynamic shared memory: see
+`CudaKernel.local_nbytes`); constant arguments, constants and variables at program scope; the built-in functions that
+`include/cuda` defines (mathematics, integers, common, geometric, relational, vload/vstore, half, select, shuffle,
+barriers and fences, atomics of 1.x and C11, work-group functions, sub-groups as warps of 32, asynchronous copies,
+printf); overloaded functions, names that C++ and CUDA reserve; the build options in `cuda_dialect.OPTIONS`.
+
+Refused, by name (Untranslatable): images and samplers (`images.lower_images` makes plain memory of them before), pipes,
+queues and events of device-side enqueue, blocks, function pointers, built-in functions our headers lack, initialisers
+whose names go back, array literals that are kept, `++` of a bool, unknown build options.
+A launch with a partial work-group is not possible (`pack` says so): a block of CUDA's has one size, and a barrier that
+some of its threads leave out would have to be counted in every program.
+
+A program with variables at program scope is right only as long as one worker runs its NDRanges whole.
+
+Registers: without a required work-group size nothing bounds a kernel, as NVIDIA's own OpenCL has it; a launch of more
+work-items than its registers allow needs a second compile with `--maxrregcount=64`, with which 1024 fit. With one, how
+many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clang.cindex import Cursor
+
+from ...frontend import clang
+from ...frontend.edits import Edits, Function, Functions, Untranslatable
+from ...frontend.options import joined_values, parse_options
+from ...frontend.preprocessor import MAIN_FILE
+from ...frontend.source import KernelInfo, ParsedProgram, parse_program
+from ...frontend.unused_functions import without_unused
+from ...ranges.ndrange import Chunk, NDRange
+from ..subgrid import SHIFT, SubgridKernel, translate_subgrid
+from . import tables as cuda_dialect
+from .declarations import LOCAL_ALIGNMENT
+from .rewriting import Rewriter
+from .types import spell
+
+__all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
+
+#: Changes with whatever changes a translation: part of the key under which cubins are kept.
+VERSION = 6
+
+#: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
+_UNFUSED = re.compile(
+    r"^[ \t]*#[ \t]*pragma[ \t]+(?:(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b|clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off\b)",
+    re.MULTILINE,
+)
+
+
+class UnknownOption(Untranslatable):
+    """A build option that nobody knows (CL_INVALID_BUILD_OPTIONS)."""
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel as CUDA sees it.
+
+    `entry`: the function's name in the module. CUDA's arguments are the user's, in order, then the hidden one:
+    a pointer for global and constant arguments, an `unsigned int` (from `local_layout`) for each of `local_args`, the
+    bytes of a value. `pointer_args`: arguments that have a shift. `max_work_group_size`: what the entry function
+    is compiled for, or None.
+    """
+
+    name: str
+    entry: str
+    hidden_index: int
+    pointer_args: tuple[int, ...]
+    local_args: tuple[int, ...]
+    max_work_group_size: int | None
+    _subgrid: SubgridKernel
+    #: dynamic shared memory of the kernel's own local variables, at its beginning
+    local_nbytes: int = 0
+
+    def resident_groups(self, count: int) -> str:
+        """NVRTC's option that leaves the kernel as many registers as `count` work-groups on a multiprocessor allow.
+
+        For kernels with a `max_work_group_size`.
+        """
+        return f"-D{_resident(self.entry)}={count}"
+
+    @property
+    def hidden_nbytes(self) -> int:
+        return self._subgrid.hidden_nbytes + 8
+
+    def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
+        """The hidden argument: as SubgridKernel.pack, and the number of dimensions behind it.
+
+        The grid has the chunk's work-groups, a block the NDRange's local size. Raises ValueError for a wrong number of
+        shifts, and for partial work-groups, which CUDA does not have.
+        """
+        for size, local in zip(ndrange.global_size, ndrange.local_size, strict=True):
+            if size % local:
+                raise ValueError(f"kernel {self.name}: {size} work-items are not a multiple of {local}")
+        return self._subgrid.pack(ndrange, chunk, shifts) + struct.pack("<Q", ndrange.work_dim)
+
+    def local_layout(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """Values of the local arguments, of `sizes` bytes each, and the dynamic shared memory that a launch needs (which
+        may be some without local arguments, too: `local_nbytes`).
+        """
+        if len(sizes) != len(self.local_args):
+            raise ValueError(
+                f"kernel {self.name}: {len(self.local_args)} local sizes expected, {len(sizes)} given"
+            )
+        offsets, total = [], self.local_nbytes
+        for nbytes in sizes:
+            offsets.append(total)
+            total += -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
+        return tuple(offsets), total
+
+
+@dataclass(frozen=True)
+class CudaProgram:
+    """CUDA C++, complete in itself, the options to compile it with (less --gpu-architecture), and its kernels."""
+
+    source: str
+    options: tuple[str, ...]
+    kernels: Mapping[str, CudaKernel]
+
+
+def translate_cuda(program: ParsedProgram) -> CudaProgram:
+    """Translate all kernels. Raises Untranslatable with what cannot be, and the user's line."""
+    options = nvrtc_options(program.engine_options)
+    if _UNFUSED.search(program.preprocessed):
+        options = tuple("--fmad=false" if option == "--fmad=true" else option for option in options)
+    for info in program.kernels.values():
+        for argument in info.args:
+            if argument.kind not in ("global", "constant", "local", "value"):
+                raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
+    program = without_unused(program)
+    subgrid = translate_subgrid(program, shared_variables=True, offsets=False)
+    again = parse_program(subgrid.source, program.engine_options, target=program.target)
+    if not again.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(again.doubts))
+    return _Translation(program, again, subgrid.kernels, options).run()
+
+
+def nvrtc_options(options: Sequence[str]) -> tuple[str, ...]:
+    """NVRTC's options for those of a program (less -D, -U and -I). Raises Untranslatable for unknown ones."""
+    found = list(cuda_dialect.BASE_OPTIONS)
+    for option in joined_values(parse_options(options).for_engine):
+        if option in cuda_dialect.OPTIONS:
+            found += cuda_dialect.OPTIONS[option]
+        elif match := re.fullmatch(r"-cl-nv-maxrregcount=(\d+)", option):
+            found.append(f"--maxrregcount={match.group(1)}")
+        elif not cuda_dialect.WITHOUT_MEANING.fullmatch(option):
+            raise UnknownOption(f"build option {option} is not known for CUDA")
+    names = [option.partition("=")[0] for option in found]
+    return tuple(option for index, option in enumerate(found) if names[index] not in names[index + 1 :])
+
+
+class _Translation:
+    """One program being rewritten."""
+
+    def __init__(
+        self,
+        program: ParsedProgram,
+        again: ParsedProgram,
+        kernels: Mapping[str, SubgridKernel],
+        options: tuple[str, ...],
+    ) -> None:
+        self.program = program
+        self.again = again
+        self.options = options
+        self.functions = Functions(again)
+        self.edits = Edits(self.functions.text)
+        self.prefix = _free_prefix(self.functions)
+        single = "-cl-single-precision-constant" in program.engine_options
+        self.rewriter = Rewriter(again, self.functions, self.edits, self.prefix, single)
+        self.kernels = {
+            name: CudaKernel(
+                name, f"{self.prefix}kernel{index}", kernel.hidden_index, kernel.pointer_args,
+                tuple(i for i, argument in enumerate(program.kernels[name].args) if argument.kind == "local"),
+                _work_group_size(program.kernels[name]), kernel,
+            )
+            for index, (name, kernel) in enumerate(kernels.items())
+        }  # fmt: skip
+
+    def run(self) -> CudaProgram:
+        self._shifts()
+        for cursor in self.again.tu.cursor.get_children():
+            if clang.in_text(cursor):
+                self.rewriter.declaration(cursor)
+        self._hidden_by_reference()
+        names = self.rewriter.overloads()
+        self.rewriter.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)
+        body = self.edits.apply()
+        entries = "".join(
+            self._entry(function, names) for function in self.functions.defined if function.kernel
+        )
+        kernels = {
+            name: replace(kernel, local_nbytes=self.rewriter.large.get(name, 0))
+            for name, kernel in self.kernels.items()
+        }
+        return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, kernels)
+
+    def _prelude(self) -> str:
+        macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
+        shared = f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {self.prefix}shared[];\n"
+        if self.rewriter.uses_work_dim:
+            # The same for all work-items, and asked for where no hidden argument is at hand.
+            shared += f"__shared__ unsigned int {self.prefix}work_dim;\n"
+            shared += (
+                f"namespace vdev_cl {{ inline uint get_work_dim() {{ return {self.prefix}work_dim; }} }}\n"
+            )
+        return f'{cuda_dialect.headers()}{macros}{shared}namespace vdev_cl {{ namespace user {{\n#line 1 "{MAIN_FILE}"\n'
+
+    def _shifts(self) -> None:
+        """Pointers are moved by a function of ours, under names that C++ does not reserve."""
+        for match in SHIFT.finditer(self.functions.text):
+            own, name, shift = (group.decode() for group in match.groups())
+            self.edits.replace(
+                *match.span(),
+                f"decltype({own}) {self.rewriter.word(name)} = ::vdev_cl::shifted({own}, {shift});",
+            )
+            self.rewriter.done.append(match.span())
+
+    def _hidden_by_reference(self) -> None:
+        """The structure stays where CUDA puts arguments; nobody copies it."""
+        kernels = {function.name for function in self.functions.defined if function.kernel}
+        for declaration in self.again.functions():
+            if declaration.spelling in kernels:
+                hidden = list(declaration.get_arguments())[-1]
+                self.edits.insert(clang.extent_of(hidden)[0], "const ")
+                self.edits.insert(hidden.location.offset, "&")
+
+    def _entry(self, function: Function, names: Mapping[int, str]) -> str:
+        kernel = self.kernels[function.name]
+        info = self.program.kernels[function.name]
+        parameters, arguments = [], []
+        *own, hidden = function.cursor.get_arguments()
+        for index, (parameter, argument) in enumerate(zip(own, info.args, strict=True)):
+            name = f"{self.prefix}a{index}"
+            if argument.kind == "value":
+                parameters.append(f"{self._type_text(parameter)} {name}")
+                arguments.append(name)
+            elif argument.kind == "local":
+                parameters.append(f"unsigned int {name}")
+                arguments.append(f"::vdev_cl::pointer({self.prefix}shared + {name})")
+            else:
+                # Nobody writes to what a kernel is given as constant (6.7.3): it may come through the read-only cache.
+                alone = argument.kind == "constant" or "restrict" in argument.type_qualifiers
+                parameters.append(f"void *{'__restrict__ ' if alone else ''}{name}")
+                arguments.append(f"::vdev_cl::pointer({name})")
+        structure = f"{kernel.entry}_hidden"
+        hidden_type = re.sub(r"\b__private\b", " ", hidden.type.spelling).strip()
+        parameters.append(f"const __grid_constant__ {structure} {self.prefix}hidden_")
+        arguments.append(f"{self.prefix}hidden_.arguments")
+        bounds = groups = ""
+        if kernel.max_work_group_size:
+            resident = _resident(kernel.entry)
+            groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: as the compiler likes
+            bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident}) "
+        # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
+        sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
+        first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
+        if self.rewriter.uses_work_dim:
+            first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
+        callee = names.get(function.key, self.rewriter.word(function.name))
+        return (
+            f"{groups}struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
+            f'extern "C" __global__ void {bounds}{kernel.entry}({", ".join(parameters)}) '
+            f"{{{first} {callee}({', '.join(arguments)}); }}\n"
+        )
+
+    def _type_text(self, parameter: Cursor) -> str:
+        known = spell(parameter.type)
+        if known is not None:
+            return known
+        text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
+        return re.sub(r"\w+", lambda match: self.rewriter.word(match.group()), text)
+
+
+def _resident(entry: str) -> str:
+    """The macro with the least number of work-groups on a multiprocessor."""
+    return f"{entry}_resident"
+
+
+def _work_group_size(info: KernelInfo) -> int | None:
+    sizes = info.reqd_work_group_size
+    return None if sizes is None else sizes[0] * sizes[1] * sizes[2]
+
+
+def _free_prefix(functions: Functions) -> str:
+    """A prefix that no identifier of the text starts with."""
+    number = 0
+    while any(name.startswith(f"vdev_cuda{number or ''}_") for name in functions.identifiers()):
+        number += 1
+    return f"vdev_cuda{number or ''}_"

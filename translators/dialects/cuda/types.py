@@ -1,0 +1,139 @@
+"""Types as the CUDA translator sees them: how C++ spells them, and which conversions it must be told of.
+
+Decides from clang's types alone; never looks at a program's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from clang.cindex import Cursor, Type, TypeKind
+
+from ...frontend import clang
+from . import tables as cuda_dialect
+
+_SCALARS = {
+    TypeKind.BOOL: "bool", TypeKind.CHAR_S: "char", TypeKind.SCHAR: "char", TypeKind.CHAR_U: "uchar",
+    TypeKind.UCHAR: "uchar", TypeKind.SHORT: "short", TypeKind.USHORT: "ushort", TypeKind.INT: "int",
+    TypeKind.UINT: "uint", TypeKind.LONG: "long", TypeKind.ULONG: "ulong", TypeKind.HALF: "half",
+    TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double", TypeKind.LONGLONG: "long", TypeKind.ULONGLONG: "ulong",
+}  # fmt: skip
+_VECTORS = (TypeKind.EXTVECTOR, TypeKind.VECTOR)
+ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY)
+
+
+def vector_type(type_: Type) -> tuple[Type, int] | None:
+    """(Type of a component, number of components), or None."""
+    canonical = type_.get_canonical()
+    if canonical.kind not in _VECTORS:
+        return None
+    return canonical.element_type, int(canonical.element_count)
+
+
+def spell(type_: Type) -> str | None:
+    """A scalar or vector type as C++ reads it wherever it stands, whatever the program calls its own things."""
+    vector = vector_type(type_)
+    if vector is not None:
+        element = spell(vector[0])
+        return None if element is None else f"::vdev_cl::vec<{element}, {vector[1]}>"
+    name = _SCALARS.get(type_.get_canonical().kind)
+    if name is None:
+        return None
+    return cuda_dialect.type_name(name)
+
+
+def conversion(target: Type, source: Type, exact: bool) -> str | None:
+    """What says an implicit conversion in C++: the text in front of an operand in parentheses, or None."""
+    to, from_ = target.get_canonical(), source.get_canonical()
+    vector = vector_type(target)
+    # A load of a class from volatile memory is a copy part by part.
+    loads = from_.is_volatile_qualified() and not to.is_volatile_qualified()
+    if vector is not None:
+        return None if vector_type(source) is not None and not loads else f"({spell(target)})"
+    if is_volatile_record(source) and not to.is_volatile_qualified():
+        return "::vdev_cl::settled"
+    # libclang shows a parameter that is written as an array as one, also where a pointer is passed.
+    if to.kind == TypeKind.POINTER or (to.kind in ARRAYS and from_.kind == TypeKind.POINTER):
+        there, here = _pointee(to), _pointee(from_)
+        if there is None or here is None:
+            return None
+        if from_.kind in ARRAYS:
+            # The array itself: another element's type than a number's is the same, however it is spelled.
+            return None if spell(there) in (None, spell(here)) else "::vdev_cl::pointer"
+        if there.kind == TypeKind.VOID:
+            return None
+        narrower = here.is_const_qualified() and not there.is_const_qualified()
+        return (
+            "::vdev_cl::pointer"
+            if here.kind == TypeKind.VOID or narrower or _bare(there) != _bare(here)
+            else None
+        )
+    if to.kind == TypeKind.ENUM:
+        return "::vdev_cl::enumeration" if from_.kind != TypeKind.ENUM else None
+    name = spell(target)
+    if name is None or (to.kind == from_.kind and not (loads and to.kind == TypeKind.HALF)):
+        return None
+    halves = TypeKind.HALF in (to.kind, from_.kind)
+    return f"({name})" if exact or halves else None
+
+
+def _pointee(canonical: Type) -> Type | None:
+    """What a pointer, or an array that becomes one, leads to."""
+    if canonical.kind in ARRAYS:
+        return canonical.element_type
+    return canonical.get_pointee() if canonical.kind == TypeKind.POINTER else None
+
+
+def _bare(type_: Type) -> str:
+    words = r"\b(?:__global|__local|__private|__constant|__generic|const|volatile|restrict|__restrict)\b"
+    return " ".join(re.sub(words, " ", type_.get_canonical().spelling).split())
+
+
+def is_half(a: Cursor, b: Cursor) -> bool:
+    return TypeKind.HALF in (a.type.get_canonical().kind, b.type.get_canonical().kind)
+
+
+def space_of(type_: Type) -> str:
+    canonical = type_.get_canonical()
+    while (space := clang.address_space(canonical)) not in ("local", "constant"):
+        if canonical.kind not in ARRAYS:
+            return "private"
+        canonical = canonical.element_type
+    return space
+
+
+def is_volatile_record(type_: Type) -> bool:
+    """A structure or union that C++ neither reads nor assigns as a whole."""
+    canonical = type_.get_canonical()
+    return bool(canonical.kind == TypeKind.RECORD and canonical.is_volatile_qualified())
+
+
+def holds_pointer(type_: Type) -> bool:
+    """Whether a value of the type is a pointer or has one in it."""
+    return _holds(type_, lambda part: bool(part.kind == TypeKind.POINTER))
+
+
+def holds_vector(type_: Type) -> bool:
+    """Whether a value of the type is a vector or has one in it."""
+    return _holds(type_, lambda part: part.kind in _VECTORS)
+
+
+def _holds(type_: Type, wanted: Callable[[Type], bool]) -> bool:
+    canonical = type_.get_canonical()
+    while canonical.kind in ARRAYS:
+        canonical = canonical.element_type.get_canonical()
+    if canonical.kind == TypeKind.RECORD:
+        return any(_holds(field.type, wanted) for field in canonical.get_fields())
+    return wanted(canonical)
+
+
+def members_of(type_: Type, count: int) -> list[Type | None]:
+    """Types of what a list without designators initialises."""
+    canonical = type_.get_canonical()
+    if canonical.kind in ARRAYS:
+        return [canonical.element_type] * count
+    if canonical.kind == TypeKind.RECORD:
+        fields: list[Type | None] = [field.type for field in canonical.get_fields()]
+        return (fields + [None] * count)[:count]
+    return [None] * count

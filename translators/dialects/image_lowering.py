@@ -1,0 +1,483 @@
+"""Images lowered to plain memory: OpenCL C with images in, OpenCL C without them out.
+
+A kernel's image argument becomes a pointer to bytes at the same place, its descriptor (sizes, pitches, format) a
+structure behind the kernel's own arguments, a sampler an unsigned int; in the text an image is a structure of
+both, and what OpenCL C has for images calls functions of `include/images.cl`. Everything that comes after, the
+analysis and the translators to dialects, meets buffers only. For the analysis there is a second text, with the
+functions of `include/images_model.cl`: they touch the same bytes and compute nothing.
+
+Decides how the text is rewritten and how a descriptor is laid out. Never decides what formats a device has, and
+computes no pixels. What it cannot lower it refuses, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+from clang.cindex import Cursor, CursorKind
+
+from ..frontend import clang
+from ..frontend.edits import (
+    Edits,
+    Function,
+    Functions,
+    Untranslatable,
+    Use,
+    insert_at_entry,
+    parentheses_after,
+)
+from ..frontend.preprocessor import GENERATED_FILE, MAIN_FILE
+from ..frontend.source import CompileError, ParsedProgram, parse_program
+
+__all__ = ["LoweredProgram", "lower_images", "pack_descriptor", "pack_sampler", "uses_images"]
+
+#: Types of images by what they are: dimensions that are sampled, and whether there are layers behind them.
+_KINDS = {
+    "image1d_t": (1, False),
+    "image1d_buffer_t": (1, False),
+    "image1d_array_t": (1, True),
+    "image2d_t": (2, False),
+    "image2d_array_t": (2, True),
+    "image2d_depth_t": (2, False),
+    "image2d_array_depth_t": (2, True),
+    "image3d_t": (3, False),
+}
+#: Types that OpenCL C has and no device of ours: several samples for a pixel.
+_REFUSED = ("image2d_msaa_t", "image2d_array_msaa_t", "image2d_msaa_depth_t", "image2d_array_msaa_depth_t")
+_ACCESS = {
+    "read_only": "ro", "__read_only": "ro", "write_only": "wo", "__write_only": "wo", "read_write": "rw",
+    "__read_write": "rw",
+}  # fmt: skip
+_WORDS = rb"(?:(?:__)?(?:read_only|write_only|read_write|private|restrict)|const|volatile)"
+_WORDS_BEFORE = re.compile(rb"(?:\b" + _WORDS + rb"\b\s*)+$")
+_WORDS_BEHIND = re.compile(rb"(?:\s*\b" + _WORDS + rb"\b)+")
+
+_QUERIES = {
+    "get_image_width": ("int", "im.d.width"),
+    "get_image_height": ("int", "im.d.height"),
+    "get_image_depth": ("int", "im.d.depth"),
+    "get_image_array_size": ("size_t", "(size_t)im.d.depth"),
+    "get_image_channel_order": ("int", "(int)(0x10B0u + (im.d.format & 255u))"),
+    "get_image_channel_data_type": ("int", "(int)(0x10D0u + (im.d.format >> 8 & 255u))"),
+}
+_READS = {"read_imagef": "f", "read_imagei": "i", "read_imageui": "ui", "read_imageh": "f"}
+_WRITES = {"write_imagef": "f", "write_imagei": "i", "write_imageui": "ui", "write_imageh": "f"}
+_VALUES = {"f": "float4", "i": "int4", "ui": "uint4"}
+_FUNCTIONS = (*_QUERIES, *_READS, *_WRITES, "get_image_dim")
+_UNKNOWN = ("get_image_num_mip_levels", "get_image_num_samples")
+_MENTIONED = re.compile(r"\bimage[123]d_\w+|\bsampler_t\b")
+
+#: OpenCL C's constants that are no matter of images: they stay.
+_OTHER_CONSTANTS = re.compile(r"CLK_(?:LOCAL|GLOBAL|NULL|ENQUEUE|INVALID|DEVICE|EVENT|OUT|SUCCESS|PROFILING)")
+_DESCRIPTOR = "struct P_desc { int width, height, depth; uint row; long slice; uint elem, format; };\n"
+_DESCRIPTOR_FORMAT = struct.Struct("<3iIq2I")
+
+
+def pack_descriptor(
+    shape: tuple[int, int, int],
+    row_pitch: int,
+    slice_pitch: int,
+    order: int,
+    data_type: int,
+    channels: int,
+    element_nbytes: int,
+) -> bytes:
+    """The bytes of an image's descriptor.
+
+    `shape`: width, height, depth in pixels, of what the image lacks 1, the layers of an array as depth. Pitches are
+    in bytes. `order`, `data_type`: CL_ constants; `channels`: how many a pixel stores.
+    """
+    form = (order - 0x10B0) | (data_type - 0x10D0) << 8 | channels << 16
+    return _DESCRIPTOR_FORMAT.pack(*shape, row_pitch, slice_pitch, element_nbytes, form)
+
+
+#: CL_ADDRESS_* to the bits that OpenCL C's constants have
+_ADDRESSING = {0x1130: 0, 0x1131: 2, 0x1132: 4, 0x1133: 6, 0x1134: 8}
+
+
+def pack_sampler(*, normalized: bool, addressing: int, linear: bool) -> bytes:
+    """The bytes of a sampler argument. `addressing`: a CL_ADDRESS_ constant."""
+    return struct.pack("<I", normalized | _ADDRESSING[addressing] | (0x20 if linear else 0x10))
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredProgram:
+    """A program without images. `images`: a kernel's image arguments; their descriptors follow the user's arguments,
+    in this order. `program` is for translators, `model` for the analysis; argument numbers are the same in both.
+    """
+
+    program: ParsedProgram
+    images: Mapping[str, tuple[int, ...]]
+    _model: str | None = field(default=None, repr=False)
+
+    @cached_property
+    def model(self) -> ParsedProgram:
+        """What the analysis reads. Raises CompileError only by a fault of ours."""
+        if self._model is None:
+            return self.program
+        return _parse(self._model, self.program, self.program)
+
+
+def uses_images(program: ParsedProgram) -> bool:
+    """Whether images or samplers are named in the program's text."""
+    return _MENTIONED.search(program.preprocessed) is not None
+
+
+def lower_images(program: ParsedProgram) -> LoweredProgram:
+    """`program` without images; itself where it has none. Raises Untranslatable."""
+    if not uses_images(program):
+        return LoweredProgram(program, {})
+    if not program.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
+    lowering = _Lowering(program)
+    body = lowering.rewrite()
+    images = {name: found for name in program.kernels if (found := _image_args(program, name))}
+    text, model = (lowering.prelude(file) + body for file in ("images.cl", "images_model.cl"))
+    try:
+        lowered = _parse(text, program, program)
+    except CompileError as error:
+        raise Untranslatable(f"images could not be lowered:\n{error.log}") from error
+    return LoweredProgram(lowered, images, model)
+
+
+def _parse(text: str, program: ParsedProgram, named: ParsedProgram) -> ParsedProgram:
+    """Lowered text parsed, with the arguments' names that the kernels of `named` have."""
+    parsed = parse_program(text, program.engine_options, target=program.target)
+    kernels = {}
+    for name, info in parsed.kernels.items():
+        users = named.kernels[name].args
+        args = (replace(arg, name=user.name) for arg, user in zip(info.args, users, strict=False))
+        kernels[name] = replace(info, args=(*args, *info.args[len(users) :]))
+    return replace(parsed, kernels=kernels)
+
+
+def _image_args(program: ParsedProgram, kernel: str) -> tuple[int, ...]:
+    return tuple(index for index, arg in enumerate(program.kernels[kernel].args) if arg.kind == "image")
+
+
+@dataclass(frozen=True, order=True)
+class _ImageType:
+    """A type of images as a parameter has it: OpenCL C's name, and ro, wo or rw."""
+
+    name: str
+    access: str
+
+    @staticmethod
+    def of(spelling: str) -> _ImageType:
+        """From clang's spelling, such as "const __write_only image2d_t"."""
+        words = spelling.split()
+        access = next((_ACCESS[word] for word in words if word in _ACCESS), "ro")
+        name = next((word for word in words if word in _KINDS), words[-1])
+        if name not in _KINDS:
+            raise Untranslatable(f"the type {name} is used")
+        return _ImageType(name, access)
+
+    @property
+    def tag(self) -> str:
+        return f"{self.name[5:-2]}_{self.access}"
+
+    @property
+    def pointer(self) -> str:
+        return "__global const uchar *" if self.access == "ro" else "__global uchar *"
+
+    @property
+    def is_depth(self) -> bool:
+        return "depth" in self.name
+
+
+@dataclass(frozen=True, order=True)
+class _Variant:
+    """One function of OpenCL C as the program calls it."""
+
+    function: str
+    image: _ImageType
+    sampled: bool = False  #: it has a sampler
+    floating: bool = False  #: its coordinates are floating point
+
+    @property
+    def name(self) -> str:
+        how = "s" * self.sampled + "f" * self.floating
+        return f"{self.function}_{self.image.tag}" + (f"_{how}" if how else "")
+
+
+class _Lowering:
+    """One program being rewritten."""
+
+    def __init__(self, program: ParsedProgram) -> None:
+        self.program = program
+        self.functions = Functions(program)
+        self.text = self.functions.text
+        self.edits = Edits(self.text)
+        self.prefix = _free_prefix(self.functions)
+        self.types: set[_ImageType] = set()
+        self.variants: set[_Variant] = set()
+        #: places of tokens in the parameter lists of kernels, which are rewritten otherwise
+        self._taken: set[int] = set()
+
+    def rewrite(self) -> str:
+        """The program's text after the prelude."""
+        self._refuse()
+        for name in self.program.kernels:
+            if _image_args(self.program, name):
+                self._kernel(name)
+        self._types()
+        self._samplers()
+        self._constants()
+        for name in _FUNCTIONS:
+            for use in self.functions.uses(name):
+                if use.target is None and not use.declares:
+                    self._call(use)
+        return f'#line 1 "{MAIN_FILE}"\n{self.edits.apply()}'
+
+    def _refuse(self) -> None:
+        for name in (*_REFUSED, "pipe"):
+            for offset in self.functions.offsets(name):
+                holder = self.functions.enclosing(offset)
+                line = clang.line_of(holder.cursor) if holder is not None else 0
+                raise Untranslatable(f"{name} is used together with images", line)
+        for name in _UNKNOWN:
+            for use in self.functions.uses(name):
+                if use.target is None:
+                    raise Untranslatable(f"{name}() is used", clang.line_of(use.cursor))
+
+    # kernels
+
+    def _kernel(self, name: str) -> None:
+        """Parameters of all declarations, the beginning of the body, and calls."""
+        images = _image_args(self.program, name)
+        for use in self.functions.uses(name):
+            if use.declares:
+                parameters = list(use.cursor.get_arguments())
+                for index in images:
+                    self._parameter(parameters[index])
+                descriptors = (f"struct {self.prefix}desc {self.prefix}d_{index}" for index in images)
+                self._append(use, descriptors)
+            else:
+                self._kernel_call(use, images)
+        for function in self.functions.defined:
+            if function.name == name and function.kernel:
+                self._enter(function, images)
+
+    def _parameter(self, parameter: Cursor) -> None:
+        kind = _ImageType.of(parameter.type.get_canonical().spelling)
+        self.types.add(kind)
+        start, stop = clang.extent_of(parameter)
+        typedef = next((c for c in parameter.get_children() if c.kind == CursorKind.TYPE_REF), None)
+        if typedef is not None:
+            at, behind = clang.extent_of(typedef)
+        else:
+            at = next(o for o in self.functions.offsets(kind.name) if start <= o < stop)
+            behind = at + len(kind.name)
+        self.edits.replace(at, behind, kind.pointer)
+        for word in ("const", "volatile"):  # of the image: in front of a pointer they would be of the bytes
+            for offset in self.functions.offsets(word):
+                if start <= offset < stop:
+                    self.edits.replace(offset, offset + len(word), "")
+        self._taken.add(at)
+        if parameter.spelling:
+            name_at = parameter.location.offset
+            name_stop = name_at + len(parameter.spelling.encode())
+            self.edits.replace(name_at, name_stop, f"{self.prefix}p_{parameter.spelling}")
+
+    def _enter(self, function: Function, images: tuple[int, ...]) -> None:
+        """At entry every image again under its own name."""
+        p, entry = self.prefix, []
+        parameters = list(function.cursor.get_arguments())
+        for index in images:
+            name = parameters[index].spelling
+            if name:
+                tag = _ImageType.of(parameters[index].type.get_canonical().spelling).tag
+                entry.append(f" {p}{tag} {name}; {name}.p = {p}p_{name}; {name}.d = {p}d_{index};")
+        insert_at_entry(self.edits, function.body_start, "".join(entry))
+
+    def _append(self, use: Use, arguments: Iterator[str]) -> None:
+        place = parentheses_after(self.text, use.offset + len(use.name.encode()))
+        self.edits.insert(place.closing, "".join(f", {text}" for text in arguments))
+
+    def _kernel_call(self, use: Use, images: tuple[int, ...]) -> None:
+        """A kernel that is called as a function takes images apart."""
+        holder = self.functions.enclosing(use.offset)
+        call = next(
+            (
+                cursor
+                for cursor in (clang.walk(holder.cursor) if holder is not None else ())
+                if cursor.kind == CursorKind.CALL_EXPR and cursor.extent.start.offset == use.offset
+            ),
+            None,
+        )
+        if call is None:
+            raise Untranslatable(f"{use.name}() is used as a value", clang.line_of(use.cursor))
+        arguments = list(call.get_arguments())
+        texts = []
+        for index in images:
+            start, stop = clang.extent_of(arguments[index])
+            texts.append(f"({self.text[start:stop].decode()}).d")
+            self.edits.insert(start, "(")
+            self.edits.insert(stop, ").p")
+        self._append(use, iter(texts))
+
+    # types, samplers, constants
+
+    def _types(self) -> None:
+        for name in _KINDS:
+            for offset in self.functions.offsets(name):
+                if offset not in self._taken:
+                    stop = offset + len(name)
+                    kind = _ImageType(name, self._access_around(offset, stop))
+                    self.types.add(kind)
+                    self.edits.replace(offset, stop, f"{self.prefix}{kind.tag}")
+        for word in _ACCESS:
+            for offset in self.functions.offsets(word):
+                self.edits.replace(offset, offset + len(word), "")
+
+    def _access_around(self, start: int, stop: int) -> str:
+        """The access qualifier beside a type's name; read_only where there is none (OpenCL C 6.6)."""
+        before = _WORDS_BEFORE.search(self.text, max(0, start - 200), start)
+        behind = _WORDS_BEHIND.match(self.text, stop)
+        words = b" ".join(match.group() for match in (before, behind) if match).decode().split()
+        return next((_ACCESS[word] for word in words if word in _ACCESS), "ro")
+
+    def _samplers(self) -> None:
+        """A sampler is its bits. At program scope OpenCL C lets it be constant without saying so (6.15.15.1)."""
+        outside = [
+            clang.extent_of(cursor)
+            for cursor in self.program.tu.cursor.get_children()
+            if cursor.kind == CursorKind.VAR_DECL
+            and clang.in_text(cursor)
+            and cursor.type.get_canonical().spelling.endswith("sampler_t")
+        ]
+        for offset in self.functions.offsets("sampler_t"):
+            extent = next(((a, b) for a, b in outside if a <= offset < b), None)
+            needs = extent is not None and not re.search(
+                rb"\bconstant\b|\b__constant\b", self.text[slice(*extent)]
+            )
+            self.edits.replace(offset, offset + len("sampler_t"), "__constant uint" if needs else "uint")
+
+    def _constants(self) -> None:
+        for name in self.functions.identifiers():
+            value = _constants().get(name)
+            if value is not None:
+                for offset in self.functions.offsets(name):
+                    self.edits.replace(offset, offset + len(name), value)
+
+    # calls
+
+    def _call(self, use: Use) -> None:
+        function = use.cursor.referenced
+        types = [type_.get_canonical().spelling for type_ in function.type.argument_types()]
+        kind = _ImageType.of(types[0])
+        self.types.add(kind)
+        rest = types[1:]
+        sampled = bool(rest) and rest[0] == "sampler_t"
+        if use.name in _READS:
+            coordinates = rest[1:] if sampled else rest
+            if len(coordinates) != 1:
+                raise Untranslatable(f"{use.name}() with a level of detail", clang.line_of(use.cursor))
+            variant = _Variant(use.name, kind, sampled, coordinates[0].startswith("float"))
+        elif use.name in _WRITES:
+            if len(rest) != 2:
+                raise Untranslatable(f"{use.name}() with a level of detail", clang.line_of(use.cursor))
+            variant = _Variant(use.name, kind)
+        else:
+            variant = _Variant(use.name, kind)
+        self.variants.add(variant)
+        self.edits.replace(use.offset, use.offset + len(use.name), f"{self.prefix}{variant.name}")
+
+    # the prelude
+
+    def prelude(self, file: str) -> str:
+        """Types and functions in front of the text: what they do, or a model of it, as `file` has it."""
+        text = _DESCRIPTOR
+        for kind in sorted(self.types):
+            text += f"typedef struct {{ {kind.pointer}p; struct P_desc d; }} P_{kind.tag};\n"
+        if any(v.function.startswith(("read", "write")) for v in self.variants):
+            text += _include(file)
+        if any(variant.function.endswith("imageh") for variant in self.variants):
+            text += "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+        text += "".join(_definition(variant) for variant in sorted(self.variants))
+        return f'#line 1 "{GENERATED_FILE}"\n' + re.sub(r"\bP_", self.prefix, text)
+
+
+def _definition(variant: _Variant) -> str:
+    if variant.function in _READS:
+        return _read(variant)
+    if variant.function in _WRITES:
+        return _write(variant)
+    image = f"P_{variant.image.tag} im"
+    if variant.function == "get_image_dim":
+        if _KINDS[variant.image.name][0] == 3:
+            return f"int4 P_{variant.name}({image}) {{ return (int4)(im.d.width, im.d.height, im.d.depth, 0); }}\n"
+        return f"int2 P_{variant.name}({image}) {{ return (int2)(im.d.width, im.d.height); }}\n"
+    result, value = _QUERIES[variant.function]
+    return f"{result} P_{variant.name}({image}) {{ return {value}; }}\n"
+
+
+def _coordinates(variant: _Variant) -> tuple[str, str]:
+    """The type of the coordinates, and an expression for width, height and depth or layer in four components."""
+    dims, layered = _KINDS[variant.image.name]
+    scalar = "float" if variant.floating else "int"
+    zero = "0.0f" if variant.floating else "0"
+    count = dims + layered
+    if count == 1:
+        return scalar, f"({scalar}4)(c, {zero}, {zero}, {zero})"
+    if count == 2:
+        parts = f"c.x, {zero}, c.y, {zero}" if layered else f"c.x, c.y, {zero}, {zero}"
+        return f"{scalar}2", f"({scalar}4)({parts})"
+    return f"{scalar}4", f"({scalar}4)(c.x, c.y, c.z, {zero})"
+
+
+def _read(variant: _Variant) -> str:
+    dims, layered = _KINDS[variant.image.name]
+    kind, position = _coordinates(variant)
+    suffix = _READS[variant.function]
+    core = f"P_sample_{suffix}" if variant.floating else f"P_read_{suffix}"
+    shape = f"{dims}, {int(layered)}" if variant.floating else str(int(layered))
+    sampler = "uint s, " if variant.sampled else ""
+    call = f"{core}(im.p, im.d, {'s' if variant.sampled else '0u'}, {position}, {shape})"
+    result = _VALUES[suffix]
+    if variant.function == "read_imageh":
+        result, call = "half4", f"convert_half4({call})"
+    if variant.image.is_depth:
+        result, call = "float", f"{call}.x"
+    return f"{result} P_{variant.name}(P_{variant.image.tag} im, {sampler}{kind} c) {{ return {call}; }}\n"
+
+
+def _write(variant: _Variant) -> str:
+    kind, position = _coordinates(variant)
+    suffix = _WRITES[variant.function]
+    value, given = _VALUES[suffix], "v"
+    if variant.function == "write_imageh":
+        value, given = "half4", "convert_float4(v)"
+    if variant.image.is_depth:
+        value, given = "float", "(float4)(v, 0.0f, 0.0f, 0.0f)"
+    call = f"P_write_{suffix}(im.p, im.d, {position}, {given})"
+    return f"void P_{variant.name}(P_{variant.image.tag} im, {kind} c, {value} v) {{ {call}; }}\n"
+
+
+@lru_cache(maxsize=2)
+def _include(file: str) -> str:
+    with open(os.path.join(clang.INCLUDE_DIR, file), encoding="utf-8") as content:
+        return content.read()
+
+
+@lru_cache(maxsize=1)
+def _constants() -> Mapping[str, str]:
+    """OpenCL C's constants for images and samplers by name. A fence for images is one for memory."""
+    with open(clang.BASE_HEADER, encoding="utf-8") as header:
+        found = re.findall(r"#define (CLK_\w+)\s+(0x\w+|\d+)\s*$", header.read(), re.MULTILINE)
+    values = {name: value for name, value in found if not _OTHER_CONSTANTS.match(name)}
+    return values | {"CLK_IMAGE_MEM_FENCE": "CLK_GLOBAL_MEM_FENCE"}
+
+
+def _free_prefix(functions: Functions) -> str:
+    """A prefix that no identifier of the program starts with."""
+    taken = {m.group() for m in (re.match(r"vimg\d*_", name) for name in functions.identifiers()) if m}
+    number = 0
+    while (prefix := f"vimg{number or ''}_") in taken:
+        number += 1
+    return prefix

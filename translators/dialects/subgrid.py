@@ -1,0 +1,351 @@
+"""OpenCL C to OpenCL C for a sub-grid: a kernel that runs one chunk and answers as if it ran the whole
+NDRange.
+
+Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on
+the NDRange read it, in helper functions too (a pointer to it is threaded through them as first parameter);
+global ids are the engine's own, as launches have offsets (CUDA's have none and read these, too). Pointers to global and
+constant memory are moved by a shift at kernel entry, so that a buffer of the engine's need hold only a window of the
+user's (PPoPP'11, section 3.5). Decides how the text is rewritten. Never
+decides how an NDRange is cut. What it cannot translate it refuses, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
+
+from ..frontend import clang
+from ..frontend.edits import (
+    Edits,
+    Function,
+    Functions,
+    Untranslatable,
+    Use,
+    insert_at_entry,
+    parentheses_after,
+)
+from ..frontend.preprocessor import MAIN_FILE
+from ..frontend.source import KernelInfo, ParsedProgram
+from ..ranges.ndrange import Chunk, NDRange
+
+__all__ = ["SubgridKernel", "SubgridProgram", "Untranslatable", "translate_subgrid"]
+
+#: Work-item functions whose answer depends on the whole NDRange (OpenCL C specification 6.15.1). get_local_…,
+#: get_work_dim and get_enqueued_local_size are the same in a chunk as in the whole.
+_GRID_FUNCTIONS = (
+    "get_global_id",
+    "get_group_id",
+    "get_num_groups",
+    "get_global_size",
+    "get_global_offset",
+    "get_global_linear_id",
+)
+#: Built-in functions that launch work of their own or ask about kernels as values: blocks could capture what
+#: was rewritten.
+_REFUSED = ("enqueue_kernel", "get_kernel_work_group_size", "get_kernel_preferred_work_group_size_multiple")
+
+#: Where a kernel shifts a pointer, for whoever translates further: the parameter, the user's name, and the shift.
+SHIFT = re.compile(rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ char \*\)\1 - (\w+\.shift\[\d+\])\);")
+
+# {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
+# specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
+# same answers.
+_PRELUDE = """\
+struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]; }};
+#define {p}IN __private const struct {p}grid *{p}g
+size_t __attribute__((always_inline)) {p}get_group_id({p}IN, uint d);
+size_t __attribute__((always_inline)) {p}get_num_groups({p}IN, uint d);
+size_t __attribute__((always_inline)) {p}get_global_size({p}IN, uint d);
+size_t __attribute__((always_inline)) {p}get_global_offset({p}IN, uint d);
+size_t __attribute__((always_inline)) {p}get_global_linear_id({p}IN);
+size_t {p}get_group_id({p}IN, uint d) {{ return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0; }}
+size_t {p}get_num_groups({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->groups[d] : 1; }}
+size_t {p}get_global_size({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->size[d] : 1; }}
+size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offset[d] : 0; }}
+{ids}size_t {p}get_global_linear_id({p}IN) {{
+  return (({gid}2) - {p}get_global_offset({p}g, 2)) * {p}get_global_size({p}g, 1)
+    + {gid}1) - {p}get_global_offset({p}g, 1)) * {p}get_global_size({p}g, 0)
+    + {gid}0) - {p}get_global_offset({p}g, 0); }}
+#undef {p}IN
+"""
+#: What answers get_global_id() where launches have no offsets.
+_IDS = """\
+size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
+size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d) + (size_t){p}g->first[d] : 0; }}
+"""
+
+
+@dataclass(frozen=True)
+class SubgridKernel:
+    """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift,
+    in its order.
+    """
+
+    name: str
+    hidden_index: int
+    pointer_args: tuple[int, ...]
+
+    @property
+    def hidden_nbytes(self) -> int:
+        return 8 * (15 + len(self.pointer_args))
+
+    def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
+        """The hidden argument for `chunk` of `ndrange`.
+
+        `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift); 0 for no
+        buffer, which then stays none. To be launched with the chunk's global size, the NDRange's local size and, where
+        the program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
+        wrong number of shifts.
+        """
+        if len(shifts) != len(self.pointer_args):
+            raise ValueError(
+                f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
+            )
+        fields = (
+            *_three(chunk.start, 0),
+            *_three(ndrange.num_groups, 1),
+            *_three(ndrange.global_size, 1),
+            *_three(ndrange.offset, 0),
+            *_three(chunk.first(ndrange), 0),
+        )
+        return struct.pack(f"<15Q{len(shifts)}q", *fields, *shifts)
+
+
+@dataclass(frozen=True)
+class SubgridProgram:
+    """OpenCL C for a native engine, to be built with the program's `engine_options`, and how to call its
+    kernels.
+    """
+
+    source: str
+    kernels: Mapping[str, SubgridKernel]
+
+
+def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
+    return (*values, *(fill,) * (3 - len(values)))
+
+
+def translate_subgrid(
+    program: ParsedProgram, *, shared_variables: bool = False, offsets: bool = True
+) -> SubgridProgram:
+    """Translate all kernels. Raises Untranslatable: then the original has to run, as one chunk.
+
+    `shared_variables`: variables at program scope may change, as the caller launches whole NDRanges on one worker then.
+    `offsets`: launches have the chunk's first ids as offset. Global ids are the engine's own then: what compilers know of
+    them (Intel's makes loops' bounds of guards) holds as in the original.
+    """
+    if not program.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
+    return _Translation(program, shared_variables, offsets).run()
+
+
+class _Translation:
+    """One program being rewritten."""
+
+    def __init__(self, program: ParsedProgram, shared_variables: bool, offsets: bool) -> None:
+        self.program = program
+        self.offsets = offsets
+        #: work-item functions that are rewritten
+        self.grid_functions = _GRID_FUNCTIONS[offsets:]  # the first is get_global_id
+        self.shared_variables = shared_variables
+        self.functions = Functions(program)
+        self.edits = Edits(self.functions.text)
+        self.prefix = _free_prefix(self.functions)
+        self.kernels = {
+            name: SubgridKernel(name, len(info.args), _pointer_args(info))
+            for name, info in program.kernels.items()
+        }
+        #: Number of a kernel's structure; the same name may not be used for a type and a function.
+        self.numbers = {name: index for index, name in enumerate(self.kernels)}
+
+    def run(self) -> SubgridProgram:
+        self._refuse()
+        threaded, uses = self._threaded()
+        for use in uses:
+            self._rewrite(use, threaded)
+        for function in self.functions.defined:
+            if function.kernel:
+                self._enter_kernel(function)
+        text = f'{self._prelude()}#line 1 "{MAIN_FILE}"\n{self.edits.apply()}'
+        return SubgridProgram(text, self.kernels)
+
+    def _refuse(self) -> None:
+        for name in _REFUSED:
+            for use in self.functions.uses(name):
+                if use.target is None:
+                    raise Untranslatable(f"{name}() is used", clang.line_of(use.cursor))
+        if b"^" in self.functions.text:
+            for function in self.functions.defined:
+                if b"^" in self.functions.text[function.start : function.stop]:
+                    _refuse_blocks(function.cursor)
+        for cursor in self.program.tu.cursor.get_children():
+            if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor) and not self.shared_variables:
+                _refuse_shared_variable(cursor)
+
+    def _threaded(self) -> tuple[frozenset[int], list[Use]]:
+        """Keys of the functions that need the grid, and all uses and declarations to be rewritten.
+
+        A function needs it if it uses a work-item function of the grid, calls a kernel or calls a function
+        that needs it. Which functions might is read from spellings first: asking clang about every name of a
+        large header takes long.
+        """
+        functions = self.functions
+        kernels = {function.key for function in functions.defined if function.kernel}
+        wanted = {*self.grid_functions, *(function.name for function in functions.defined if function.kernel)}
+        by_key = {function.key: function.name for function in functions.defined}
+        mentions = functions.mentions({*functions.names, *self.grid_functions})
+        growing = list(wanted)
+        while growing:
+            for key in mentions.get(growing.pop(), ()):
+                if by_key[key] not in wanted:
+                    wanted.add(by_key[key])
+                    growing.append(by_key[key])
+        uses = [use for name in sorted(wanted) for use in functions.uses(name)]
+        callers: dict[int | str, set[int]] = {}
+        for use in uses:
+            holder = functions.enclosing(use.offset)
+            if holder is not None and not use.declares:
+                callers.setdefault(use.name if use.target is None else use.target, set()).add(holder.key)
+        threaded = set(kernels)
+        pending: list[int | str] = [*self.grid_functions, *kernels]
+        while pending:
+            for key in callers.get(pending.pop(), ()):
+                if key not in threaded:
+                    threaded.add(key)
+                    pending.append(key)
+        self._check_reach(threaded, by_key)
+        return frozenset(threaded), uses
+
+    def _check_reach(self, threaded: set[int], by_key: Mapping[int, str]) -> None:
+        for function in self.functions.defined:
+            if function.key not in threaded:
+                continue
+            cursor, name = function.cursor, by_key[function.key]
+            if cursor.type.kind == TypeKind.FUNCTIONPROTO and cursor.type.is_function_variadic():
+                raise Untranslatable(f"{name}() takes variable arguments", clang.line_of(cursor))
+            place = parentheses_after(self.functions.text, cursor.location.offset + len(name))
+            if any(clang.extent_of(parameter)[0] > place.closing for parameter in cursor.get_arguments()):
+                # C99 6.9.1p6: the list in parentheses is of names only.
+                raise Untranslatable(
+                    f"{name}() declares its parameters behind their list", clang.line_of(cursor)
+                )
+
+    def _rewrite(self, use: Use, threaded: frozenset[int]) -> None:
+        """One occurrence of a function's name."""
+        stop = use.offset + len(use.name.encode())
+        if use.target is None:
+            if use.name in self.grid_functions:
+                self.edits.replace(use.offset, stop, f"{self.prefix}{use.name}")
+                self._argument_first(stop, f"{self.prefix}g")
+            return
+        if use.target not in threaded:
+            return
+        kernel = self.kernels.get(use.name)
+        if kernel is None:
+            grid = f"__private const struct {self.prefix}grid *{self.prefix}g"
+            self._argument_first(stop, grid if use.declares else f"{self.prefix}g")
+        else:
+            number = self.numbers[use.name]
+            hidden = f"struct {self.prefix}args{number} {self.prefix}hidden"
+            # A kernel that is called gets pointers that have been shifted already.
+            self._argument_last(
+                stop, hidden if use.declares else f"{self.prefix}unshifted{number}({self.prefix}g)"
+            )
+
+    def _argument_first(self, name_stop: int, text: str) -> None:
+        place = parentheses_after(self.functions.text, name_stop)
+        if place.empty:
+            self.edits.replace(place.opening + 1, place.closing, text)
+        else:
+            self.edits.insert(place.opening + 1, f"{text}, ")
+
+    def _argument_last(self, name_stop: int, text: str) -> None:
+        place = parentheses_after(self.functions.text, name_stop)
+        if place.empty:
+            self.edits.replace(place.opening + 1, place.closing, text)
+        else:
+            self.edits.insert(place.closing, f", {text}")
+
+    def _enter_kernel(self, function: Function) -> None:
+        """At entry: the grid's address, and every pointer parameter again under its own name, shifted."""
+        p = self.prefix
+        entry = [f" __private const struct {p}grid *{p}g = &{p}hidden.grid;"]
+        parameters = list(function.cursor.get_arguments())
+        kinds = self.program.kernels[function.name].args
+        for number, index in enumerate(self.kernels[function.name].pointer_args):
+            parameter = parameters[index]
+            name = parameter.spelling
+            if not name:
+                continue
+            offset = parameter.location.offset
+            if self.functions.text[offset : offset + len(name)] != name.encode():
+                raise Untranslatable(
+                    f"parameter {name} is not where it is declared", clang.line_of(parameter)
+                )
+            self.edits.replace(offset, offset + len(name), f"{p}p_{name}")
+            # By pointer arithmetic, so that the compiler still knows what is restrict and which address space it is.
+            # Out of its buffer that is undefined (C99 6.5.6p8), but no compiler knows the shift, which is 0 for no buffer;
+            # of pointers made from integers, Intel's vectoriser ran a guarded float16 kernel without its guard.
+            own, kind = f"{p}p_{name}", kinds[index].kind
+            entry.append(
+                f" __typeof__({own}) {name} = (__typeof__({own}))((__{kind} char *){own} - {p}hidden.shift[{number}]);"
+            )
+        insert_at_entry(self.edits, function.body_start, "".join(entry))
+
+    def _prelude(self) -> str:
+        p = self.prefix
+        ids, gid = ("", "get_global_id(") if self.offsets else (_IDS.format(p=p), f"{p}get_global_id({p}g, ")
+        text = _PRELUDE.format(p=p, ids=ids, gid=gid)
+        for name, kernel in self.kernels.items():
+            number, npointers = self.numbers[name], len(kernel.pointer_args)
+            shift = f" long shift[{npointers}];" if npointers else ""
+            text += f"struct {p}args{number} {{ struct {p}grid grid;{shift} }};\n"
+        return text + "".join(self._unshifted(number) for number in self._called_kernels())
+
+    def _called_kernels(self) -> list[int]:
+        """Numbers of the kernels that other functions call."""
+        return [
+            number
+            for name, number in self.numbers.items()
+            if any(not use.declares for use in self.functions.uses(name))
+        ]
+
+    def _unshifted(self, number: int) -> str:
+        p = self.prefix
+        npointers = len(list(self.kernels.values())[number].pointer_args)
+        zeros = "".join(f" a.shift[{index}] = 0;" for index in range(npointers))
+        head = f"struct {p}args{number} {p}unshifted{number}(__private const struct {p}grid *{p}g)"
+        return f"{head};\n{head} {{ struct {p}args{number} a; a.grid = *{p}g;{zeros} return a; }}\n"
+
+
+def _pointer_args(info: KernelInfo) -> tuple[int, ...]:
+    return tuple(index for index, arg in enumerate(info.args) if arg.kind in ("global", "constant"))
+
+
+def _free_prefix(functions: Functions) -> str:
+    """A prefix that no identifier of the program starts with."""
+    taken = {
+        match.group() for match in (re.match(r"vdev\d*_", name) for name in functions.identifiers()) if match
+    }
+    number = 0
+    while (prefix := f"vdev{number or ''}_") in taken:
+        number += 1
+    return prefix
+
+
+def _refuse_blocks(function: Cursor) -> None:
+    for cursor in clang.walk(function):
+        if cursor.kind == CursorKind.BLOCK_EXPR:
+            raise Untranslatable("a block is used", clang.line_of(cursor))
+
+
+def _refuse_shared_variable(variable: Cursor) -> None:
+    # OpenCL C 2.0 and later, 6.7.1: variables at program scope live in global memory and outlast a launch.
+    if clang.address_space(variable.type) == "constant" or variable.storage_class == StorageClass.EXTERN:
+        return
+    if not variable.type.is_const_qualified():
+        raise Untranslatable(f"{variable.spelling} is a variable at program scope", clang.line_of(variable))

@@ -1,0 +1,5 @@
+"""OpenCL C read: options, the preprocessor, clang, and the syntax tree that the rest works on.
+
+Decides what program a source is, as the worker's own compiler would; where it cannot tell, the program is left as
+written. Imports `symbolic` for the types of integers, nothing above.
+"""

@@ -1,0 +1,345 @@
+"""libclang as an OpenCL C front end: translation units, exact extents, presumed lines, operator kinds,
+clang's messages.
+
+Decides how clang is called (language options, our base header). Never interprets a program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from ctypes import POINTER, Structure, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import clang.cindex as cindex
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit
+
+INCLUDE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include")
+BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
+#: The file name a translation unit's text is given under: one that no program includes.
+TEXT_FILE = "<kernel>"
+#: The name of what is read between the base header and the text: no file that anybody has.
+_PROLOGUE_FILE = "/vdev/<prologue>"
+
+#: clang's LangAS numbers, as clang_getAddressSpace returns them.
+ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "private", 5: "generic"}
+
+_ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY)
+_SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
+#: libclang's CXEvalResultKind
+_EVALUATED_INT, _EVALUATED_FLOAT = 1, 2
+_lock = threading.Lock()
+
+
+class Presumed(NamedTuple):
+    """A place as `#line` directives tell it: the user's file and line."""
+
+    file: str
+    line: int
+    column: int
+
+
+class _SourceRanges(Structure):
+    """libclang's CXSourceRangeList"""
+
+    _fields_ = (("count", c_uint), ("ranges", POINTER(SourceRange)))
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """libclang with the functions the Python wrapper lacks."""
+    library = cindex.conf.lib
+    library.clang_getPresumedLocation.argtypes = [
+        SourceLocation,
+        POINTER(cindex._CXString),
+        POINTER(c_uint),
+        POINTER(c_uint),
+    ]
+    library.clang_getCursorBinaryOperatorKind.argtypes = [Cursor]
+    library.clang_getCursorBinaryOperatorKind.restype = c_int
+    library.clang_getBinaryOperatorKindSpelling.argtypes = [c_int]
+    library.clang_getBinaryOperatorKindSpelling.restype = cindex._CXString
+    library.clang_getCursorUnaryOperatorKind.argtypes = [Cursor]
+    library.clang_getCursorUnaryOperatorKind.restype = c_int
+    library.clang_getUnaryOperatorKindSpelling.argtypes = [c_int]
+    library.clang_getUnaryOperatorKindSpelling.restype = cindex._CXString
+    library.clang_Cursor_Evaluate.argtypes = [Cursor]
+    library.clang_Cursor_Evaluate.restype = c_void_p
+    library.clang_getCursorPrettyPrinted.argtypes = [Cursor, c_void_p]
+    library.clang_getCursorPrettyPrinted.restype = cindex._CXString
+    library.clang_getSkippedRanges.argtypes = [TranslationUnit, c_void_p]
+    library.clang_getSkippedRanges.restype = POINTER(_SourceRanges)
+    library.clang_disposeSourceRangeList.argtypes = [POINTER(_SourceRanges)]
+    library.clang_disposeSourceRangeList.restype = None
+    for name, result in (
+        ("getKind", c_int),
+        ("isUnsignedInt", c_uint),
+        ("getAsUnsigned", c_ulonglong),
+        ("getAsLongLong", c_longlong),
+        ("getAsDouble", c_double),
+        ("dispose", None),
+    ):
+        function = getattr(library, f"clang_EvalResult_{name}")
+        function.argtypes = [c_void_p]
+        function.restype = result
+    return library
+
+
+def evaluate(cursor: Cursor) -> int | float | None:
+    """The value of a constant expression, whose effects clang does not mind; None where it finds none."""
+    library = _library()
+    result = library.clang_Cursor_Evaluate(cursor)
+    if not result:
+        return None
+    try:
+        kind = library.clang_EvalResult_getKind(result)
+        if kind == _EVALUATED_FLOAT:
+            return float(library.clang_EvalResult_getAsDouble(result))
+        if kind != _EVALUATED_INT:
+            return None
+        if library.clang_EvalResult_isUnsignedInt(result):
+            return int(library.clang_EvalResult_getAsUnsigned(result))
+        return int(library.clang_EvalResult_getAsLongLong(result))
+    finally:
+        library.clang_EvalResult_dispose(result)
+
+
+@lru_cache(maxsize=1)
+def _index() -> cindex.Index:
+    return cindex.Index.create()
+
+
+def _string(value: Any) -> str:
+    # The wrapper converts the results of its own functions only.
+    return cindex.conf.lib.clang_getCString(value) or ""
+
+
+def declared_for(text: str) -> list[str]:
+    """What makes the base header declare the functions that `text` mentions and that few programs use."""
+    found = ["-DVDEV_AS_TYPE"] if "as_" in text else []
+    return [*found, "-DVDEV_INTEL_SUBGROUPS"] if "intel_sub_group_" in text else found
+
+
+def parse(
+    text: str, arguments: Sequence[str], *, prologue: str = "", keep_skipped: bool = False
+) -> TranslationUnit:
+    """The translation unit of OpenCL C `text`; its diagnostics say whether it is valid.
+
+    `prologue`: directives between the base header and the text. `keep_skipped`: `skipped_lines` can be asked of it, which costs some time.
+    """
+    command = [
+        "-x", "cl", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-cl-ext=+all",
+        f"-I{INCLUDE_DIR}", "-ferror-limit=100", "-fno-spell-checking", *arguments,
+    ]  # fmt: skip
+    files = [(TEXT_FILE, text.encode("utf-8", "surrogateescape"))]
+    if prologue:
+        command += ["-include", _PROLOGUE_FILE]
+        files.append((_PROLOGUE_FILE, prologue.encode("utf-8", "surrogateescape")))
+    options = TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD if keep_skipped else 0
+    with _lock:
+        return _index().parse(TEXT_FILE, command, unsaved_files=files, options=options)
+
+
+def printed(cursor: Cursor) -> str:
+    """A declaration with all that it holds as clang prints its tree: constants by value, no macros, no comments."""
+    return _string(_library().clang_getCursorPrettyPrinted(cursor, None))
+
+
+def skipped_lines(unit: TranslationUnit, path: str | None) -> list[tuple[int, int]]:
+    """First and last lines of what conditions left out, each time that `path` was read (None: the text itself)."""
+    library = _library()
+    file = cindex.File.from_name(unit, TEXT_FILE if path is None else path)
+    found = library.clang_getSkippedRanges(unit, file)
+    try:
+        ranges = [found.contents.ranges[index] for index in range(found.contents.count)]
+        return [(each.start.line, each.end.line) for each in ranges]
+    finally:
+        library.clang_disposeSourceRangeList(found)
+
+
+@lru_cache(maxsize=1024)
+def holds(condition: str) -> bool | None:
+    """Whether `#if condition` does, for what the preprocessor asks of clang itself; None where it is malformed."""
+    unit = parse(f"#if {condition}\nvoid found(void);\n#endif\n", ())
+    if any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics):
+        return None
+    return any(cursor.spelling == "found" for cursor in unit.cursor.get_children())
+
+
+@lru_cache(maxsize=1024)
+def definition(name: str) -> str | None:
+    """What a macro of clang's own expands to; None where it has none of the name."""
+    head = "#define VDEV_SPELLED(...) #__VA_ARGS__\n#define VDEV_SPELL(...) VDEV_SPELLED(__VA_ARGS__)\n"
+    unit = parse(f"{head}#ifdef {name}\nconstant char found[] = VDEV_SPELL({name});\n#endif\n", ())
+    for cursor in unit.cursor.get_children():
+        if cursor.spelling == "found":
+            quoted = printed(cursor).partition('"')[2].rpartition('"')[0]
+            return re.sub(r"\\(.)", r"\1", quoted)
+    return None
+
+
+def presumed(location: SourceLocation) -> Presumed:
+    """File, line and column as `#line` directives tell them."""
+    library = _library()
+    file, line, column = cindex._CXString(), c_uint(), c_uint()
+    library.clang_getPresumedLocation(location, byref(file), byref(line), byref(column))
+    return Presumed(_string(file), line.value, column.value)
+
+
+def line_of(cursor: Cursor) -> int:
+    """The user's line on which the cursor starts."""
+    return presumed(cursor.extent.start).line
+
+
+def extent_of(cursor: Cursor) -> tuple[int, int]:
+    """Byte offsets (start, stop) of the cursor in the text it was parsed from."""
+    return cursor.extent.start.offset, cursor.extent.end.offset
+
+
+def in_text(cursor: Cursor) -> bool:
+    """Whether the cursor stands in the program's text, not in the base header."""
+    file = cursor.location.file
+    return file is not None and file.name == TEXT_FILE
+
+
+def walk(cursor: Cursor) -> Iterator[Cursor]:
+    """The cursor and everything below it, in the order of the text."""
+    stack = [cursor]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(current.get_children())))
+
+
+def binary_operator(cursor: Cursor) -> str:
+    """`+`, `<<=`, `,` … of a BINARY_OPERATOR or COMPOUND_ASSIGNMENT_OPERATOR, else an empty string."""
+    library = _library()
+    return _string(
+        library.clang_getBinaryOperatorKindSpelling(library.clang_getCursorBinaryOperatorKind(cursor))
+    )
+
+
+def unary_operator(cursor: Cursor) -> str:
+    """`*`, `&`, `-`, `!`, `~`, `++`, `--` of a UNARY_OPERATOR, else an empty string; see `is_postfix` for the
+    last two.
+    """
+    library = _library()
+    return _string(
+        library.clang_getUnaryOperatorKindSpelling(library.clang_getCursorUnaryOperatorKind(cursor))
+    )
+
+
+def is_postfix(cursor: Cursor) -> bool:
+    """Whether a UNARY_OPERATOR stands behind its operand (CXUnaryOperator_PostInc, _PostDec: 1, 2)."""
+    return _library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
+
+
+def address_space(type_: cindex.Type) -> str:
+    """The address space a type is qualified with: 'global', 'local', 'constant', 'private', 'generic' or
+    'default'.
+    """
+    return ADDRESS_SPACES.get(type_.get_address_space(), "other")
+
+
+def pointee(type_: cindex.Type) -> cindex.Type | None:
+    """What a pointer points to, or None: libclang crashes on some questions about other types' pointees."""
+    canonical = type_.get_canonical()
+    return canonical.get_pointee() if canonical.kind == cindex.TypeKind.POINTER else None
+
+
+def parameter_types(function: Cursor) -> list[cindex.Type]:
+    """Types of a function's parameters, arrays adjusted to the pointers they are (C99 6.7.5.3p7)."""
+    if function.type.kind != cindex.TypeKind.FUNCTIONPROTO:
+        return []
+    # libclang shows a decayed array as it was written; only the canonical function type tells.
+    pairs = zip(function.type.argument_types(), function.type.get_canonical().argument_types(), strict=True)
+    return [canonical if written.get_canonical().kind in _ARRAYS else written for written, canonical in pairs]
+
+
+def has_errors(unit: TranslationUnit) -> bool:
+    return any(diagnostic.severity >= cindex.Diagnostic.Error for diagnostic in unit.diagnostics)
+
+
+def build_log(unit: TranslationUnit, source: str) -> str:
+    """clang's messages in clang's layout: place, text, the source line and a caret. Notes follow what they
+    explain.
+    """
+    lines = source.split("\n")
+    entries: list[str] = []
+    for diagnostic in unit.diagnostics:
+        entries += _entry(diagnostic, lines)
+        for note in diagnostic.children:
+            entries += _entry(note, lines)
+    return "\n".join(entries)
+
+
+def _entry(diagnostic: Any, lines: Sequence[str]) -> list[str]:
+    severity = _SEVERITIES.get(diagnostic.severity)
+    if severity is None:
+        return []
+    option = f" [{diagnostic.option}]" if diagnostic.option else ""
+    message = f"{severity}: {diagnostic.spelling}{option}"
+    location = diagnostic.location
+    if location.file is None:
+        return [message]
+    place = presumed(location)
+    in_main = location.file.name == TEXT_FILE
+    name = os.path.basename(place.file) if place.file == BASE_HEADER else place.file
+    entry = [f"{name}:{place.line}:{place.column}: {message}"]
+    text = lines[location.line - 1] if in_main and 0 < location.line <= len(lines) else _file_line(location)
+    if text is not None:
+        number = f"{place.line:5d}"
+        entry += [f"{number} | {text.rstrip()}", f"{' ' * len(number)} | {_carets(diagnostic, text)}"]
+    return entry
+
+
+def _file_line(location: SourceLocation) -> str | None:
+    try:
+        with open(location.file.name, encoding="utf-8", errors="replace") as file:
+            return next((text for number, text in enumerate(file, 1) if number == location.line), None)
+    except OSError:
+        return None
+
+
+def _carets(diagnostic: Any, text: str) -> str:
+    location = diagnostic.location
+    columns = {}
+    for span in diagnostic.ranges:
+        if span.start.line == location.line and span.end.line == location.line:
+            columns.update(dict.fromkeys(range(span.start.column, span.end.column), "~"))
+    columns[location.column] = "^"
+    padded = text.ljust(max(columns))
+    marks = (columns.get(k, "\t" if padded[k - 1] == "\t" else " ") for k in range(1, max(columns) + 1))
+    return "".join(marks)
+
+
+__all__ = [
+    "ADDRESS_SPACES",
+    "BASE_HEADER",
+    "INCLUDE_DIR",
+    "Cursor",
+    "CursorKind",
+    "Presumed",
+    "SourceRange",
+    "TranslationUnit",
+    "address_space",
+    "binary_operator",
+    "build_log",
+    "declared_for",
+    "extent_of",
+    "has_errors",
+    "in_text",
+    "is_postfix",
+    "line_of",
+    "parameter_types",
+    "parse",
+    "pointee",
+    "presumed",
+    "printed",
+    "skipped_lines",
+    "unary_operator",
+    "walk",
+]  # fmt: skip

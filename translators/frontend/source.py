@@ -1,0 +1,425 @@
+"""The front end: build options and OpenCL C source in, a parsed program and its kernels' signatures out.
+
+Decides what the macro-free text of a program is, whether the program is valid (clang decides; its messages
+are the build log) and what each kernel's arguments are. Never changes the meaning of the text and never looks
+inside a function's body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
+
+from . import clang
+from .agreement import difference, hides_pragmas
+from .compiler_macros import clangs_answers
+from .conditions import NAME, Malformed, evaluate_integer
+from .macros import FEATURE, definitions
+from .options import BuildOptions, parse_options
+from .preprocessor import Preprocessed, preprocess
+from .target import Target, base_macros, predefined_macros
+from .tokens import tokenize
+
+__all__ = ["ArgInfo", "CompileError", "KernelInfo", "ParsedProgram", "Target", "parse_program"]
+
+#: struct's format characters of the scalar types a kernel may take by value.
+_SCALARS = {
+    TypeKind.CHAR_S: "b", TypeKind.SCHAR: "b", TypeKind.CHAR_U: "B", TypeKind.UCHAR: "B", TypeKind.SHORT: "h",
+    TypeKind.USHORT: "H", TypeKind.INT: "i", TypeKind.UINT: "I", TypeKind.LONG: "q", TypeKind.ULONG: "Q",
+    TypeKind.HALF: "e", TypeKind.FLOAT: "f", TypeKind.DOUBLE: "d", TypeKind.BOOL: "?",
+}  # fmt: skip
+_QUALIFIER = re.compile(
+    r"\b(?:__)?(?:global|local|constant|private|generic|read_only|write_only|read_write|const|volatile|restrict)\b"
+)
+_SIZED_ATTRIBUTE = re.compile(
+    r"(?:__)?(reqd_work_group_size|work_group_size_hint|vec_type_hint|intel_\w+?)(?:__)?\s*\((.*)\)",
+    re.DOTALL,
+)
+_UNSIGNED = {
+    "unsigned char": "uchar",
+    "unsigned short": "ushort",
+    "unsigned int": "uint",
+    "unsigned long": "ulong",
+}
+
+#: Answers to `Preprocessed.asked`; for what is left out clang's own count. May raise whatever ends a build.
+Ask = Callable[[frozenset[str]], Mapping[str, str | None]]
+
+_TABLE_EXTENSIONS = (
+    "cl_khr_subgroup_", "cl_khr_extended_bit_ops", "cl_khr_integer_dot_product", "cl_ext_float_atomics",
+    "cl_khr_kernel_clock",
+)  # fmt: skip
+
+
+class CompileError(Exception):
+    """The program is not valid. `log`: clang's messages, with the user's lines."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__(log)
+        self.log = log
+
+
+@dataclass(frozen=True)
+class ArgInfo:
+    """One kernel argument. Strings are those of CL_KERNEL_ARG_…: `type_name` as in "float*" or "uint".
+
+    `kind`: 'global', 'constant' and 'local' are pointers; 'value', 'image', 'sampler', 'pipe', 'queue' are
+    not. `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format
+    character of a scalar value.
+    """
+
+    name: str
+    type_name: str
+    kind: str
+    address_qualifier: str
+    access_qualifier: str
+    type_qualifiers: tuple[str, ...]
+    nbytes: int
+    scalar: str | None
+    pointee_const: bool
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """Signature and attributes of a kernel; `line` is the user's."""
+
+    name: str
+    args: tuple[ArgInfo, ...]
+    line: int
+    reqd_work_group_size: tuple[int, int, int] | None
+    work_group_size_hint: tuple[int, int, int] | None
+    vec_type_hint: str | None
+    attributes: str
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedProgram:
+    """A valid program.
+
+    `preprocessed`: macro-free text whose `#line` directives lead back to the user's lines; `tu` is its
+    translation unit, so cursors' offsets are byte positions in `preprocessed` (UTF-8). `exact` is False where
+    the text could not be made macro-free: then `preprocessed` and `tu` are of the original source and
+    positions must not be used for rewriting; `doubts` says why. `engine_options` are the options less -D, -U
+    and -I, for compiling text made from `preprocessed`.
+    """
+
+    source: str
+    preprocessed: str
+    log: str
+    options: tuple[str, ...]
+    engine_options: tuple[str, ...]
+    kernels: Mapping[str, KernelInfo]
+    tu: clang.TranslationUnit
+    target: Target
+    exact: bool = True
+    doubts: tuple[str, ...] = ()
+    included: tuple[str, ...] = ()
+    _bytes: bytes = field(default=b"", repr=False)
+
+    def text_of(self, cursor: Cursor) -> str:
+        """The text of a cursor."""
+        start, stop = clang.extent_of(cursor)
+        return self._bytes[start:stop].decode("utf-8", "replace")
+
+    def functions(self) -> list[Cursor]:
+        """All function declarations and definitions of the program's text, in order."""
+        return [
+            c
+            for c in self.tu.cursor.get_children()
+            if c.kind == CursorKind.FUNCTION_DECL and clang.in_text(c)
+        ]
+
+    def definition(self, name: str) -> Cursor:
+        """The definition of function `name`. Raises KeyError."""
+        for cursor in self.functions():
+            if cursor.spelling == name and cursor.is_definition():
+                return cursor
+        raise KeyError(name)
+
+
+def parse_program(
+    source: str, options: Sequence[str] = (), *, target: Target | None = None, ask: Ask | None = None
+) -> ParsedProgram:
+    """Preprocess and parse. Raises CompileError with clang's messages if the program is not valid.
+
+    `ask`: answers for the device's own compiler, where conditions ask what compilers have defined.
+    """
+    target = target or Target()
+    source = source.removeprefix("\ufeff")
+    parsed_options = parse_options(options)
+    text = _expand(source, parsed_options, target)
+    while ask is not None and (asked := text.asked - dict(target.answers).keys()):
+        # Another branch may ask more.
+        answers = dict(target.answers) | clangs_answers(asked) | dict(ask(asked))
+        target = replace(target, answers=tuple(answers.items()))
+        text = _expand(source, parsed_options, target)
+    language = [*_language(parsed_options, target), *clang.declared_for(source + text.text)]
+    judged = [*language, *parsed_options.for_clang]
+    folders = [f"-I{folder}" for folder in (*parsed_options.include_dirs, *target.include_dirs)]
+    prologue = _prologue(parsed_options, target, text)
+    hides = hides_pragmas(source) or hides_pragmas(text.text)
+    written = clang.parse(source, [*judged, *folders], prologue=prologue, keep_skipped=hides)
+    expanded = None
+    if not _hard(text.doubts):
+        arguments = [*language, *parsed_options.for_expanded]
+        expanded = clang.parse(text.text, arguments, prologue=_defines(_answered(target, text)))
+    log = ""
+    if text.doubts or list(written.diagnostics) or expanded is None or list(expanded.diagnostics):
+        log = _judge(source, [*judged, *folders], prologue, written)
+    reasons = [*_hard(text.doubts), *(_errors(expanded) if expanded is not None else [])]
+    if not reasons:
+        reasons += _errors(written)
+    if not reasons and expanded is not None:
+        other = difference(written, expanded, source + text.text, text.pragmas if hides else ())
+        reasons += [] if other is None else [other]
+    if reasons or expanded is None:
+        text = replace(text, text=source, doubts=tuple(reasons))
+        return _program(source, text, written, log, parsed_options, target, exact=False)
+    return _program(source, text, expanded, log, parsed_options, target)
+
+
+def _hard(doubts: Sequence[str]) -> list[str]:
+    """The doubts without those that clang need only be asked for a message about."""
+    return [doubt for doubt in doubts if not doubt.endswith("redefined") and not doubt.startswith("#warning")]
+
+
+def _errors(unit: clang.TranslationUnit) -> list[str]:
+    return [diagnostic.spelling for diagnostic in unit.diagnostics if diagnostic.severity >= 3]
+
+
+def _judge(source: str, arguments: list[str], prologue: str, written: clang.TranslationUnit) -> str:
+    """clang's messages about what the user wrote, in which as_type() is an operation. Raises CompileError."""
+    if "-DVDEV_AS_TYPE" in arguments:
+        as_macros = [
+            "-DVDEV_AS_MACRO" if argument == "-DVDEV_AS_TYPE" else argument for argument in arguments
+        ]
+        written = clang.parse(source, as_macros, prologue=prologue)
+    log = clang.build_log(written, source)
+    if clang.has_errors(written):
+        raise CompileError(log)
+    return log
+
+
+def _program(
+    source: str,
+    text: Preprocessed,
+    unit: clang.TranslationUnit,
+    log: str,
+    options: BuildOptions,
+    target: Target,
+    *,
+    exact: bool = True,
+) -> ParsedProgram:
+    encoded = text.text.encode("utf-8", "surrogateescape")
+    kernels: dict[str, KernelInfo] = {}
+    for cursor in unit.cursor.get_children():
+        if cursor.kind == CursorKind.FUNCTION_DECL and clang.in_text(cursor):
+            attributes = _attributes(cursor, encoded) if exact else _printed_attributes(cursor)
+            if cursor.is_definition() and is_kernel(attributes):
+                kernels[cursor.spelling] = _kernel(cursor, attributes)
+    return ParsedProgram(
+        source,
+        text.text,
+        log,
+        options.given,
+        options.for_engine,
+        kernels,
+        unit,
+        target,
+        exact,
+        text.doubts,
+        text.included,
+        encoded,
+    )
+
+
+def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
+    macros = dict(predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math))
+    try:
+        for name, value in options.macros:
+            # The header that every program finds included comes after the options, natively too: its constants stay.
+            if name.partition("(")[0] in base_macros():
+                continue
+            if value is None:
+                macros.pop(name, None)
+            else:
+                macro = next(definitions([f"{name}={value}"]))
+                macros[macro.name] = macro
+    except Malformed as error:
+        return Preprocessed(source, (str(error),), ())
+    undefined = frozenset(name for name, value in options.macros if value is None) - macros.keys()
+    folders = (*options.include_dirs, *target.include_dirs)
+    return preprocess(source, macros, folders, dict(target.answers) | dict.fromkeys(undefined))
+
+
+def _language(options: BuildOptions, target: Target) -> list[str]:
+    # clang 18 knows language versions up to 3.0; later engines are asked for by the same name.
+    version = min(options.c_version or target.c_version, 300)
+    arguments = [f"-cl-std=CL{version // 100}.{version // 10 % 10}"]
+    # clang's table declares the functions of these only where a header has defined their names.
+    arguments += [f"-D{name}=1" for name in target.extensions if name.startswith(_TABLE_EXTENSIONS)]
+    return arguments
+
+
+def _prologue(options: BuildOptions, target: Target, text: Preprocessed) -> str:
+    """What makes clang see, in the original source, the macros that `_expand` uses."""
+    macros = predefined_macros(target, options.c_version or target.c_version, options.fast_relaxed_math)
+    found: dict[str, str | None] = dict(_answered(target, text))
+    # What clang has of itself and the target has not. Others stay: clang's table of functions asks for them.
+    found |= dict.fromkeys(name for name in text.asked if FEATURE.match(name))
+    for macro in macros.values():
+        if not macro.listed:
+            parameters = "" if macro.parameters is None else f"({','.join(macro.parameters)})"
+            found[f"{macro.name}{parameters}"] = " ".join(token.text for token in macro.body)
+    for name, value in options.macros:
+        if name.partition("(")[0] not in base_macros():
+            found[name] = value
+    return _defines(found)
+
+
+def _answered(target: Target, text: Preprocessed) -> dict[str, str | None]:
+    """The names among what the device's compiler was asked about."""
+    names = (name for name in text.asked if NAME.fullmatch(name) and not FEATURE.match(name))
+    answers = dict(target.answers)
+    return {name: answers[name] for name in names if name in answers}
+
+
+def _defines(macros: Mapping[str, str | None]) -> str:
+    """Directives that define macros (None: undefine them), whatever they are now."""
+    lines = []
+    for name, value in macros.items():
+        lines.append(f"#undef {name.partition('(')[0]}")
+        if value is not None:
+            lines.append(f"#define {name} {value}")
+    if not lines:
+        return ""
+    quiet = ("#pragma clang diagnostic push", '#pragma clang diagnostic ignored "-Wbuiltin-macro-redefined"')
+    return "\n".join([*quiet, '#line 1 "<command line>"', *lines, "#pragma clang diagnostic pop", ""])
+
+
+def _attributes(function: Cursor, text: bytes) -> list[str]:
+    """The texts of a function's attributes, `__kernel` among them."""
+    found = []
+    for child in function.get_children():
+        if child.kind.is_attribute():
+            start, stop = clang.extent_of(child)
+            found.append(text[start:stop].decode("utf-8", "replace"))
+    return found
+
+
+def _printed_attributes(function: Cursor) -> list[str]:
+    """The same in a text with macros, where positions say little: as clang prints them, with their values."""
+    head = clang.printed(function).partition("{")[0]
+    return re.findall(r"\b(?:__)?kernel\b|(?<=__attribute__\(\()\w+\(.*?\)(?=\)\))", head)
+
+
+def is_kernel(attributes: Sequence[str]) -> bool:
+    return "__kernel" in attributes or "kernel" in attributes
+
+
+def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
+    known: dict[str, str] = {}
+    for attribute in attributes:
+        match = _SIZED_ATTRIBUTE.fullmatch(attribute)
+        if match:
+            blank = " " if match.group(1) == "vec_type_hint" else ""
+            known[match.group(1)] = re.sub(r"\s+", blank, match.group(2).strip())
+    for name in ("reqd_work_group_size", "work_group_size_hint"):
+        if (sizes := _sizes(known.get(name))) is not None:
+            known[name] = ",".join(map(str, sizes))
+    return KernelInfo(
+        name=function.spelling,
+        args=tuple(
+            _argument(parameter, type_)
+            for parameter, type_ in zip(
+                function.get_arguments(), clang.parameter_types(function), strict=True
+            )
+        ),
+        line=clang.presumed(function.location).line,
+        reqd_work_group_size=_sizes(known.get("reqd_work_group_size")),
+        work_group_size_hint=_sizes(known.get("work_group_size_hint")),
+        vec_type_hint=known.get("vec_type_hint"),
+        attributes=" ".join(f"{name}({value})" for name, value in known.items()),
+    )
+
+
+def _sizes(text: str | None) -> tuple[int, int, int] | None:
+    """Three integer constant expressions' values; None where one needs more than a preprocessor."""
+    if text is None:
+        return None
+    try:
+        numbers = [evaluate_integer([token.text for token in tokenize(part)]) for part in text.split(",")]
+    except Malformed:
+        return None
+    return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+
+
+def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
+    target = clang.pointee(type_)
+    if target is not None:
+        space = clang.address_space(target)
+        constant = space == "constant"
+        is_const = target.is_const_qualified()
+        qualifiers = (
+            *(["const"] if is_const or constant else []),
+            *(["restrict"] if type_.get_canonical().is_restrict_qualified() else []),
+            *(["volatile"] if target.is_volatile_qualified() else []),
+        )
+        written = type_.get_pointee() if type_.kind == TypeKind.POINTER else target
+        size = target.get_size()
+        return ArgInfo(
+            parameter.spelling,
+            _type_name(written) + "*",
+            space,
+            space,
+            "none",
+            qualifiers,
+            size if size > 0 else 1,
+            None,
+            is_const,
+        )
+    canonical = type_.get_canonical()
+    kind = _value_kind(canonical)
+    access = "none"
+    if kind in ("image", "pipe"):
+        access = next(
+            (word for word in ("read_write", "write_only") if f"__{word}" in canonical.spelling), "read_only"
+        )
+    return ArgInfo(
+        name=parameter.spelling,
+        type_name=_type_name(type_),
+        kind=kind,
+        address_qualifier="global" if kind in ("image", "pipe") else "private",
+        access_qualifier=access,
+        type_qualifiers=("pipe",) if kind == "pipe" else (),
+        nbytes=max(canonical.get_size(), 0) if kind == "value" else 8,
+        scalar=_scalar(canonical) if kind == "value" else None,
+        pointee_const=False,
+    )
+
+
+def _value_kind(canonical: Type) -> str:
+    name = _type_name(canonical)
+    if name.startswith("image"):
+        return "image"
+    if name.startswith("sampler_t"):
+        return "sampler"
+    if name.startswith("queue_t"):
+        return "queue"
+    return "pipe" if "pipe" in name.split() or canonical.kind == TypeKind.PIPE else "value"
+
+
+def _scalar(canonical: Type) -> str | None:
+    if canonical.kind == TypeKind.ENUM:
+        return "i"
+    return _SCALARS.get(canonical.kind)
+
+
+def _type_name(type_: Type) -> str:
+    words = " ".join(_QUALIFIER.sub(" ", type_.spelling).split())
+    if words.startswith("unsigned "):
+        return _UNSIGNED.get(words, words)
+    return words

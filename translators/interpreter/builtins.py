@@ -1,0 +1,320 @@
+"""OpenCL C's own functions: what they return and which memory they touch (OpenCL C specification 6.13, 6.15).
+
+Tables by name; functions of values alone are `integers`'. Functions that are in none and take no pointers are pure;
+those that do may do anything behind their pointers, atomically too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..frontend.syntax import CType, Node
+from ..symbolic import expression as ex
+from ..symbolic import logic
+from ..symbolic.expression import INT, LONG, UINT, ULONG
+from .calculation import Calculator
+from .integers import rule
+from .values import (
+    OPAQUE,
+    Anywhere,
+    Argument,
+    Number,
+    Place,
+    Pointer,
+    Private,
+    Shared,
+    Value,
+    Vector,
+    convert,
+    places_of,
+    pointer_into,
+    unknown_value,
+)
+
+Handler = Callable[[Calculator, Node, tuple[Node, ...], bool], Value]
+
+_IDS = {
+    "get_global_id": "gid",
+    "get_local_id": "lid",
+    "get_group_id": "group",
+    "get_global_size": "gsize",
+    "get_local_size": "lsize",
+    "get_enqueued_local_size": "whole_lsize",
+    "get_num_groups": "ngroups",
+    "get_global_offset": "goffset",
+}
+#: Work-item functions of which only bounds are told: (lowest, highest).
+_BOUNDED = {
+    "get_local_linear_id": (0, INT.hi),
+    "get_sub_group_size": (1, INT.hi),
+    "get_max_sub_group_size": (1, INT.hi),
+    "get_num_sub_groups": (1, INT.hi),
+    "get_enqueued_num_sub_groups": (1, INT.hi),
+    "get_sub_group_id": (0, INT.hi),
+    "get_sub_group_local_id": (0, INT.hi),
+    "ilogb": (INT.lo, INT.hi),
+}
+
+#: Functions that only order, hint or ask (prefetch reads nothing that the program sees).
+_SILENT = frozenset(
+    [
+        "barrier",
+        "work_group_barrier",
+        "sub_group_barrier",
+        "mem_fence",
+        "read_mem_fence",
+        "write_mem_fence",
+        "atomic_work_item_fence",
+        "prefetch",
+        "get_fence",
+        "wait_group_events",
+    ]
+)
+
+#: Functions that write one value through their last pointer argument and read nothing there.
+_WRITERS = frozenset(["sincos", "fract", "frexp", "lgamma_r", "modf", "remquo"])
+
+_ATOMIC = re.compile(r"(?:atomic|atom)_(?:fetch_)?(add|sub|inc|dec|min|max|and|or|xor)(?:_explicit)?")
+_OTHER_ATOMIC = re.compile(
+    r"(?:atomic|atom)_(xchg|cmpxchg|store|load|exchange|compare_exchange\w*|flag_\w+|init)(?:_explicit)?"
+)
+_COMMUTING = {"sub": "add", "inc": "add", "dec": "add"}
+
+
+def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
+    """The value of a call to a function without a body; its accesses are recorded."""
+    name, args = node.args
+    if "#" in name:
+        name = name.partition("#")[0]
+        node = Node("call", node.type, (name, args), node.line)
+    if name in _IDS:
+        return _work_item(calculator, node, _IDS[name], args)
+    handler = _HANDLERS.get(name)
+    if handler is not None:
+        return handler(calculator, node, args, used)
+    for pattern, by_pattern in _PATTERNS:
+        match = pattern.fullmatch(name)
+        if match is not None:
+            return by_pattern(calculator, node, args, used)
+    values = [calculator.value(arg) for arg in args]
+    by_value = rule(name)
+    if by_value is not None:
+        return by_value(values, node.type)
+    if name in _SILENT:
+        return OPAQUE if node.type.kind != "pointer" else unknown_value(node.type)
+    if name in _BOUNDED and node.type.integer is not None:
+        return Number(ex.unknown(*_BOUNDED[name]), node.type.integer)
+    if name in _WRITERS and args:
+        *values, last = values
+        pointee = args[-1].type.element
+        if isinstance(last, Pointer) and pointee is not None and pointee.kind != "void":
+            calculator.store(last, pointee, unknown_value(pointee), node.line)
+    for value in values:
+        calculator.give_away(value, f"a function that is not known: {name}", node.line)
+    return unknown_value(node.type, f"the result of {name}()")
+
+
+def _work_item(calculator: Calculator, node: Node, op: str, args: tuple[Node, ...]) -> Value:
+    kind = node.type.integer or ULONG
+    dimension = calculator.number(args[0])
+    if dimension.op == "const":
+        index = dimension.args[0]
+        if 0 <= index <= 2:
+            return Number(ex.workitem(op, index), kind)
+        return Number(ex.ZERO if op in ("gid", "lid", "group", "goffset") else ex.ONE, kind)
+    outside = ex.ZERO if op in ("gid", "lid", "group", "goffset") else ex.ONE
+    result = outside
+    for index in range(3):
+        result = logic.select(logic.equal(dimension, ex.const(index)), ex.workitem(op, index), result)
+    return Number(result, kind)
+
+
+def _work_dim(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    return Number(ex.WORK_DIM, UINT)
+
+
+def _linear_id(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    """get_global_linear_id (OpenCL C 2.0, 6.13.1)."""
+    position = [ex.sub(ex.workitem("gid", d), ex.workitem("goffset", d)) for d in range(3)]
+    result = position[2]
+    for d in (1, 0):
+        result = ex.add(ex.mul(result, ex.workitem("gsize", d)), position[d])
+    return Number(result, ULONG)
+
+
+def _local_linear_id(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    result = ex.workitem("lid", 2)
+    for d in (1, 0):
+        result = ex.add(ex.mul(result, ex.workitem("lsize", d)), ex.workitem("lid", d))
+    return Number(result, ULONG)
+
+
+# vectors in memory ----------------------------------------------------------------------------------
+
+
+def _vector_load(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    """vloadn, vload_half, vload_halfn, vloada_halfn: n elements at offset * n (vloada_half3: * 4), OpenCL C
+    6.13.7."""
+    pointer, ctype = _vector_place(calculator, node.args[0], args[0], args[1])
+    loaded = calculator.load(pointer, ctype, node.line)
+    return (
+        convert(loaded, node.type)
+        if node.type.kind == "vector" and isinstance(loaded, Vector)
+        else unknown_value(node.type)
+    )
+
+
+def _vector_store(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    value = calculator.value(args[0])
+    pointer, ctype = _vector_place(calculator, node.args[0], args[1], args[2])
+    element = ctype.element
+    assert element is not None
+    known = isinstance(value, Vector) and len(value.items) == ctype.count
+    items = value.items if known and isinstance(value, Vector) else (unknown_value(element),) * ctype.count
+    if ctype.count == 1 and not isinstance(value, Vector):
+        items = (value,)
+    private = all(target.place in calculator.state.env for target in pointer.targets)
+    if private:
+        for index, item in enumerate(items[: ctype.count]):
+            calculator.store(pointer.moved(ex.const(index * element.size)), element, item, node.line)
+    else:
+        packed = CType("other", ctype.count * element.size)
+        packed.volatile, packed.space = element.volatile, element.space
+        calculator.store(pointer, packed, OPAQUE, node.line)
+    return OPAQUE
+
+
+def _vector_place(calculator: Calculator, name: str, offset: Node, base: Node) -> tuple[Pointer, CType]:
+    count = int((re.findall(r"\d+", name) or ["1"])[-1])
+    element = base.type.element
+    assert element is not None
+    stride = 4 if count == 3 and name.startswith(("vloada", "vstorea")) else count
+    position = calculator.value(offset)
+    pointer = calculator.advance(calculator.pointer(base), position, stride * element.size)
+    ctype = CType("vector", count * element.size)
+    ctype.element, ctype.count = element, count
+    ctype.volatile, ctype.space = element.volatile, element.space
+    return pointer, ctype
+
+
+def _async_copy(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    """async_work_group_copy and its strided form: done once by the whole work-group with equal arguments."""
+    target, source = calculator.pointer(args[0]), calculator.pointer(args[1])
+    count = calculator.number(args[2])
+    strided = "strided" in node.args[0]
+    stride = calculator.value(args[3]) if strided else None
+    for arg in args[4 if strided else 3 :]:
+        calculator.value(arg)
+    element = args[0].type.element
+    assert element is not None
+    to_global = any(getattr(t.place, "index", None) is not None for t in target.targets)
+    counter = ex.counter("loop")
+    outside = calculator.state.way
+    way = calculator.ways.step(outside, "loop", logic.TRUE, counter)
+    calculator.state.way = calculator.ways.condition(way, logic.less(counter, count))
+    step = Number(counter, LONG)
+    far = step
+    if isinstance(stride, Number):
+        far = Number(ex.mul(counter, stride.observed()), LONG)
+    calculator.load(calculator.advance(source, step if to_global else far, element.size), element, node.line)
+    calculator.store(
+        calculator.advance(target, far if to_global else step, element.size),
+        element,
+        unknown_value(element),
+        node.line,
+    )
+    calculator.state.way = outside
+    return OPAQUE
+
+
+# atomics --------------------------------------------------------------------------------------------
+
+
+def _dtype(ctype: CType) -> str | None:
+    if ctype.kind == "float":
+        return {4: "float32", 8: "float64"}.get(ctype.size)
+    if ctype.integer is not None:
+        return f"{'int' if ctype.integer.signed else 'uint'}{ctype.integer.bits}"
+    return None
+
+
+def _atomic_update(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    match = _ATOMIC.fullmatch(node.args[0])
+    assert match is not None
+    op = _COMMUTING.get(match.group(1), match.group(1))
+    if used:
+        return _atomic(calculator, node, args, None, "the result of an atomic function is used")
+    element = args[0].type.element
+    if element is None or _dtype(element) not in ("int32", "uint32", "int64", "uint64"):
+        return _atomic(calculator, node, args, None, "atomic arithmetic whose order matters")
+    return _atomic(calculator, node, args, op, None)
+
+
+def _atomic_other(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    return _atomic(calculator, node, args, None, f"{node.args[0]} does not commute")
+
+
+def _atomic(
+    calculator: Calculator, node: Node, args: tuple[Node, ...], op: str | None, reason: str | None
+) -> Value:
+    pointer = calculator.pointer(args[0])
+    for arg in args[1:]:
+        value = calculator.value(arg)
+        if isinstance(value, Pointer):  # compare_exchange writes what it found through `expected`
+            element = arg.type.element
+            if element is not None:
+                calculator.store(pointer_into(places_of(value)), element, unknown_value(element), node.line)
+    element = args[0].type.element
+    assert element is not None
+    for target in pointer.targets:
+        calculator.record(
+            target.place, "atomic", target.offset, element.size, node.line,
+            condition=target.condition, op=op, dtype=_dtype(element) if op else None, reason=reason,
+        )  # fmt: skip
+        if target.place in calculator.state.env:
+            calculator.store(Pointer((target,)), element, unknown_value(element), node.line)
+    return unknown_value(node.type, "the result of an atomic function")
+
+
+def _printf(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    for arg in args:
+        calculator.value(arg)
+    return unknown_value(node.type)
+
+
+def _into_space(*kinds: type[Place]) -> Handler:
+    """to_global() and its like: the pointer where it leads into that address space, else none."""
+
+    def handler(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+        return Pointer(tuple(t for t in calculator.pointer(args[0]).targets if isinstance(t.place, (Anywhere, *kinds))))
+
+    return handler
+
+
+def _expect(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    """GNU C's __builtin_expect: the first argument; the second is what it often is."""
+    for arg in args[1:]:
+        calculator.value(arg)
+    return calculator.value(args[0])
+
+
+_HANDLERS: dict[str, Handler] = {
+    "get_work_dim": _work_dim,
+    "get_global_linear_id": _linear_id,
+    "get_local_linear_id": _local_linear_id,
+    "printf": _printf,
+    "__builtin_expect": _expect,
+    # A program's variables in global memory are shared memory here, as local ones are.
+    "to_global": _into_space(Argument, Shared),
+    "to_local": _into_space(Shared),
+    "to_private": _into_space(Private),
+}
+
+_PATTERNS: list[tuple[re.Pattern[str], Handler]] = [
+    (re.compile(r"vloada?(_half)?\d*"), _vector_load),
+    (re.compile(r"vstorea?(_half)?\d*(_rt[ezpn])?"), _vector_store),
+    (re.compile(r"async_work_group_(strided_)?copy"), _async_copy),
+    (_ATOMIC, _atomic_update),
+    (_OTHER_ATOMIC, _atomic_other),
+]

@@ -1,0 +1,430 @@
+"""Loops: what their bodies do to variables, as functions of a counter, and what is known behind them.
+
+Decides which variables move by a fixed step, which conditions keep a loop going and how often it runs. The
+body itself is run by `interpreter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..frontend.syntax import Node
+from ..symbolic import expression as ex
+from ..symbolic import logic
+from ..symbolic.expression import Expr, IntType, Trips
+from ..symbolic.substitution import coefficient_of, substitute
+from .access_recorder import LOOP_END, LoopRewriter, condition_since, steps_since
+from .memory import State, join_envs, unknown_truth
+from .values import (
+    Aggregate,
+    Number,
+    Place,
+    Pointer,
+    Private,
+    Target,
+    Value,
+    Vector,
+    places_of,
+    pointer_into,
+    unknown_number,
+)
+
+if TYPE_CHECKING:
+    from .walk import Interpreter
+
+
+@dataclass
+class Returned:
+    """How a function was left, and with what."""
+
+    state: State
+    value: Value
+
+
+@dataclass
+class Jumps:
+    """States that left a loop or switch, or went on to its next iteration."""
+
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+
+
+class Loop:
+    """One loop: its body is run once, with a placeholder for the value that each changed variable has at its
+    head."""
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        node: Node,
+        start: State,
+        changed: set[Private],
+        wide: dict[Private, frozenset[Place]],
+    ) -> None:
+        """`wide`: variables whose pointers change what they point into, with all places they were seen to."""
+        self.interpreter = interpreter
+        self.node = node
+        self.start = start
+        self.changed = set(changed)
+        self.wide = dict(wide)
+        self.counter = ex.counter("loop")
+        self.mark = self.counter.serial  #: leaves younger than this belong to the body
+        self.entry = interpreter.ways.step(start.way, "loop", logic.TRUE, self.counter)
+        self.first_record = len(interpreter.records)
+        self.first_return = len(interpreter.returned)
+        self.first_poll = len(interpreter.polls)
+        self.written_before = interpreter.written
+        self.head: dict[Private, Value] = {}
+        self.slots: dict[Expr, tuple[Private, Number | None]] = {}
+        self.breaks: list[State] = []
+        self.back: State | None = None
+        self.returns: list[Returned] = []
+        self.to_widen: dict[Private, frozenset[Place]] = {}
+
+    def run(self) -> None:
+        interpreter = self.interpreter
+        _, before, body, step, after = self.node.args
+        env = dict(self.start.env)
+        for place in self.changed:
+            env[place] = self.head[place] = self._head_value(place, self.start.env[place])
+        interpreter.written = set()
+        interpreter.state, interpreter.alive = State(env, self.entry), True
+        jumps = Jumps()
+        interpreter.jumps.append(jumps)
+        if before is not None:
+            self._leave_unless(interpreter.condition(before), jumps)
+        interpreter.execute(body)
+        ends = [*jumps.continues, *([interpreter.state] if interpreter.alive else [])]
+        interpreter.come_together(ends, None)
+        if interpreter.alive and step is not None:
+            interpreter.execute(step)
+        if interpreter.alive and after is not None:
+            self._leave_unless(interpreter.condition(after), jumps)
+        interpreter.jumps.pop()
+        self.back = interpreter.state if interpreter.alive else None
+        self.breaks = jumps.breaks
+        self.returns = interpreter.returned[self.first_return :]
+        self._widen()
+
+    def _leave_unless(self, condition: Expr, jumps: Jumps) -> None:
+        interpreter = self.interpreter
+        state = interpreter.state
+        if condition is not logic.TRUE:
+            way = interpreter.ways.condition(state.way, logic.negate(condition))
+            jumps.breaks.append(State(dict(state.env), way))
+        if condition is logic.FALSE:
+            interpreter.alive = False
+        else:
+            interpreter.state = State(state.env, interpreter.ways.condition(state.way, condition))
+
+    # what the body may do to a variable -------------------------------------------------------------
+
+    def _head_value(self, place: Private, value: Value) -> Value:
+        """A placeholder for what the variable holds when an iteration begins."""
+        if isinstance(value, Number):
+            head = ex.counter("head")
+            self.slots[head] = (place, value)
+            return Number(head, value.kind)
+        if isinstance(value, Vector):
+            return Vector(tuple(self._head_value(place, item) for item in value.items))
+        if isinstance(value, Pointer):
+            if place in self.wide:
+                return pointer_into(self.wide[place])
+            moved = ex.counter("head")
+            self.slots[moved] = (place, None)
+            return value.moved(moved)
+        if isinstance(value, Aggregate):
+            places = places_of(value) | self.wide.get(place, frozenset())
+            return Aggregate({}, places, complete=value.complete)
+        return value
+
+    def _widen(self) -> None:
+        """Find pointers that change what they point into."""
+        if self.back is None:
+            return
+        for place, head in self.head.items():
+            end = self.back.env.get(place)
+            if end is None or not isinstance(head, Pointer | Aggregate):
+                continue
+            if (
+                isinstance(head, Pointer)
+                and isinstance(end, Pointer)
+                and place not in self.wide
+                and _same_targets(head, end)
+            ):
+                continue
+            seen = places_of(head) | places_of(end)
+            if (place not in self.wide and isinstance(head, Pointer)) or not seen <= places_of(head):
+                self.to_widen[place] = seen | self.wide.get(place, frozenset())
+
+    def missed(self) -> set[Private]:
+        """Variables that the body changed though nothing in its text said so."""
+        return {p for p in self.interpreter.written if p in self.start.env and p not in self.changed}
+
+    def undo(self) -> None:
+        interpreter = self.interpreter
+        del interpreter.records[self.first_record :]
+        del interpreter.returned[self.first_return :]
+        del interpreter.polls[self.first_poll :]
+        interpreter.written = self.written_before
+
+    # what is known once the body is ------------------------------------------------------------------
+
+    def finish(self) -> None:
+        interpreter = self.interpreter
+        interpreter.written = self.written_before | {p for p in interpreter.written if p in self.start.env}
+        heads = self._inductions()
+        stays = self._stays(heads)
+        self._note_polls(stays)
+        rewriter = LoopRewriter(interpreter.ways, self.entry, heads, stays)
+        records = interpreter.records
+        records[self.first_record :] = [rewriter.record(record) for record in records[self.first_record :]]
+        self._leave(heads, rewriter, stays)
+
+    def _inductions(self) -> dict[Expr, Expr]:
+        """Each placeholder as a function of the counter: init + counter * step where the step is the same
+        every time."""
+        result: dict[Expr, Expr] = {}
+        ends = self._ends()
+        for head, (place, initial) in self.slots.items():
+            end = ends.get(head)
+            step = None
+            if self.back is None:
+                step = ex.ZERO
+            elif end is not None and place not in self.wide:
+                found = coefficient_of(end, head)
+                if found is not None and found[0] == 1 and self._invariant(found[1]):
+                    step = found[1]
+            start = ex.ZERO if initial is None else initial.expr
+            if step is not None:
+                result[head] = ex.add(start, ex.mul(self.counter, step))
+            elif initial is None:
+                result[head] = ex.unknown(-ex.INFINITE, ex.INFINITE, "a pointer that moves by varying steps")
+            else:
+                result[head] = self._between(head, end, initial)
+        return result
+
+    def _between(self, head: Expr, end: Expr | None, initial: Number) -> Expr:
+        """What is left to say of a variable without a fixed step."""
+        kind = initial.kind
+        start = initial.observed()
+        if end is not None and start.lo >= 0 and _shrinks(end, head, start.hi):
+            return ex.minimum(ex.unknown(0, kind.hi), start)
+        return unknown_number(kind, _origin(end) or "a variable that changes by varying steps").expr
+
+    def _ends(self) -> dict[Expr, Expr]:
+        """For each placeholder the expression that the variable has when the iteration ends."""
+        found: dict[Expr, Expr] = {}
+        if self.back is None:
+            return found
+        for place, head in self.head.items():
+            end = self.back.env.get(place)
+            if end is not None:
+                _pair(head, end, found)
+        return found
+
+    def _invariant(self, expr: Expr) -> bool:
+        return not any(
+            leaf in self.slots or (leaf.serial >= self.mark and not _repeats(leaf)) for leaf in expr.leaves
+        )
+
+    def _stays(self, heads: dict[Expr, Expr]) -> list[tuple[Expr, bool]]:
+        """The conditions on which an iteration goes on to the next, each with whether it is regular.
+
+        A condition that has to do with values read in the body says nothing of other iterations.
+        """
+        passed: set[Expr] = set()
+        stays: list[tuple[Expr, bool]] = []
+        inside = [state.way for state in self.breaks] + [returned.state.way for returned in self.returns]
+        for way in inside:
+            remaining = logic.TRUE
+            for step in steps_since(way, self.entry):
+                if step.kind == "maybe" or (step.kind in ("while", "earlier", "loop")):
+                    remaining = logic.both(remaining, unknown_truth(LOOP_END))
+                elif step.expr not in passed:
+                    remaining = logic.both(remaining, step.expr)
+            stay = logic.negate(remaining)
+            if stay is not logic.TRUE:
+                passed.add(stay)
+                stays.append((stay, self._regular(stay, heads)))
+        return stays
+
+    def _note_polls(self, stays: list[tuple[Expr, bool]]) -> None:
+        """Whether the loop can only end when somebody else changes what it loads, always from one place."""
+        if not stays or any(regular for _, regular in stays):
+            return
+        ends = self._ends()
+        leaves: set[Expr] = set()
+        for stay, _ in stays:
+            for leaf in stay.leaves:
+                leaves |= ends[leaf].leaves if leaf in ends else {leaf}
+        polled: set[int] = set()
+        for leaf in leaves:
+            if leaf.serial < self.mark or _repeats(leaf):
+                continue
+            arg, offset = self.interpreter.loads.get(leaf, (-1, ex.ZERO))
+            if arg < 0 or not self._invariant(offset) or self._stores(arg, offset):
+                return
+            polled.add(arg)
+        self.interpreter.polls.extend((arg, self.node.line) for arg in sorted(polled))
+
+    def _stores(self, arg: int, offset: Expr) -> bool:
+        """Whether the body itself writes where it loads."""
+        body = self.interpreter.records[self.first_record :]
+        return any(r.arg == arg and r.offset is offset and r.mode != "read" for r in body)
+
+    def _regular(self, stay: Expr, heads: dict[Expr, Expr]) -> bool:
+        for leaf in stay.leaves:
+            if leaf in heads:
+                if any(
+                    u.serial >= self.mark and u is not self.counter and not _repeats(u)
+                    for u in heads[leaf].leaves
+                ):
+                    return False
+            elif leaf.serial >= self.mark and leaf is not self.counter and not _repeats(leaf):
+                return False
+        return True
+
+    def _leave(self, heads: dict[Expr, Expr], rewriter: LoopRewriter, stays: list[tuple[Expr, bool]]) -> None:
+        """Go on behind the loop: variables as they are when its last iteration is left."""
+        interpreter = self.interpreter
+        if self.back is None:
+            last: dict[Expr, Expr] = {self.counter: ex.ZERO}
+        else:
+            last = {self.counter: ex.trips(lambda leaf: self._trips(leaf, rewriter, stays))}
+        memo: dict[Expr, Expr] = {}
+
+        def at_the_end(expr: Expr) -> Expr:
+            return substitute(rewriter.expr(expr), last, memo)
+
+        way = self.start.way
+        for returned in self.returns:
+            returned.state = State(
+                self._rewrite_env(returned.state.env, at_the_end),
+                interpreter.ways.condition(way, unknown_truth(LOOP_END)),
+            )
+            returned.value = rewrite_value(returned.value, at_the_end)
+        if not self.breaks:
+            interpreter.alive = False
+            return
+        env: dict[Private, Value] | None = None
+        for state in reversed(self.breaks):
+            found = self._rewrite_env(state.env, at_the_end)
+            if env is None:
+                env = found
+            else:
+                env = join_envs(at_the_end(condition_since(state.way, self.entry)), found, env)
+        assert env is not None
+        if self.returns:
+            line = self.node.line
+            way = interpreter.ways.step(
+                way, "maybe", logic.TRUE, text="a loop that may return early", line=line
+            )
+        interpreter.state, interpreter.alive = State(env, way), True
+
+    def _rewrite_env(
+        self, env: dict[Private, Value], rewrite: Callable[[Expr], Expr]
+    ) -> dict[Private, Value]:
+        result: dict[Private, Value] = {}
+        for place, value in env.items():
+            before = self.start.env.get(place)
+            if before is None:
+                continue
+            result[place] = value if value is before else rewrite_value(value, rewrite)
+        return result
+
+    def _trips(self, leaf: Expr, rewriter: LoopRewriter, stays: list[tuple[Expr, bool]]) -> Trips:
+        condition = logic.TRUE
+        for stay, regular in stays:
+            if regular:
+                condition = logic.both(condition, rewriter.expr(stay))
+        exact = all(regular for _, regular in stays)
+
+        def at(position: Expr) -> Expr:
+            return substitute(condition, {self.counter: position})
+
+        before = at(ex.add(leaf, ex.const(-1)))
+        if not exact:
+            return Trips(logic.TRUE, before, logic.TRUE, False)
+        return Trips(logic.negate(at(ex.ZERO)), before, logic.negate(at(leaf)), True)
+
+
+def _origin(end: Expr | None) -> str:
+    """Where a value comes from that a loop gives to a variable, when it does not depend on the one before."""
+    if end is None or any(leaf.op == "head" for leaf in end.leaves):
+        return ""
+    return next((leaf.origin for leaf in end.leaves if leaf.origin), "")
+
+
+def _repeats(leaf: Expr) -> bool:
+    """Whether a leaf made in a loop's body is the same function of the ids in every iteration."""
+    if leaf.op == "exit":
+        return leaf.definition is not None and leaf.definition.exact
+    return leaf.op not in ("unknown", "head", "loop")
+
+
+def rewrite_value(value: Value, rewrite: Callable[[Expr], Expr]) -> Value:
+    """A value with all expressions in it rewritten."""
+    change = rewrite
+    if isinstance(value, Number):
+        expr = change(value.expr)
+        return value if expr is value.expr else Number(expr, value.kind)
+    if isinstance(value, Vector):
+        return Vector(tuple(rewrite_value(item, rewrite) for item in value.items))
+    if isinstance(value, Pointer):
+        return Pointer(
+            tuple(
+                Target(t.place, change(t.offset), None if t.condition is None else change(t.condition))
+                for t in value.targets
+            )
+        )
+    if isinstance(value, Aggregate):
+        return Aggregate(
+            {key: rewrite_value(cell, rewrite) for key, cell in value.cells.items()},
+            value.places,
+            complete=value.complete,
+        )
+    return value
+
+
+def _same_targets(head: Pointer, end: Pointer) -> bool:
+    """Whether all targets have moved by one and the same distance."""
+    if len(head.targets) != len(end.targets):
+        return False
+    distances = set()
+    for a, b in zip(head.targets, end.targets, strict=True):
+        if a.place is not b.place or a.condition is not b.condition:
+            return False
+        distances.add(ex.sub(b.offset, a.offset))
+    return len(distances) <= 1
+
+
+def _pair(head: Value, end: Value, found: dict[Expr, Expr]) -> None:
+    if isinstance(head, Number) and isinstance(end, Number):
+        found[head.expr] = end.expr
+    elif isinstance(head, Vector) and isinstance(end, Vector) and len(head.items) == len(end.items):
+        for a, b in zip(head.items, end.items, strict=True):
+            _pair(a, b, found)
+    elif isinstance(head, Pointer) and isinstance(end, Pointer) and head.targets and end.targets:
+        moved = [leaf for leaf in head.targets[0].offset.leaves if leaf.op == "head"]
+        distance = ex.sub(end.targets[0].offset, head.targets[0].offset)
+        for leaf in moved:
+            if all(leaf in target.offset.leaves for target in head.targets):
+                found.setdefault(leaf, ex.add(leaf, distance))
+
+
+def _shrinks(end: Expr, head: Expr, highest: int) -> bool:
+    """Whether `end` is from 0 to `head`, where `head` is from 0 to `highest`: divided, shifted down or cut.
+
+    A conversion to a type that does not hold `highest` may turn the sign, unless the type has none (C99 6.3.1.3).
+    """
+    if end is head:
+        return True
+    if end.op == "cast":
+        bits, signed, inner = end.args
+        return (not signed or highest <= IntType(bits, signed).hi) and _shrinks(inner, head, highest)
+    if end.op in ("shr", "div", "mod", "and"):
+        return end.args[1].lo >= 0 and _shrinks(end.args[0], head, highest)
+    return False

@@ -1,0 +1,451 @@
+"""From iteration domains to bytes: the image of a domain under an affine offset, as a region.
+
+Decides whether the region is the very set or a superset. Independent variables become the dimensions of a
+strided box; what constraints cut from a domain of tied variables leaves few boxes (`slicing`), or else is
+enumerated row by row in NumPy, one variable left to run along the row, up to a cap. Knows nothing of kernels.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ranges.region import Region, copies, open_box
+from ..ranges.slicing import Box, boxes_of
+from .domain import Domain, Form, Infeasible
+
+Integers = npt.NDArray[np.int64]
+
+#: Rows enumerated for one access, and runs of one region, before a coarser superset is taken: some
+#: milliseconds' worth.
+MAX_ROWS = 1 << 14
+MAX_RUNS = 1 << 16
+#: Boxes into which constraints may cut a domain, before its rows are enumerated.
+MAX_BOXES = 64
+#: Copies of a box, at distances that its strides do not divide, before a dimension is closed up.
+MAX_COPIES = 1 << 12
+#: The same where the set is not exact anyway.
+MAX_LOOSE = 1 << 12
+_BIG = 1 << 60
+
+
+class _Rows:
+    """Arithmetic progressions: from `starts`, `counts` of them each, `stride` > 0 apart."""
+
+    __slots__ = ("counts", "starts", "stride")
+
+    def __init__(self, starts: Integers, stride: int, counts: Integers) -> None:
+        self.starts = starts
+        self.stride = stride
+        self.counts = counts
+
+
+def image(domain: Domain, offset: Form, nbytes: int, size: int) -> tuple[Region, bool, str | None]:
+    """The bytes [offset, offset + nbytes) over all points of `domain`, within [0, size).
+
+    Returns the region, whether it is exactly that set, and a reason where not. `domain` is used up.
+    """
+    if nbytes <= 0 or size <= 0:
+        return Region.empty(), True, None
+    try:
+        domain.settle()
+        offset = domain.fold(offset)
+        low, high = domain.tight_bounds(offset)
+        if high < 1 - nbytes or low >= size:
+            return Region.empty(), True, None
+        # Narrowing to the buffer may leave one value of an unknown offset: it stays unknown.
+        loose = domain.is_loose(offset)
+        if low < 0 or high > size - nbytes:
+            _within(domain, offset, 1 - nbytes, size - 1)
+            offset = domain.fold(offset)
+            low, high = domain.bounds(offset)
+    except Infeasible:
+        return Region.empty(), True, None
+    exact = domain.exact and not loose
+    reason = None if exact else (domain.reasons or (f"an index that depends on {domain.origin(offset)}",))[0]
+    if not -_BIG < low <= high < _BIG:
+        return Region.span(0, size), False, reason or "an offset without bounds"
+    try:
+        projection = _Projection(
+            domain, offset, MAX_ROWS if exact else MAX_LOOSE, MAX_RUNS if exact else MAX_LOOSE
+        )
+        projection.rebase()
+        projection.eliminate()
+        region, same = projection.region(nbytes, low, high)
+    except Infeasible:
+        return Region.empty(), True, None
+    if exact and not (same and projection.exact):
+        exact, reason = False, "a range too irregular to enumerate"
+    return region.clip(0, size), exact, reason
+
+
+def _leaves_int64(start: int, free: list[tuple[int, int]]) -> bool:
+    """Whether adding up the dimensions may leave 64 bits on the way: a variable with a huge range, cut by a guard."""
+    return abs(start) + sum(abs(stride) * count for stride, count in free) >= _BIG
+
+
+def _within(domain: Domain, offset: Form, low: int, high: int) -> None:
+    """Narrow the box to offsets from `low` to `high`; the region is clipped to them in the end anyway."""
+    constraints = list(domain.constraints)
+    exact, reasons = domain.exact, domain.reasons
+    domain.require(offset.shifted(-low))
+    domain.require(offset.times(-1).shifted(high))
+    domain.settle()
+    # The two constraints have done their work on the box; kept, they would tie all variables together.
+    domain.constraints = [domain.fold(form) for form in constraints]
+    domain.exact, domain.reasons = exact, reasons
+
+
+class _Projection:
+    """The domain reduced to the variables of the offset."""
+
+    def __init__(self, domain: Domain, offset: Form, max_rows: int, max_runs: int) -> None:
+        self.lo, self.hi = domain.lo, domain.hi
+        self.max_rows, self.max_runs = max_rows, max_runs
+        self.offset = offset
+        self.exact = True
+        self.constraints: list[dict[int, int]] = []
+        self.constants: list[int] = []
+        for form in domain.constraints:
+            if form.terms:
+                self._add(form.constant, dict(form.terms))
+
+    def _add(self, constant: int, terms: dict[int, int]) -> None:
+        if not terms and constant < 0:
+            raise Infeasible
+        low = constant + sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
+        if low >= 0:
+            return
+        high = constant + sum(c * (self.hi[v] if c > 0 else self.lo[v]) for v, c in terms.items())
+        if high < 0:
+            raise Infeasible
+        if len(terms) == 1:
+            ((variable, coefficient),) = terms.items()
+            if coefficient > 0:
+                self.lo[variable] = max(self.lo[variable], -(constant // coefficient))
+            else:
+                self.hi[variable] = min(self.hi[variable], constant // -coefficient)
+            if self.lo[variable] > self.hi[variable]:
+                raise Infeasible
+            return
+        self.constraints.append(terms)
+        self.constants.append(constant)
+
+    def rebase(self) -> None:
+        """Take remainders as variables: with 0 <= x - 16*q <= 15, x is replaced by 16*q + m, 0 <= m <= 15.
+
+        Quotient and remainder are often independent where x and the quotient are not.
+        """
+        for _ in range(4):
+            found = self._remainder()
+            if found is None:
+                return
+            terms, low, high, x = found
+            self.lo.append(low)
+            self.hi.append(high)
+            sign = terms[x]
+            # x = sign * (m - the other terms)
+            value = {v: -sign * c for v, c in terms.items() if v != x}
+            value[len(self.lo) - 1] = sign
+            old, constants = self.constraints, self.constants
+            self.constraints, self.constants = [], []
+            for other, constant in zip(old, constants, strict=True):
+                if other != terms and other != {v: -c for v, c in terms.items()}:
+                    self._add(constant, _replace(other, x, value))
+            self._add(-self.lo[x], dict(value))
+            self._add(self.hi[x], {v: -c for v, c in value.items()})
+            self.offset = Form(self.offset.constant, _replace(self.offset.terms, x, value))
+
+    def _remainder(self) -> tuple[dict[int, int], int, int, int] | None:
+        """A constraint pair low <= terms <= high with a variable x of coefficient 1 or -1 and a larger other
+        coefficient."""
+        for terms in self.constraints:
+            if max(abs(c) for c in terms.values()) <= 1:
+                continue
+            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
+            opposite = {v: -c for v, c in terms.items()}
+            lows = [-c for t, c in zip(self.constraints, self.constants, strict=True) if t == terms]
+            highs = [c for t, c in zip(self.constraints, self.constants, strict=True) if t == opposite]
+            if units and highs:
+                if max(lows) > min(highs):
+                    raise Infeasible
+                return terms, max(lows), min(highs), max(units, key=lambda v: self.hi[v] - self.lo[v])
+        return None
+
+    def eliminate(self) -> None:
+        """Project out the variables that the offset does not have (Fourier-Motzkin, exact where the integers
+        allow)."""
+        wanted = self.offset.terms
+        while True:
+            others = {v for terms in self.constraints for v in terms if v not in wanted}
+            if not others:
+                return
+            self._eliminate(min(others, key=self._pairs))
+
+    def _pairs(self, variable: int) -> tuple[int, int]:
+        signs = [terms[variable] for terms in self.constraints if variable in terms]
+        positive = sum(c > 0 for c in signs)
+        unit = all(abs(c) == 1 for c in signs)
+        return (positive + 1) * (len(signs) - positive + 1) + (0 if unit else 1000), variable
+
+    def _eliminate(self, variable: int) -> None:
+        lowers: list[tuple[int, dict[int, int], int]] = [(1, {}, -self.lo[variable])]
+        uppers: list[tuple[int, dict[int, int], int]] = [(1, {}, self.hi[variable])]
+        rest, rest_constants = [], []
+        for terms, constant in zip(self.constraints, self.constants, strict=True):
+            coefficient = terms.get(variable, 0)
+            if coefficient == 0:
+                rest.append(terms)
+                rest_constants.append(constant)
+                continue
+            others = {v: c for v, c in terms.items() if v != variable}
+            (lowers if coefficient > 0 else uppers).append((abs(coefficient), others, constant))
+        self.constraints, self.constants = rest, rest_constants
+        if len(lowers) * len(uppers) > 64:
+            self.exact = False
+            return
+        for a, lower, lower_constant in lowers:
+            for b, upper, upper_constant in uppers:
+                if not lower and not upper:
+                    continue
+                terms = {v: b * c for v, c in lower.items()}
+                for v, c in upper.items():
+                    terms[v] = terms.get(v, 0) + a * c
+                terms = {v: c for v, c in terms.items() if c}
+                constant = b * lower_constant + a * upper_constant
+                if a > 1 and b > 1:
+                    # Between the real shadow and the dark shadow an integer need not exist (Pugh's Omega
+                    # test).
+                    least = constant + sum(
+                        c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items()
+                    )
+                    if least < (a - 1) * (b - 1):
+                        self.exact = False
+                if not terms:
+                    if constant < 0:
+                        raise Infeasible
+                    continue
+                self._add(constant, terms)
+
+    # to bytes ---------------------------------------------------------------------------------------
+
+    def region(self, nbytes: int, low: int, high: int) -> tuple[Region, bool]:
+        """The region and whether it is exact."""
+        self._merge_ids()
+        free: list[tuple[int, int]] = []
+        tied = {v for terms in self.constraints for v in terms}
+        start = self.offset.constant
+        for variable, coefficient in self.offset.terms.items():
+            if variable not in tied:
+                start += coefficient * self.lo[variable]
+                free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
+        if not tied:
+            return _boxes(start, nbytes, free)
+        found = self._region_of_boxes(start, nbytes, free)
+        if found is not None:
+            return found
+        rows: list[_Rows] = []
+        exact = True
+        for component in _components(self.constraints):
+            of_component, same = self._component_rows(component, nbytes)
+            if of_component is None:
+                # Too many to enumerate: the box around them.
+                for variable in component:
+                    coefficient = self.offset.terms.get(variable, 0)
+                    start += coefficient * self.lo[variable]
+                    free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
+                exact = False
+                continue
+            if len(of_component.starts) == 0:
+                return Region.empty(), True
+            exact = exact and same
+            rows.append(of_component)
+        if _leaves_int64(start, free):
+            return Region.span(max(low, 0), high + nbytes), False
+        region, same = _spread(start, nbytes, free, rows, self.max_runs)
+        if not exact:
+            region = region.clip(low, high + nbytes)
+        return region, exact and same
+
+    def _region_of_boxes(self, start: int, nbytes: int, free: list[tuple[int, int]]) -> tuple[Region, bool] | None:
+        """The region of a domain that constraints cut to few boxes; None where they cut it to many."""
+        offsets = [(start, free)]
+        for component in _components(self.constraints):
+            bounds = {v: (self.lo[v], self.hi[v]) for v in component}
+            mine = [
+                (terms, constant)
+                for terms, constant in zip(self.constraints, self.constants, strict=True)
+                if not bounds.keys().isdisjoint(terms)
+            ]
+            boxes = boxes_of(bounds, mine, MAX_BOXES // len(offsets))
+            if boxes is None:
+                return None
+            offsets = [self._placed(*offset, box) for offset in offsets for box in boxes]
+        found = [_boxes(first, nbytes, dims) for first, dims in offsets]
+        return Region.union(region for region, _ in found), all(exact for _, exact in found)
+
+    def _placed(self, start: int, dims: list[tuple[int, int]], box: Box) -> tuple[int, list[tuple[int, int]]]:
+        """First offset and dimensions with those of a box of more variables."""
+        more = []
+        for variable, (low, high) in box.items():
+            coefficient = self.offset.terms.get(variable, 0)
+            start += coefficient * low
+            more.append((coefficient, high - low + 1))
+        return start, dims + more
+
+    def _merge_ids(self) -> None:
+        """Two variables that occur only as x + n*y, where x covers n steps, are one variable."""
+        forms = [self.offset.terms, *self.constraints]
+        variables = list(self.offset.terms)
+        for x in variables:
+            count = self.hi[x] - self.lo[x] + 1
+            for y in variables:
+                if x == y or count <= 1 or x not in self.offset.terms or y not in self.offset.terms:
+                    continue
+                if all(terms.get(y, 0) == count * terms.get(x, 0) for terms in forms):
+                    # x + count*y: from lo(x) + count*lo(y) on, without gaps
+                    self.hi[x] += count * (self.hi[y] - self.lo[y])
+                    shift = self.lo[y]
+                    self.offset = Form(
+                        self.offset.constant + self.offset.terms[y] * shift,
+                        {v: c for v, c in self.offset.terms.items() if v != y},
+                    )
+                    for index, terms in enumerate(self.constraints):
+                        if y in terms:
+                            self.constants[index] += terms.pop(y) * shift
+                    old, constants = self.constraints, self.constants
+                    self.constraints, self.constants = [], []
+                    for terms, constant in zip(old, constants, strict=True):
+                        self._add(constant, terms)
+                    self._merge_ids()
+                    return
+
+    def _component_rows(self, component: list[int], nbytes: int) -> tuple[_Rows | None, bool]:
+        mine = set(component)
+        constraints = [
+            (terms, constant)
+            for terms, constant in zip(self.constraints, self.constants, strict=True)
+            if not mine.isdisjoint(terms)
+        ]
+        counts = {v: self.hi[v] - self.lo[v] + 1 for v in component}
+        npoints = prod(counts.values())
+
+        def cost(along: int) -> tuple[bool, int, int]:
+            """Too many rows; then runs, where rows with gaps count each element; then rows."""
+            nrows = npoints // counts[along]
+            contiguous = abs(self.offset.terms.get(along, 0)) <= nbytes
+            return nrows > self.max_rows, nrows if contiguous else npoints, nrows
+
+        along = min(component, key=cost)
+        if cost(along)[0] or any(max(abs(self.lo[v]), abs(self.hi[v])) >= _BIG for v in component):
+            return None, False
+        return self._enumerate(along, [v for v in component if v != along], constraints), True
+
+    def _enumerate(
+        self, along: int, others: list[int], constraints: list[tuple[dict[int, int], int]]
+    ) -> _Rows:
+        axes = [np.arange(self.lo[v], self.hi[v] + 1, dtype=np.int64) for v in others]
+        grid = dict(zip(others, (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")), strict=True))
+        npoints = prod(len(axis) for axis in axes)
+        first: Any = np.full(npoints, self.lo[along], np.int64)
+        last: Any = np.full(npoints, self.hi[along], np.int64)
+        kept = np.ones(npoints, bool)
+        for terms, constant in constraints:
+            value: Any = np.full(npoints, constant, np.int64)
+            for v, c in terms.items():
+                if v != along:
+                    value += c * grid[v]
+            c = terms.get(along, 0)
+            if c > 0:
+                np.maximum(first, -(value // c), out=first)
+            elif c < 0:
+                np.minimum(last, value // -c, out=last)
+            else:
+                kept &= value >= 0
+        kept &= first <= last
+        coefficient = self.offset.terms.get(along, 0)
+        starts: Any = coefficient * first if coefficient >= 0 else coefficient * last
+        for v in others:
+            c = self.offset.terms.get(v, 0)
+            if c:
+                starts += c * grid[v]
+        counts = last - first + 1
+        if coefficient == 0:
+            counts = np.ones_like(counts)
+        return _Rows(starts[kept], max(abs(coefficient), 1), counts[kept])
+
+
+def _replace(terms: dict[int, int], x: int, value: dict[int, int]) -> dict[int, int]:
+    """Linear terms with x replaced by a linear form."""
+    factor = terms.get(x, 0)
+    if factor == 0:
+        return dict(terms)
+    result = {v: c for v, c in terms.items() if v != x}
+    for v, c in value.items():
+        result[v] = result.get(v, 0) + factor * c
+    return {v: c for v, c in result.items() if c}
+
+
+def _components(constraints: list[dict[int, int]]) -> list[list[int]]:
+    """Groups of variables that constraints tie together."""
+    groups: list[set[int]] = []
+    for terms in constraints:
+        touching = [group for group in groups if not group.isdisjoint(terms)]
+        merged = set(terms).union(*touching)
+        groups = [group for group in groups if group.isdisjoint(terms)] + [merged]
+    return [sorted(group) for group in groups]
+
+
+def _boxes(start: int, nbytes: int, dims: list[tuple[int, int]]) -> tuple[Region, bool]:
+    """`Region.boxes`, with dimensions closed up into runs where their strides do not go together and it would be too
+    many boxes."""
+    low, extent, rest = open_box(start, nbytes, dims)
+    exact = True
+    while copies(rest) > MAX_COPIES:
+        stride, count = rest.pop(0)
+        extent += stride * (count - 1)
+        exact = False
+    return Region.boxes(low, extent, rest), exact
+
+
+def _spread(
+    start: int, nbytes: int, free: list[tuple[int, int]], rows: list[_Rows], max_runs: int
+) -> tuple[Region, bool]:
+    """The Minkowski sum of strided dimensions, sets of rows and one element of `nbytes`."""
+    exact = True
+    base: Integers = np.array([start + sum(s * (c - 1) for s, c in free if s < 0)], np.int64)
+    length: Integers = np.array([nbytes], np.int64)
+    generators: list[_Rows] = [
+        _Rows(np.zeros(1, np.int64), abs(s), np.array([c], np.int64)) for s, c in free if s and c > 1
+    ]
+    for row in sorted([*generators, *rows], key=lambda row: row.stride):
+        if len(base) * len(row.starts) > max_runs:
+            least = int(row.starts.min())
+            span = int((row.starts + row.stride * (row.counts - 1)).max()) - least
+            base, length, exact = base + least, length + span, False
+            continue
+        if row.stride > int(length.min()):
+            if len(base) * int(row.counts.sum()) <= max_runs:
+                row = _points(row)
+            else:
+                exact = False  # the gaps are filled
+        extra = row.stride * (row.counts - 1)
+        base = (row.starts[:, None] + base[None, :]).ravel()
+        length = (extra[:, None] + length[None, :]).ravel()
+        if len(base) > 64:
+            # Runs that meet are one run; keeping them apart would only multiply the work.
+            merged = Region.from_runs(np.stack((base, base + length), axis=1)).runs
+            if len(merged) < len(base):
+                base, length = merged[:, 0].copy(), merged[:, 1] - merged[:, 0]
+    return Region.from_runs(np.stack((base, base + length), axis=1)), exact
+
+
+def _points(row: _Rows) -> _Rows:
+    """Every member of the progressions as a row of its own."""
+    counts = row.counts
+    index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = np.repeat(row.starts, counts) + index * row.stride
+    return _Rows(starts, 1, np.ones(len(starts), np.int64))

@@ -1,0 +1,570 @@
+"""Puts a launch's numbers into symbolic expressions: expressions become affine forms over bounded integer
+variables.
+
+What is not affine is cut into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own
+with exact constraints (quotients and remainders by a number), or, failing both, a variable of which only
+bounds are known, which makes the access inexact. Decides no byte ranges: `image` does.
+
+Cases are explored by replay: an evaluation runs under a script of choices, and every new choice leaves its
+alternatives to be run later from the same starting point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from math import gcd
+from typing import TypeVar
+
+from ..ranges.ndrange import Chunk, NDRange
+from .domain import SOME_VALUE, Domain, Form, Infeasible
+from .expression import Expr, IntType, children
+from .logic import conjuncts, negate
+from .operations import VALUES
+
+T = TypeVar("T")
+
+#: Cases of one condition or one offset, before bounds must do.
+_MAX_CASES = 24
+_MAX_SCRIPT = 8
+#: Comparisons that are decided for one offset or condition: each may ask for others, and these again.
+_MAX_TRIALS = 200
+
+
+def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
+    """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of
+    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked.
+    """
+    cuts = []
+    for d in range(ndrange.work_dim):
+        start, stop, last = chunk.start[d], chunk.stop[d], ndrange.num_groups[d] - 1
+        partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
+        inside = partial and start < last < stop
+        cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
+    for spans in product(*cuts):
+        yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans))
+
+
+class Launch:
+    """The numbers of one launch and of a chunk of it, one of `uniform_pieces`."""
+
+    def __init__(
+        self,
+        ndrange: NDRange,
+        chunk: Chunk,
+        values: Mapping[int, int | float | bytes],
+        merged: frozenset[int],
+    ) -> None:
+        """`merged`: dimensions in which nothing but global ids is asked for, so that one variable serves."""
+        self.ndrange = ndrange
+        self.chunk = chunk
+        self.values = values
+        self.merged = merged
+
+    def scope(self) -> Scope:
+        """The chunk's work-items: nothing assumed yet."""
+        domain = Domain()
+        scope = Scope(self, domain)
+        ndrange, chunk = self.ndrange, self.chunk
+        for d in range(ndrange.work_dim):
+            size, local, offset = ndrange.global_size[d], ndrange.local_size[d], ndrange.offset[d]
+            start, stop = chunk.start[d], chunk.stop[d]
+            if d in self.merged:
+                last = min(stop * local, size)
+                scope.ids["gid", d] = _variable_form(domain, start * local, last - 1).shifted(offset)
+                continue
+            group = _variable_form(domain, start, stop - 1)
+            item = _variable_form(domain, 0, min(local, size) - 1)
+            scope.ids["group", d] = group
+            scope.ids["lid", d] = item
+            inside = item.plus(group, local)
+            if stop * local > size:
+                # Only the last work-group of a dimension may be partial (OpenCL 2.0, 5.8).
+                domain.require(Form(size - 1, {}).plus(inside, -1))
+            scope.ids["gid", d] = inside.shifted(offset)
+        return scope
+
+    def number(self, op: str, dimension: int) -> int:
+        """The answer of a work-item function that is the same for all work-items."""
+        ndrange = self.ndrange
+        if dimension >= ndrange.work_dim:
+            return 0 if op == "goffset" else 1
+        if op == "gsize":
+            return ndrange.global_size[dimension]
+        local = ndrange.local_size[dimension]
+        if op == "lsize":  # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
+            return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)
+        if op == "whole_lsize":
+            return local
+        if op == "ngroups":
+            return ndrange.num_groups[dimension]
+        return ndrange.offset[dimension]
+
+    def argument(self, index: int, byte: int, kind: IntType) -> int | None:
+        """The integer passed for a value argument; None where the caller did not say."""
+        value = self.values.get(index)
+        if isinstance(value, bytes | bytearray | memoryview):
+            part = bytes(value[byte : byte + kind.bits // 8])
+            return int.from_bytes(part, "little", signed=kind.signed) if len(part) == kind.bits // 8 else None
+        if value is None or byte or int(value) != value:
+            return None
+        return kind.wrap(int(value))
+
+
+def _variable_form(domain: Domain, lo: int, hi: int) -> Form:
+    if lo == hi:
+        return Form(lo, {})
+    return Form(0, {domain.variable(lo, hi): 1})
+
+
+class Scope:
+    """A domain and what expressions evaluate to within it."""
+
+    __slots__ = (
+        "alternatives",
+        "domain",
+        "doubtful",
+        "frozen",
+        "ids",
+        "launch",
+        "memo",
+        "position",
+        "quotients",
+        "script",
+        "trials",
+    )
+
+    def __init__(self, launch: Launch, domain: Domain) -> None:
+        self.launch = launch
+        self.domain = domain
+        self.ids: dict[tuple[str, int], Form] = {}
+        self.memo: dict[Expr, Form] = {}
+        self.quotients: dict[tuple[frozenset[tuple[int, int]], int, int], Form] = {}
+        self.script: tuple[int, ...] = ()
+        self.position = 0
+        self.alternatives: list[tuple[int, ...]] = []
+        #: no new choices: bounds must do
+        self.frozen = False
+        #: comparisons that may still be decided, shared with the copies that these are tried in
+        self.trials = [_MAX_TRIALS]
+        #: casts taken as the identity on trial, see `_assume_while`
+        self.doubtful: list[tuple[Form, IntType]] | None = None
+
+    def copy(self, script: tuple[int, ...] = ()) -> Scope:
+        twin = Scope.__new__(Scope)
+        twin.launch = self.launch
+        twin.domain = self.domain.copy()
+        twin.ids = self.ids
+        twin.memo = self.memo.copy()
+        twin.quotients = self.quotients.copy() if self.quotients else {}
+        twin.script = script
+        twin.position = 0
+        twin.alternatives = []
+        twin.frozen = False
+        twin.trials = [_MAX_TRIALS]
+        twin.doubtful = None
+        return twin
+
+    # cases ------------------------------------------------------------------------------------------
+
+    def may_choose(self) -> bool:
+        done = self.frozen or len(self.script) >= _MAX_SCRIPT or self.trials[0] == 0
+        return self.position < len(self.script) or not done
+
+    def choose(self, ncases: int = 2) -> int:
+        """The case to take; the others are taken by later replays."""
+        if self.position < len(self.script):
+            case = self.script[self.position]
+        else:
+            case = 0
+            self.alternatives.extend((*self.script, other) for other in range(1, ncases))
+            self.script = (*self.script, 0)
+        self.position += 1
+        return case
+
+    # values -----------------------------------------------------------------------------------------
+
+    def value(self, expr: Expr) -> Form:
+        """The affine form of an integer expression."""
+        found = self.memo.get(expr)
+        if found is None:
+            found = VALUES[expr.op](self, expr)
+            self.memo[expr] = found
+        return found
+
+    def between(
+        self, lo: int, hi: int, *sources: Form, origin: str = "a calculation that is not affine"
+    ) -> Form:
+        """Some value between `lo` and `hi`, made from `sources` in a way that is not followed.
+
+        `origin`: what it is, for messages; what is not known of a source comes first.
+        """
+        if lo == hi:
+            return Form(lo, {})
+        depends: frozenset[int] = frozenset().union(*(self.domain.ancestors(source) for source in sources))
+        known = self.domain.origins
+        origin = next((known[source] for source in sorted(depends) if source in known), origin)
+        return Form(0, {self.domain.variable(lo, hi, loose=True, depends=depends, origin=origin): 1})
+
+    def floor_div(self, form: Form, divisor: int) -> Form:
+        """The quotient rounded down, `divisor` > 0."""
+        whole: dict[int, int] = {}
+        rest: dict[int, int] = {}
+        for variable, coefficient in form.terms.items():
+            quotient = coefficient // divisor if coefficient > 0 else -(-coefficient // divisor)
+            if quotient:
+                whole[variable] = quotient
+            if coefficient - quotient * divisor:
+                rest[variable] = coefficient - quotient * divisor
+        base = Form(form.constant // divisor, whole)
+        if not rest:
+            return base
+        remainder = Form(form.constant % divisor, rest)
+        low, high = self.domain.bounds(remainder)
+        low, high = low // divisor, high // divisor
+        if low == high:
+            return base.shifted(low)
+        key = (frozenset(rest.items()), remainder.constant, divisor)
+        known = self.quotients.get(key)
+        if known is None:
+            domain = self.domain
+            variable = domain.variable(
+                low, high, loose=domain.is_loose(remainder), depends=domain.ancestors(remainder)
+            )
+            known = Form(0, {variable: 1})
+            self.quotients[key] = known
+            exact, reasons = domain.exact, domain.reasons
+            above = remainder.plus(known, -divisor)
+            domain.require(above)
+            domain.require(Form(divisor - 1, {}).plus(above, -1))
+            domain.exact, domain.reasons = (
+                exact,
+                reasons,
+            )  # a definition, not a condition: it removes no iteration
+        return base.plus(known)
+
+    def trunc_div(self, form: Form, divisor: int) -> Form:
+        """C's quotient by a number other than zero."""
+        if divisor < 0:
+            return self.trunc_div(form, -divisor).times(-1)
+        low, high = self.domain.bounds(form)
+        if low >= 0:
+            return self.floor_div(form, divisor)
+        if high < divisor:
+            # Values in (-divisor, divisor) have quotient 0 whatever their sign.
+            if low > -divisor:
+                return Form(0, {})
+            if high <= 0:
+                return self.floor_div(form.times(-1), divisor).times(-1)
+        if self.may_choose() and not self.domain.is_loose(form):
+            if self.choose() == 0:
+                self.domain.require(form)
+                return self.floor_div(form, divisor)
+            self.domain.require(form.times(-1).shifted(-1))
+            return self.floor_div(form.times(-1), divisor).times(-1)
+        return self.between(-(-low // divisor), high // divisor, form)
+
+    def low_bits(self, form: Form, nbits: int) -> Form:
+        """`form` modulo 2**nbits, from 0 on."""
+        size = 1 << nbits
+        low, high = self.domain.bounds(form)
+        if low >= 0 and high < size:
+            return form
+        return form.plus(self.floor_div(form, size), -size)
+
+    def cast(self, form: Form, kind: IntType) -> Form:
+        low, high = self.domain.bounds(form)
+        if kind.lo <= low and high <= kind.hi:
+            return form
+        low, high = self.domain.tight_bounds(form)
+        if kind.lo <= low and high <= kind.hi:
+            return form
+        if self.doubtful is not None:
+            self.doubtful.append((form, kind))
+            return form
+        size = 1 << kind.bits
+        first, last = (low - kind.lo) // size, (high - kind.lo) // size
+        if first == last:
+            return form.shifted(-first * size)
+        if last - first <= 2 and self.may_choose() and not self.domain.is_loose(form):
+            window = first + self.choose(last - first + 1)
+            self.domain.require(form.shifted(-kind.lo - window * size))
+            self.domain.require(form.times(-1).shifted(kind.hi + window * size))
+            return form.shifted(-window * size)
+        return self.between(kind.lo, kind.hi, form)
+
+    # conditions -------------------------------------------------------------------------------------
+
+    def assume(self, condition: Expr) -> None:
+        """Keep the iterations for which `condition` holds. Raises Infeasible where none is left."""
+        op = condition.op
+        if op == "ge0":
+            self.domain.require(self.value(condition.args[0]))
+        elif op == "eq0":
+            self._assume_zero(self.value(condition.args[0]))
+        elif op == "ne0":
+            self._assume_not_zero(self.value(condition.args[0]))
+        elif op == "land":
+            for part in conjuncts(condition):
+                self.assume(part)
+        elif op == "lor":
+            self._assume_either(condition.args[0], condition.args[1])
+        elif op == "const":
+            if not condition.args[0]:
+                raise Infeasible
+        elif op in ("not", "unknown"):
+            self.domain.blur(f"a condition on {_origin(condition)}")
+        elif op == "select":
+            self._assume_select(*condition.args)
+        else:
+            self._assume_not_zero(self.value(condition))
+
+    def _assume_zero(self, form: Form) -> None:
+        if form.terms and form.constant % gcd(*form.terms.values()):
+            raise Infeasible
+        self.domain.require(form)
+        self.domain.require(form.times(-1))
+
+    def _assume_not_zero(self, form: Form) -> None:
+        domain = self.domain
+        low, high = domain.bounds(form)
+        if low > 0 or high < 0:
+            return
+        if low == high:
+            raise Infeasible
+        if low == 0:
+            domain.require(form.shifted(-1))
+        elif high == 0:
+            domain.require(form.times(-1).shifted(-1))
+        elif form.constant % gcd(*form.terms.values()):
+            return
+        elif not domain.is_loose(form) and self.may_choose():
+            domain.require(form.shifted(-1) if self.choose() == 0 else form.times(-1).shifted(-1))
+        else:
+            loose = domain.is_loose(form)
+            domain.blur(
+                f"a condition on {domain.origin(form)}" if loose else "an inequality that splits the range"
+            )
+
+    def _assume_either(self, a: Expr, b: Expr) -> None:
+        known = self.decide(a)
+        if known is True:
+            return
+        if known is False:
+            self.assume(b)
+            return
+        known = self.decide(b)
+        if known is True:
+            return
+        if known is False:
+            self.assume(a)
+        elif self.may_choose():
+            if self.choose() == 0:
+                self.assume(a)
+            else:
+                self.assume(negate(a))
+                self.assume(b)
+        else:
+            self.domain.blur("a disjunction with too many cases")
+
+    def _assume_select(self, condition: Expr, a: Expr, b: Expr) -> None:
+        if not self.may_choose():
+            self.domain.blur("a condition with too many cases")
+        elif self.choose() == 0:
+            self.assume(condition)
+            self.assume(a)
+        else:
+            self.assume(negate(condition))
+            self.assume(b)
+
+    def decide(self, condition: Expr) -> bool | None:
+        """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at
+        once."""
+        return self._decided(condition, {})
+
+    def _decided(self, condition: Expr, known: dict[Expr, bool | None]) -> bool | None:
+        """`known`: what has been decided on the way, as one condition may be part of many."""
+        op = condition.op
+        if op == "const":
+            return bool(condition.args[0])
+        if op in ("land", "lor"):
+            if condition not in known:
+                first, second = (self._decided(part, known) for part in condition.args)
+                strong = op == "lor"
+                weak = None if first is None or second is None else not strong
+                known[condition] = strong if first is strong or second is strong else weak
+            return known[condition]
+        if op not in ("ge0", "eq0", "ne0"):
+            return None
+        if self.trials[0] == 0:
+            return None
+        self.trials[0] -= 1
+        trial = self.copy()
+        trial.frozen, trial.trials = True, self.trials
+        try:
+            low, high = trial.domain.bounds(trial.value(condition.args[0]))
+        except Infeasible:
+            return None
+        if op == "ge0":
+            return True if low >= 0 else False if high < 0 else None
+        if low > 0 or high < 0:
+            return op == "ne0"
+        return op == "eq0" if low == high else None
+
+    # loops ------------------------------------------------------------------------------------------
+
+    def assume_while(self, counter: Expr, condition: Expr, first: int = 0) -> None:
+        """`condition` held in every iteration from `first` up to the one that `counter` stands for.
+
+        It is required of that iteration. It then holds in the earlier ones too if it can only change from
+        true to false as the counter grows; where that does not show, the domain stays a superset and is no
+        longer exact.
+        """
+        for part in conjuncts(condition):
+            if counter not in part.leaves:
+                self.assume(part)
+            elif part.op in ("ge0", "eq0", "ne0"):
+                self._assume_while(counter, part, first)
+            else:
+                self.assume(part)
+                self.domain.blur("a loop condition that is not followed")
+
+    def _assume_while(self, counter: Expr, condition: Expr, first: int) -> None:
+        domain = self.domain
+        (variable,) = self.value(counter).terms or (None,)
+        if variable is None:
+            self.assume(condition)
+            return
+        form = self._unwrapped(counter, variable, condition, first)
+        if form is None:
+            self.assume(condition)
+            domain.blur("a loop whose counter may wrap around")
+            return
+        coefficient = form.terms.get(variable, 0)
+        if condition.op == "eq0":
+            self._assume_zero(form)
+            domain.blur("a loop that runs while two values are equal")
+            return
+        later = domain.lo[variable] > first  # the domain no longer has the first iterations
+        changed = domain.require(form)
+        if (changed or later) and any(variable in domain.depends.get(other, ()) for other in form.terms):
+            domain.blur("a loop condition that is not affine")
+        elif (changed or later) and coefficient > 0:
+            rest = Form(
+                form.constant + coefficient * first, {v: c for v, c in form.terms.items() if v != variable}
+            )
+            if domain.bounds(rest)[0] < 0:
+                domain.blur("a loop condition that may become true again")
+
+    def _unwrapped(self, counter: Expr, variable: int, condition: Expr, first: int) -> Form | None:
+        """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else
+        None.
+
+        Casts of values that grow with the counter are taken as the identity on trial. By induction over the
+        iterations they are: in the first one where such a value left its type's range, the condition held in
+        the one before, so that the counter is at most one step beyond the condition's bound; if all values
+        fit their types up to there, no such iteration exists.
+        """
+        domain = self.domain
+        for part in _without(condition.args[0], counter):
+            self.value(part)
+        memo, self.memo = self.memo, dict(self.memo)
+        frozen, self.frozen = self.frozen, True
+        self.doubtful = []
+        try:
+            script, self.script = self.script, self.script[: self.position]
+            form: Form | None = self.value(condition.args[0])
+        finally:
+            self.script = script
+            doubtful, self.doubtful = self.doubtful, None
+            self.frozen = frozen
+        assert form is not None
+        coefficient = form.terms.get(variable, 0)
+        if condition.op == "ne0":
+            form = self._until_equal(form, variable, coefficient, first)
+            coefficient = form.terms.get(variable, 0) if form else 0
+        if form is None:
+            self.memo = memo
+            return None
+        if doubtful:
+            low, high = domain.lo[variable], domain.hi[variable]
+            domain.lo[variable] = first  # the domain may have lost the first iterations
+            if coefficient < 0:
+                beyond = domain.bounds(
+                    Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
+                )[1]
+                domain.hi[variable] = max(first, min(high, beyond // -coefficient + 1))
+            fits = all(
+                kind.lo <= bounds[0] and bounds[1] <= kind.hi
+                for bounds, kind in ((domain.tight_bounds(f), kind) for f, kind in doubtful)
+            )
+            domain.lo[variable], domain.hi[variable] = low, high
+            if not fits:
+                self.memo = memo
+                return None
+        return form
+
+    def _until_equal(self, form: Form, variable: int, coefficient: int, first: int) -> Form | None:
+        """For a loop that runs while `form` != 0: a form that is >= 0 just as long; None where the loop may
+        step over zero."""
+        if coefficient == 0:
+            return None
+        rest = Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
+        if coefficient > 0:
+            form, rest = form.times(-1), rest.times(-1)
+        low, _ = self.domain.bounds(rest.shifted(-abs(coefficient) * first))
+        divides = abs(coefficient) == 1 or all(
+            number % coefficient == 0 for number in (rest.constant, *rest.terms.values())
+        )
+        if low < 0 or not divides:
+            return None
+        return form.shifted(-1)
+
+    def assume_earlier(self, counter: Expr, condition: Expr) -> None:
+        """Either this is the first iteration, or `condition` (written for the iteration before) held in all
+        before."""
+        form = self.value(counter)
+        low, high = self.domain.bounds(form)
+        if high == 0:
+            return
+        if low == 0:
+            if not self.may_choose():
+                self.domain.blur("a loop with too many cases")
+                return
+            if self.choose() == 0:
+                self.domain.require(form.times(-1))
+                self.memo = {expr: self.domain.fold(known) for expr, known in self.memo.items()}
+                return
+            self.domain.require(form.shifted(-1))
+        self.assume_while(counter, condition, 1)
+
+
+def _origin(condition: Expr) -> str:
+    """Where what is not known of a condition comes from."""
+    return next((leaf.origin for leaf in condition.leaves if leaf.origin), SOME_VALUE)
+
+
+def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:
+    """The largest parts of `expr` in which `leaf` does not occur."""
+    if leaf not in expr.leaves:
+        yield expr
+    else:
+        for child in children(expr):
+            yield from _without(child, leaf)
+
+
+def explore(start: Scope, action: Callable[[Scope], T]) -> Iterator[tuple[Scope, T]]:
+    """Run `action` on copies of `start`, once for each case it distinguishes; empty cases are left out."""
+    pending: list[tuple[int, ...]] = [()]
+    nruns = 0
+    while pending:
+        scope = start.copy(pending.pop())
+        scope.frozen = nruns + len(pending) >= _MAX_CASES
+        nruns += 1
+        try:
+            result = action(scope)
+        except Infeasible:
+            pending.extend(scope.alternatives)
+            continue
+        pending.extend(scope.alternatives)
+        yield scope, result

@@ -1,0 +1,332 @@
+"""What each kind of expression is as an affine form: one function for every node of `expression`.
+
+Decides which cases to tell apart and when bounds must do. Conditions, loops and the exploration of cases are
+`evaluation`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import TYPE_CHECKING
+
+from ..interpreter.access_recorder import LOOP_END
+from .domain import Form
+from .expression import INFINITE, Expr, IntType
+from .logic import negate
+
+if TYPE_CHECKING:
+    from .evaluation import Scope
+
+
+def _const(scope: Scope, expr: Expr) -> Form:
+    return Form(expr.args[0], {})
+
+
+#: No number that a program computes is larger: those of signed types do not overflow (C99 6.5p5), others wrap.
+#: Bounds of products of products would be, and take ever longer.
+_LARGEST = 1 << 200
+
+
+def _sum(scope: Scope, expr: Expr) -> Form:
+    constant, terms = expr.args
+    total: dict[int, int] = {}
+    for term, factor in terms:
+        form = scope.memo.get(term) or scope.value(term)
+        constant += factor * form.constant
+        for variable, coefficient in form.terms.items():
+            total[variable] = total.get(variable, 0) + factor * coefficient
+    if 0 in total.values():
+        total = {variable: coefficient for variable, coefficient in total.items() if coefficient}
+    return Form(constant, total)
+
+
+def _mul(scope: Scope, expr: Expr) -> Form:
+    result = scope.value(expr.args[0])
+    for factor in expr.args[1:]:
+        result = _product(scope, result, scope.value(factor))
+    return result
+
+
+def _product(scope: Scope, a: Form, b: Form) -> Form:
+    a, b = scope.domain.fold(a), scope.domain.fold(b)
+    if not a.terms:
+        return b.times(a.constant)
+    if not b.terms:
+        return a.times(b.constant)
+    corners = [x * y for x in scope.domain.bounds(a) for y in scope.domain.bounds(b)]
+    low, high = min(corners), max(corners)
+    if low < -_LARGEST or high > _LARGEST:
+        low, high = -_LARGEST, _LARGEST
+    return scope.between(low, high, a, b, origin="a product of variables")
+
+
+def _div(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and b.constant:
+        return scope.trunc_div(a, b.constant)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    if low >= 0 and most > 0:
+        return scope.between(
+            low // most if least > 0 else 0 if least >= 0 else -high,
+            high // max(least, 1),
+            a,
+            b,
+            origin="a quotient of variables",
+        )
+    largest = max(abs(low), abs(high))
+    return scope.between(-largest, largest, a, b, origin="a quotient of variables")
+
+
+def _mod(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and b.constant:
+        divisor = abs(b.constant)
+        low, high = scope.domain.bounds(a)
+        quotient = scope.trunc_div(a, divisor)
+        if scope.domain.is_loose(quotient):
+            return scope.between(max(low, 1 - divisor) if low < 0 else 0, min(max(high, 0), divisor - 1), a)
+        return a.plus(quotient, -divisor)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    limit = max(abs(least), abs(most), 1) - 1
+    return scope.between(max(low, -limit) if low < 0 else 0, max(0, min(high, limit)), a, b)
+
+
+def _shl(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and 0 <= b.constant < 64:
+        return a.times(1 << b.constant)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    if least >= 0 and most < 64:
+        corners = [bound << shift for bound in (low, high) for shift in (least, most)]
+        return scope.between(min(corners), max(corners), a, b)
+    return scope.between(-INFINITE, INFINITE, a, b)
+
+
+def _shr(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+    if not b.terms and 0 <= b.constant < 64:
+        return scope.floor_div(a, 1 << b.constant)
+    low, high = scope.domain.bounds(a)
+    return scope.between(min(low, 0), max(high, 0), a, b)
+
+
+def _and(scope: Scope, expr: Expr) -> Form:
+    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
+    if not a.terms:
+        a, b = b, a
+    low, high = scope.domain.bounds(a)
+    if not b.terms:
+        mask = b.constant
+        if not a.terms:
+            return Form(a.constant & mask, {})
+        trailing = (mask & -mask).bit_length() - 1 if mask else 0
+        if mask >= 0 and low >= 0:
+            mask &= (1 << high.bit_length()) - 1
+        block = mask >> trailing
+        if mask == 0:
+            return Form(0, {})
+        if block == -1:
+            return scope.floor_div(a, 1 << trailing).times(1 << trailing)
+        if block & (block + 1) == 0 and not scope.domain.is_loose(a):
+            return scope.low_bits(scope.floor_div(a, 1 << trailing), block.bit_length()).times(1 << trailing)
+    least, most = scope.domain.bounds(b)
+    limits = [bounds[1] for bounds in ((low, high), (least, most)) if bounds[0] >= 0]
+    if limits:
+        return scope.between(0, min(limits), a, b)
+    bits = 1 << max(abs(x) for x in (low, high, least, most)).bit_length()
+    return scope.between(-bits, bits - 1, a, b)
+
+
+def _disjoint_bits(scope: Scope, a: Form, b: Form) -> bool:
+    """Whether `a` is a multiple of a power of two above all bits of `b`."""
+    low, high = scope.domain.bounds(b)
+    step = gcd(a.constant, *a.terms.values())
+    return low >= 0 and (step & -step or INFINITE) > high
+
+
+def _or(scope: Scope, expr: Expr) -> Form:
+    return _combine_bits(scope, expr, flips=False)
+
+
+def _xor(scope: Scope, expr: Expr) -> Form:
+    return _combine_bits(scope, expr, flips=True)
+
+
+def _combine_bits(scope: Scope, expr: Expr, *, flips: bool) -> Form:
+    """`a | b` and `a ^ b`, which differ only where both have the bit."""
+    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
+    if not a.terms:
+        a, b = b, a
+    if not a.terms:
+        return Form(a.constant ^ b.constant if flips else a.constant | b.constant, {})
+    if _disjoint_bits(scope, a, b) or _disjoint_bits(scope, b, a):
+        return a.plus(b)
+    low, high = scope.domain.bounds(a)
+    least, most = scope.domain.bounds(b)
+    if not b.terms and b.constant > 0 and b.constant & (b.constant - 1) == 0 and not scope.domain.is_loose(a):
+        bit = scope.low_bits(scope.floor_div(a, b.constant), 1)
+        return a.shifted(b.constant).plus(bit, -b.constant * (2 if flips else 1))
+    if low >= 0 and least >= 0:
+        top = (1 << max(high, most).bit_length()) - 1
+        return scope.between(0 if flips else max(low, least), top, a, b)
+    bits = 1 << max(abs(x) for x in (low, high, least, most)).bit_length()
+    return scope.between(-bits, bits - 1, a, b)
+
+
+def _least(scope: Scope, expr: Expr) -> Form:
+    return _extreme(scope, expr, 1)
+
+
+def _greatest(scope: Scope, expr: Expr) -> Form:
+    return _extreme(scope, expr, -1)
+
+
+def _extreme(scope: Scope, expr: Expr, sign: int) -> Form:
+    """The smaller (sign 1) or the larger (-1) of two values."""
+    a, b = scope.value(expr.args[0]), scope.value(expr.args[1])
+    domain = scope.domain
+    difference = b.plus(a, -1).times(sign)
+    low, high = domain.bounds(difference)
+    if low >= 0:
+        return a
+    if high <= 0:
+        return b
+    if scope.may_choose() and not domain.is_loose(difference):
+        if scope.choose() == 0:
+            domain.require(difference)
+            return a
+        domain.require(difference.times(-1).shifted(-1))
+        return b
+    bounds_a, bounds_b = domain.bounds(a), domain.bounds(b)
+    pick = min if sign > 0 else max
+    result = scope.between(pick(bounds_a[0], bounds_b[0]), pick(bounds_a[1], bounds_b[1]), a, b)
+    exact, reasons = domain.exact, domain.reasons
+    for operand in (a, b):
+        domain.require(operand.plus(result, -1).times(sign))
+    domain.exact, domain.reasons = exact, reasons
+    return result
+
+
+def _select(scope: Scope, expr: Expr) -> Form:
+    condition, a, b = expr.args
+    known = scope.decide(condition)
+    if known is not None:
+        return scope.value(a if known else b)
+    if scope.may_choose():
+        if scope.choose() == 0:
+            scope.assume(condition)
+            return scope.value(a)
+        scope.assume(negate(condition))
+        return scope.value(b)
+    forms = (scope.value(a), scope.value(b))
+    bounds = [scope.domain.bounds(form) for form in forms]
+    return scope.between(min(low for low, _ in bounds), max(high for _, high in bounds), *forms)
+
+
+def _truth(scope: Scope, expr: Expr) -> Form:
+    known = scope.decide(expr)
+    if known is not None:
+        return Form(int(known), {})
+    if scope.may_choose() and not any(leaf.op == "unknown" for leaf in expr.leaves):
+        if scope.choose() == 0:
+            scope.assume(expr)
+            return Form(1, {})
+        scope.assume(negate(expr))
+        return Form(0, {})
+    return scope.between(0, 1)
+
+
+def _cast(scope: Scope, expr: Expr) -> Form:
+    bits, signed, a = expr.args
+    return scope.cast(scope.value(a), IntType(bits, signed))
+
+
+def _item_id(scope: Scope, expr: Expr) -> Form:
+    op, dimension = expr.op, expr.args[0]
+    if dimension >= scope.launch.ndrange.work_dim:
+        return Form(0, {})
+    return scope.ids[op, dimension]
+
+
+def _uniform(scope: Scope, expr: Expr) -> Form:
+    return Form(scope.launch.number(expr.op, expr.args[0]), {})
+
+
+def _work_dim(scope: Scope, expr: Expr) -> Form:
+    return Form(scope.launch.ndrange.work_dim, {})
+
+
+def _argument(scope: Scope, expr: Expr) -> Form:
+    index, byte, bits, signed = expr.args
+    number = scope.launch.argument(index, byte, IntType(bits, signed))
+    return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
+
+
+def _loop(scope: Scope, expr: Expr) -> Form:
+    return Form(0, {scope.domain.variable(0, INFINITE): 1})
+
+
+def _unknown(scope: Scope, expr: Expr) -> Form:
+    return scope.between(expr.lo, expr.hi, origin=expr.origin)
+
+
+def _trips(scope: Scope, expr: Expr) -> Form:
+    """The number of times a loop ran: where the numbers say so, a constant."""
+    domain = scope.domain
+    definition = expr.definition
+    assert definition is not None
+    loose = not definition.exact
+    variable = domain.variable(0, INFINITE, loose=loose, origin=LOOP_END if loose else "")
+    form = Form(0, {variable: 1})
+    scope.memo[expr] = form
+    if not definition.exact and definition.before.op == "const":
+        return form
+    known = scope.decide(definition.none) if definition.exact else None
+    if known is None and not scope.may_choose():
+        domain.loose = domain.loose | set(form.terms)
+        return form
+    if known is True or (known is None and scope.choose() == 0):
+        domain.require(form.times(-1))
+        scope.assume(definition.none)
+        return form
+    domain.require(form.shifted(-1))
+    scope.assume_while(expr, definition.before, 1)
+    scope.assume(definition.after)
+    return domain.fold(form)
+
+
+VALUES: dict[str, Callable[[Scope, Expr], Form]] = {
+    "const": _const,
+    "sum": _sum,
+    "mul": _mul,
+    "div": _div,
+    "mod": _mod,
+    "shl": _shl,
+    "shr": _shr,
+    "and": _and,
+    "or": _or,
+    "xor": _xor,
+    "min": _least,
+    "max": _greatest,
+    "select": _select,
+    "cast": _cast,
+    "gid": _item_id,
+    "group": _item_id,
+    "lid": _item_id,
+    "gsize": _uniform,
+    "lsize": _uniform,
+    "whole_lsize": _uniform,
+    "ngroups": _uniform,
+    "goffset": _uniform,
+    "workdim": _work_dim,
+    "arg": _argument,
+    "loop": _loop,
+    "head": _unknown,
+    "exit": _trips,
+    "unknown": _unknown,
+    **dict.fromkeys(("ge0", "eq0", "ne0", "land", "lor", "not"), _truth),
+}

@@ -1,0 +1,1 @@
+"""Workers on NVIDIA GPUs: CuPy and NVRTC behind the back-end seam."""

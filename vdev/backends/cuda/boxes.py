@@ -1,0 +1,118 @@
+"""Boxes and blocks as CUDA workers cut them: pieces that fit, bytes that lie together, whole units. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from vdev.backends.base import Box
+from vdev.translators.ranges.byte_runs import Block
+
+
+def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The slices of each block as blocks of rows."""
+    for block in blocks:
+        for number in range(block.slices):
+            yield Block(block.start + number * block.slice_stride, block.nbytes, block.stride, block.count)
+
+
+def whole_units(block: Block, unit: int | None) -> list[tuple[bool, Block]]:
+    """`block` in parts, with whether all of a part's rows are whole units, aligned to `unit` bytes; None: none are."""
+    if unit is None or (block.stride % unit and block.count > 1):  # every row begins elsewhere within a unit
+        return [(False, block)]
+    start, stop = block.start, block.start + block.nbytes
+    first, last = -(-start // unit) * unit, stop // unit * unit
+    if first >= last:
+        return [(False, block)]
+    cuts = ((False, start, first), (True, first, last), (False, last, stop))
+    return [
+        (whole, Block(low, high - low, block.stride, block.count)) for whole, low, high in cuts if high > low
+    ]
+
+
+def packed_pitches(shape: tuple[int, int, int]) -> tuple[int, int]:
+    return shape[1] * shape[2], shape[2]
+
+
+def is_packed(shape: tuple[int, int, int], pitches: tuple[int, int]) -> bool:
+    """Whether the box's bytes lie one after the other."""
+    slices, rows, nbytes = shape
+    return (rows == 1 or pitches[1] == nbytes) and (slices == 1 or pitches[0] == rows * nbytes)
+
+
+def parts(box: Box, limit: int) -> list[Box]:
+    """`box` in boxes of about `limit` bytes at most (a row at least)."""
+    if box.nbytes <= limit:
+        return [box]
+    slices, rows, nbytes = box.shape
+    axis, count = (0, slices) if slices > 1 else (1, rows)
+    if count == 1:
+        return [box]
+    half = count // 2
+    first = (half, rows, nbytes) if axis == 0 else (1, half, nbytes)
+    rest = (slices - half, rows, nbytes) if axis == 0 else (1, rows - half, nbytes)
+    one = Box(first, box.source_start, box.source_pitches, box.target_start, box.target_pitches)
+    other = Box(rest, box.source_start, box.source_pitches, box.target_start, box.target_pitches)
+    other = other.moved(half * box.source_pitches[axis], half * box.target_pitches[axis])
+    return parts(one, limit) + parts(other, limit)
+
+
+class PlacedBox(NamedTuple):
+    """A box between two addresses, in bytes."""
+
+    source: int
+    target: int
+    width: int
+    rows: int
+    nbytes: int
+    pitches: tuple[int, int, int, int]  #: rows and slices of the source, rows and slices of the target
+    alignment: int  #: addresses, widths and pitches that matter, all their bits
+    stop: int  #: one past the last byte of the target
+
+    def words(self, unit: int) -> tuple[int, ...]:
+        """What our kernels are told, in units."""
+        pitches = (pitch // unit for pitch in self.pitches)
+        return self.source, self.target, self.width // unit, self.rows, self.nbytes // unit, *pitches
+
+    def may_overlap(self, other: PlacedBox) -> bool:
+        """Whether the targets may have a byte in common: unless they lie one behind the other, or side by side as
+        columns of one array do, whose rows begin at the same distance.
+        """
+        if self.stop <= other.target or other.stop <= self.target:
+            return False
+        for pitch in {*self._target_steps(), *other._target_steps()}:
+            behind = (other.target - self.target) % pitch
+            if behind >= self._extent(pitch) and behind + other._extent(pitch) <= pitch:
+                return False
+        return True
+
+    def _target_steps(self) -> list[int]:
+        counts = self.rows, self.nbytes // (self.rows * self.width)
+        return [pitch for count, pitch in zip(counts, self.pitches[2:], strict=True) if count > 1]
+
+    def _extent(self, pitch: int) -> int:
+        """How many bytes of each `pitch` the target spreads over, once bytes a whole number of them apart are one."""
+        counts = self.rows, self.nbytes // (self.rows * self.width)
+        steps = zip(counts, self.pitches[2:], strict=True)
+        return self.width + sum((count - 1) * step for count, step in steps if step % pitch)
+
+
+def is_one_row(box: Box) -> bool:
+    return box.is_contiguous or (
+        is_packed(box.shape, box.source_pitches) and is_packed(box.shape, box.target_pitches)
+    )
+
+
+def placed(source: int, target: int, box: Box) -> PlacedBox:
+    """`box` from the memory that begins at `source` to that at `target`."""
+    slices, rows, width = (1, 1, box.nbytes) if is_one_row(box) else box.shape
+    start, to = source + box.source_start, target + box.target_start
+    pitches = (box.source_pitches[1], box.source_pitches[0], box.target_pitches[1], box.target_pitches[0])
+    alignment, stop = start | to | width, to + width
+    if rows > 1:
+        alignment |= pitches[0] | pitches[2]
+        stop += (rows - 1) * pitches[2]
+    if slices > 1:
+        alignment |= pitches[1] | pitches[3]
+        stop += (slices - 1) * pitches[3]
+    return PlacedBox(start, to, width, rows, box.nbytes, pitches, alignment, stop)

@@ -1,0 +1,186 @@
+"""CUDA's driver as a CUDA back end calls it, and what there is to say where it cannot be used.
+
+CuPy brings devices, memory, streams, modules and NVRTC. The handful of calls on a launch's path go to the
+driver through ctypes instead: they return at once, and CuPy's let go of the interpreter lock at each, which a
+busy thread then keeps for up to 5 ms. Decides nothing about what is launched or moved.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+from vdev.backends.base import INVALID_VALUE, MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
+
+# CUresult numbers
+SUCCESS, ERROR_INVALID_VALUE, ERROR_OUT_OF_MEMORY, ERROR_NOT_READY = 0, 1, 2, 600
+
+#: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", says CUDA of
+#: them). The runtime's errors have the same numbers.
+FATAL = {
+    214: "an uncorrectable error of its memory",
+    220: "an uncorrectable error of a link",
+    226: "an error of its hardware",
+    700: "an access to memory that is not there",
+    702: "a kernel took too long",
+    709: "its context is gone",
+    710: "an assertion in a kernel",
+    714: "an error of the hardware's stack",
+    715: "an instruction it does not know",
+    716: "an access that is not aligned",
+    717: "an access to a wrong kind of memory",
+    718: "a wrong program counter",
+    719: "a kernel failed",
+}
+#: CU_MEM_ATTACH_GLOBAL
+_ATTACH_GLOBAL = 1
+
+#: CUfunction_attribute numbers
+MAX_THREADS_PER_BLOCK, SHARED_NBYTES, LOCAL_NBYTES, NUM_REGS, MAX_DYNAMIC_SHARED = 0, 1, 3, 4, 8
+
+_STATUSES = {ERROR_INVALID_VALUE: INVALID_VALUE, ERROR_OUT_OF_MEMORY: MEM_OBJECT_ALLOCATION_FAILURE}
+
+
+class CudaMissing(RuntimeError):
+    """CUDA cannot be used here; the text says why and what to do."""
+
+
+class Driver:
+    """The driver's entry points that never wait, with the interpreter lock kept; all return a CUresult."""
+
+    def __init__(self) -> None:
+        try:
+            library = ctypes.PyDLL("libcuda.so.1")
+        except OSError as error:
+            raise CudaMissing(f"NVIDIA's driver is not installed ({error})") from error
+        handle, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
+        self.launch = _declared(library.cuLaunchKernel, *[handle, *[number] * 7, handle, handle, handle])
+        #: the same for arguments that are ctypes' objects already, which takes less than half the time
+        self.launch_assembled = library["cuLaunchKernel"]
+        self.launch_assembled.restype = ctypes.c_int
+        self.param_info = _declared(library.cuFuncGetParamInfo, handle, size, handle, handle)
+        self.event_create = _declared(library.cuEventCreate, handle, number)
+        self.event_record = _declared(library.cuEventRecord, handle, handle)
+        self.event_query = _declared(library.cuEventQuery, handle)
+        self.event_elapsed = _declared(library.cuEventElapsedTime, handle, handle, handle)
+        self.stream_wait = _declared(library.cuStreamWaitEvent, handle, handle, number)
+        self.copy = _declared(library.cuMemcpyAsync, ctypes.c_uint64, ctypes.c_uint64, size, handle)
+        self.fill_1 = _declared(library.cuMemsetD8Async, ctypes.c_uint64, ctypes.c_ubyte, size, handle)
+        self.fill_2 = _declared(library.cuMemsetD16Async, ctypes.c_uint64, ctypes.c_ushort, size, handle)
+        self.fill_4 = _declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
+        self.set_context = _declared(library.cuCtxSetCurrent, handle)
+        self._get_context = _declared(library.cuCtxGetCurrent, handle)
+        self._error_name = _declared(library.cuGetErrorName, ctypes.c_int, handle)
+        # These may wait: other threads go on meanwhile.
+        waiting = ctypes.CDLL("libcuda.so.1")
+        self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
+        self._mem_alloc = _declared(waiting.cuMemAlloc_v2, handle, size)
+        self._mem_alloc_managed = _declared(waiting.cuMemAllocManaged, handle, size, number)
+        self._mem_free = _declared(waiting.cuMemFree_v2, ctypes.c_uint64)
+
+    def error(self, result: int, text: str) -> BackendError:
+        """The BackendError of a CUresult."""
+        name = ctypes.c_char_p()
+        known = self._error_name(result, ctypes.byref(name)) == SUCCESS and name.value is not None
+        spelled = name.value.decode() if known and name.value else f"CUDA error {result}"
+        return BackendError(_STATUSES.get(result, OUT_OF_RESOURCES), f"{text}: {spelled}")
+
+    def check(self, result: int, text: str) -> None:
+        """Raise the BackendError of `result` unless it is none."""
+        if result != SUCCESS:
+            raise self.error(result, text)
+
+    def context(self) -> int:
+        """The calling thread's context."""
+        found = ctypes.c_void_p()
+        self.check(self._get_context(ctypes.byref(found)), "context")
+        return found.value or 0
+
+    def asked_context(self) -> Callable[[], int]:
+        """`context` with less ado, for one thread at a time; 0 also where it fails."""
+        found = ctypes.c_void_p()
+        ask = partial(self._get_context, ctypes.addressof(found))
+
+        def context() -> int:
+            return 0 if ask() else found.value or 0
+
+        return context
+
+    def take_memory(self, nbytes: int, *, managed: bool = False) -> tuple[int, int]:
+        """(CUresult, address) of new device memory in the calling thread's context; `managed`: of memory whose pages the driver
+        moves between GPU and host, and of which untouched ones take nothing.
+        """
+        found = ctypes.c_uint64()
+        if managed:
+            result = self._mem_alloc_managed(ctypes.byref(found), nbytes, _ATTACH_GLOBAL)
+        else:
+            result = self._mem_alloc(ctypes.byref(found), nbytes)
+        return int(result), found.value
+
+    def give_memory(self, address: int) -> int:
+        """End what `take_memory` began; a CUresult. It may wait for the device, and need not."""
+        return int(self._mem_free(address))
+
+    def new_event(self) -> int:
+        """An event that takes times."""
+        found = ctypes.c_void_p()
+        self.check(self.event_create(ctypes.byref(found), 0), "event")
+        return found.value or 0
+
+    def parameters(self, function: int, count: int) -> list[tuple[int, int]]:
+        """(offset, bytes) of each of a kernel's `count` parameters in its parameter buffer."""
+        found: list[tuple[int, int]] = []
+        offset, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
+        for at in range(count):
+            result = self.param_info(function, at, ctypes.byref(offset), ctypes.byref(nbytes))
+            self.check(result, "parameters of a kernel")
+            found.append((offset.value, nbytes.value))
+        return found
+
+
+def _declared(function: Any, *types: Any) -> Any:
+    function.argtypes = types
+    function.restype = ctypes.c_int
+    return function
+
+
+_loading = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _load() -> tuple[Any, Driver] | CudaMissing:
+    try:
+        import cupy
+    except ImportError as error:
+        return CudaMissing(f"CuPy is not installed ({error}): pip install 'vdev[cuda]'")
+    try:
+        driver = Driver()
+        count = cupy.cuda.runtime.getDeviceCount()
+    except CudaMissing as missing:
+        return missing
+    except (cupy.cuda.runtime.CUDARuntimeError, AttributeError) as error:
+        return CudaMissing(f"CUDA does not work: {error}")
+    if count == 0:
+        return CudaMissing("the driver shows no GPU (CUDA_VISIBLE_DEVICES?)")
+    return cupy, driver
+
+
+def load() -> tuple[Any, Driver]:
+    """(CuPy, the driver). Raises CudaMissing, each time with the same text."""
+    with _loading:
+        found = _load()
+    if isinstance(found, CudaMissing):
+        raise CudaMissing(str(found))
+    return found
+
+
+def device_names() -> list[str]:
+    """Names of the GPUs that CUDA shows, by number. Raises CudaMissing."""
+    cupy, _ = load()
+    runtime = cupy.cuda.runtime
+    return [
+        runtime.getDeviceProperties(number)["name"].decode() for number in range(runtime.getDeviceCount())
+    ]

@@ -1,0 +1,254 @@
+"""Kernels on one GPU: their parameter buffers, and chunks as launches within CUDA's limits.
+
+Decides how arguments and a chunk of an NDRange become CUDA's parameters and grids; starts nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from vdev.backends.base import (
+    OUT_OF_RESOURCES,
+    Allocation,
+    BackendError,
+    KernelArgument,
+    LaunchShape,
+    LocalBytes,
+)
+from vdev.backends.cuda.driver import (
+    MAX_DYNAMIC_SHARED,
+    MAX_THREADS_PER_BLOCK,
+    NUM_REGS,
+    SHARED_NBYTES,
+    Driver,
+)
+from vdev.backends.cuda.programs import Multiprocessor, Translated, fewer_groups
+from vdev.translators.dialects.cuda.translation import CudaKernel
+from vdev.translators.ranges.ndrange import Chunk, whole_chunk
+
+INVALID_WORK_GROUP_SIZE = -54
+
+#: CUDA's limit of work-groups in the second and third dimension of a launch
+_MOST_GROUPS = 65535
+#: Bytes of local memory, static and dynamic together, that need no leave.
+_PLAIN_SHARED = 48 << 10
+#: (groups in x, y, z; work-items in x, y, z; hidden argument)
+Grid = tuple[int, int, int, int, int, int, bytes]
+
+_UNSET = object()
+_POINTER = struct.Struct("<Q")
+_UINT = struct.Struct("<I")
+_WORK_DIMS = {dimensions: struct.pack("<Q", dimensions) for dimensions in (1, 2, 3)}
+
+
+class CudaAllocation(Allocation):
+    """Memory of one GPU; `native` is the pool's block, which returns there when it is dropped."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, native: Any, nbytes: int, *, sparse: bool = False) -> None:
+        super().__init__(native, nbytes, sparse=sparse)
+        self.address: int = native.ptr
+
+
+def address_of(allocation: Allocation) -> int:
+    assert type(allocation) is CudaAllocation
+    return allocation.address
+
+
+class Kernel:
+    """A kernel on one GPU: its parameter buffer, and what its arguments are set to."""
+
+    __slots__ = (
+        "buffer",
+        "extra",
+        "function",
+        "hidden",
+        "info",
+        "last",
+        "offsets",
+        "program",
+        "shapes",
+        "shared",
+        "sizes",
+        "small",
+        "static",
+        "threads",
+    )
+
+    def __init__(self, info: CudaKernel, program: LoadedProgram, function: int, driver: Driver) -> None:
+        self.info = info
+        self.program = program
+        self.function = function
+        parameters = driver.parameters(function, info.hidden_index + 1)
+        self.offsets = [offset for offset, _ in parameters]
+        self.sizes = [nbytes for _, nbytes in parameters]
+        total = max((offset + nbytes for offset, nbytes in parameters), default=0)
+        self.buffer = bytearray(total)
+        address = (ctypes.c_char * total).from_buffer(self.buffer) if total else None
+        size = ctypes.c_size_t(total)
+        # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
+        pointers = (ctypes.c_void_p * 5)(
+            1, 0 if address is None else ctypes.addressof(address), 2, ctypes.addressof(size), 0
+        )
+        self.extra = (pointers, address, size, ctypes.addressof(pointers))
+        self.last: list[object] = [_UNSET] * info.hidden_index
+        self.hidden: bytes | None = None
+        self.shared = 0
+        self.static = program.attribute(function, SHARED_NBYTES)
+        self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
+        #: the same kernel with few enough registers for work-groups of 1024, where it has been needed
+        self.small: Kernel | None = None
+        #: launches of a shape: (grid, block, hidden argument) each
+        self.shapes: dict[int, tuple[LaunchShape, list[Grid]]] = {}
+
+    def remember(self, shape: LaunchShape) -> tuple[LaunchShape, list[Grid]]:
+        """What a shape means for CUDA; remembered, as plans are launched again and again."""
+        if len(self.shapes) >= 1024:
+            self.shapes.clear()
+        known = self.shapes[id(shape)] = (shape, grids(self.info, shape))
+        return known
+
+    def set_argument(self, index: int, arg: KernelArgument) -> None:
+        self.last[index] = _UNSET
+        at = self.offsets[index]
+        if type(arg) is CudaAllocation:
+            _POINTER.pack_into(self.buffer, at, arg.address)
+        elif type(arg) is bytes:
+            nbytes = min(self.sizes[index], len(arg))
+            self.buffer[at : at + nbytes] = arg[:nbytes]
+        elif type(arg) is tuple:
+            _POINTER.pack_into(self.buffer, at, address_of(arg[0]) + arg[1])
+        elif type(arg) is LocalBytes:
+            self.last[index] = arg
+            try:
+                self.lay_out_local_memory()
+            except BackendError:
+                self.last[index] = _UNSET  # the next launch is to be refused, too
+                raise
+        else:
+            _POINTER.pack_into(self.buffer, at, 0)
+        self.last[index] = arg
+
+    def assembled(self, grid: Grid, stream: int, driver: Driver) -> Callable[[], int]:
+        """The driver's call that starts a grid with the parameters as they are when it is called."""
+        number, handle = ctypes.c_uint, ctypes.c_void_p
+        sizes = [number(size) for size in (*grid[:6], self.shared)]
+        nothing, extra = handle(0), handle(self.extra[3])
+        return partial(driver.launch_assembled, handle(self.function), *sizes, handle(stream), nothing, extra)
+
+    def lay_out_local_memory(self) -> None:
+        """Lay out the local arguments anew; those not set yet count nothing."""
+        indices = self.info.local_args
+        set_to = [self.last[index] for index in indices]
+        offsets, total = self.info.local_layout(
+            [arg.nbytes if isinstance(arg, LocalBytes) else 0 for arg in set_to]
+        )
+        for index, offset in zip(indices, offsets, strict=True):
+            _UINT.pack_into(self.buffer, self.offsets[index], offset)
+        if self.static + total > _PLAIN_SHARED and total > self.shared:
+            driver = self.program.cuda_driver
+            try:
+                driver.funcSetAttribute(self.function, MAX_DYNAMIC_SHARED, total)
+            except driver.CUDADriverError as error:
+                text = f"{total} bytes of local memory for kernel {self.info.name}: {error}"
+                raise BackendError(OUT_OF_RESOURCES, text) from error
+        self.shared = total
+
+
+class LoadedProgram:
+    """A program on one GPU. Its module is added to `unused` when nobody can launch a kernel of it any more."""
+
+    module: int
+
+    def __init__(
+        self,
+        cupy: Any,
+        program: Translated,
+        architecture: str,
+        multiprocessor: Multiprocessor,
+        unused: deque[int],
+        *,
+        full_groups: bool,
+    ) -> None:
+        self.cuda_driver = cupy.cuda.driver
+        self.program = program
+        self._unused = unused
+        self.cubin, self.log = program.cubin(architecture, full_groups=full_groups)
+        self.module = self.cuda_driver.moduleLoadData(self.cubin)
+        self.kernels: dict[str, Kernel] = {}
+        #: the program with few enough registers for work-groups of 1024, where it has been needed
+        self.with_full_groups: LoadedProgram | None = None
+        if not full_groups and (further := self._further(multiprocessor)):
+            self.cubin, _ = program.cubin(architecture, further=further)
+            first, self.module = self.module, self.cuda_driver.moduleLoadData(self.cubin)
+            self.cuda_driver.moduleUnload(first)
+
+    def __del__(self) -> None:
+        # On any thread, and work may be under way: the back end unloads it.
+        if hasattr(self, "module"):
+            self._unused.append(self.module)
+
+    def _further(self, multiprocessor: Multiprocessor) -> tuple[str, ...]:
+        """Options to compile with once more, now that it is known how many registers the kernels take."""
+        found: list[str] = []
+        for info in self.program.kernels.values():
+            size = info.max_work_group_size
+            if size is None or info.local_args or info.local_nbytes or self.program.registers_given:
+                continue
+            function = self.function(info.entry)
+            if self.attribute(function, SHARED_NBYTES):
+                continue
+            fewer = fewer_groups(size, self.attribute(function, NUM_REGS), multiprocessor)
+            if fewer is not None:
+                found.append(info.resident_groups(fewer))
+        return tuple(found)
+
+    def function(self, entry: str) -> int:
+        return int(self.cuda_driver.moduleGetFunction(self.module, entry))
+
+    def attribute(self, function: int, number: int) -> int:
+        return int(self.cuda_driver.funcGetAttribute(number, function))
+
+
+def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
+    """A chunk as launches within CUDA's limits."""
+    ndrange, chunk = shape.ndrange, shape.chunk
+    wide, high, deep = (*shape.local_size, 1, 1)[:3]
+    shifts = dict(shape.bases)
+    in_order = [shifts.get(arg, 0) for arg in info.pointer_args]
+    if shape.hidden is None:  # pointers come as they are to be used
+        chunk, in_order = whole_chunk(ndrange), [0] * len(in_order)
+    found: list[Grid] = []
+    for part in within_limits(chunk):
+        groups = tuple(stop - start for start, stop in zip(part.start, part.stop, strict=True))
+        if part is chunk and shape.hidden is not None:
+            hidden = shape.hidden + _WORK_DIMS[ndrange.work_dim]
+        else:
+            try:
+                hidden = info.pack(ndrange, part, in_order)
+            except ValueError as error:
+                raise BackendError(INVALID_WORK_GROUP_SIZE, str(error)) from error
+        x, y, z = (*groups, 1, 1)[:3]
+        found.append((x, y, z, wide, high, deep, hidden))
+    return found
+
+
+def within_limits(chunk: Chunk) -> list[Chunk]:
+    parts = [chunk]
+    for axis in range(1, len(chunk.start)):
+        if chunk.stop[axis] - chunk.start[axis] <= _MOST_GROUPS:
+            continue
+        cut = []
+        for part in parts:
+            for start in range(part.start[axis], part.stop[axis], _MOST_GROUPS):
+                low, high = list(part.start), list(part.stop)
+                low[axis], high[axis] = start, min(start + _MOST_GROUPS, part.stop[axis])
+                cut.append(Chunk(tuple(low), tuple(high)))
+        parts = cut
+    return parts

@@ -1,0 +1,182 @@
+"""Programs of a CUDA worker: OpenCL C to CUDA C++ to a cubin, compiled once and kept on disk.
+
+Decides under which key a cubin is kept and when one is compiled. What a program means is the translator's
+affair; how a kernel starts is the back end's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vdev.backends.base import BackendProgram, BuildFailure
+from vdev.process.private_files import Store
+from vdev.translators.dialects.cuda.translation import (
+    VERSION,
+    CudaKernel,
+    CudaProgram,
+    UnknownOption,
+    Untranslatable,
+    translate_cuda,
+)
+
+logger = logging.getLogger("vdev.cuda")
+
+#: Bytes of cubins kept; the ones unused for longest go first.
+CACHE_NBYTES = 512 << 20
+#: Registers a work-item may have where 1024 of them form a work-group, of 65536 on a multiprocessor.
+_REGISTERS_OF_1024 = 64
+
+#: CL_INVALID_BUILD_OPTIONS
+_INVALID_BUILD_OPTIONS = -43
+
+#: A multiprocessor gives a work-item registers in eights.
+_REGISTER_UNIT = 8
+
+#: (source, NVRTC's options with the architecture) -> (cubin, the compiler's messages); raises BuildFailure
+Compiler = Callable[[str, Sequence[str]], "tuple[bytes, str]"]
+
+
+class Cubins:
+    """Compiled programs on disk, named by a hash of everything that they come from. Any thread may ask."""
+
+    def __init__(self, folder: Path, compiler: Compiler, version: str) -> None:
+        """`version`: the compiler's."""
+        self._store = Store(folder / "cubins", ".cubin")
+        self._compiler = compiler
+        self._version = version
+
+    def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        """The cubin and the compiler's messages. BuildFailure with them where the source is refused."""
+        key = "\0".join([self._version, str(VERSION), *options, source])
+        kept = self._store.get(key)
+        if kept is not None:
+            return kept, ""
+        started = time.perf_counter()
+        cubin, log = self._compiler(source, options)
+        logger.debug("compiled %d bytes of CUDA C++ in %.3f s", len(source), time.perf_counter() - started)
+        self._store.put(key, cubin, CACHE_NBYTES)
+        return cubin, log
+
+
+def nvrtc_compiler(cupy: Any) -> Compiler:
+    """NVRTC as CuPy brings it."""
+    nvrtc = cupy.cuda.nvrtc
+
+    def compile_source(source: str, options: Sequence[str]) -> tuple[bytes, str]:
+        program = nvrtc.createProgram(source, "program.cu", (), ())
+        try:
+            try:
+                nvrtc.compileProgram(program, (*options, "--disable-warnings"))
+            except nvrtc.NVRTCError:
+                raise BuildFailure(nvrtc.getProgramLog(program)) from None
+            return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
+        finally:
+            nvrtc.destroyProgram(program)
+
+    return compile_source
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """Registers of 32 bits, and work-items that may be resident at once."""
+
+    registers: int
+    work_items: int
+
+
+def fewer_groups(work_group_size: int, registers: int, multiprocessor: Multiprocessor) -> int | None:
+    """Work-groups that should be resident in place of those that `registers` of a work-item allow; None: leave it.
+
+    For kernels without local memory. Left alone, the compiler holds values back, loads among them, to come out with
+    registers for some more work-groups. That pays where a multiprocessor is full of work-items: there are always
+    others to go on with. Where it holds no more than half of what it could, they are few to hide loads that wait for
+    one another, and many for its first-level cache, which is all that such a kernel has. Three quarters of them, each
+    with its loads under way together, took the correlator of the samples 0.95 s on an H200, and 1.70 s before
+    (Volkov, "Better Performance at Lower Occupancy", 2010). With more registers for all kernels those lose that
+    fill a multiprocessor: a stencil a third, products of matrices a fifth.
+
+    >>> fewer_groups(64, 63, Multiprocessor(65536, 2048)), fewer_groups(64, 56, Multiprocessor(65536, 2048))
+    (12, None)
+    """
+    each = -(-registers // _REGISTER_UNIT) * _REGISTER_UNIT
+    groups = multiprocessor.registers // (each * work_group_size) if each else 0
+    if not groups or 2 * multiprocessor.registers // each > multiprocessor.work_items:
+        return None
+    fewer = -(-3 * groups // 4)
+    return fewer if fewer < groups else None
+
+
+class Translated:
+    """A program in CUDA C++, and its cubins by architecture. Shared by all workers that build it."""
+
+    def __init__(self, program: CudaProgram, cubins: Cubins) -> None:
+        self.kernels: Mapping[str, CudaKernel] = program.kernels
+        self._program = program
+        self._cubins = cubins
+        self._lock = threading.Lock()
+        self._compiled: dict[tuple[str, bool, tuple[str, ...]], tuple[bytes, str]] = {}
+        #: whether the program's own options say how many registers its kernels have
+        self.registers_given = any(option.startswith("--maxrregcount") for option in program.options)
+
+    def cubin(
+        self, architecture: str, *, full_groups: bool = False, further: tuple[str, ...] = ()
+    ) -> tuple[bytes, str]:
+        """The cubin for an architecture such as "sm_90", and the compiler's messages.
+
+        `full_groups`: with so few registers that every kernel can run in work-groups of 1024; slower where
+        that spills. `further`: options of NVRTC's besides the program's.
+        """
+        key = (architecture, full_groups, further)
+        with self._lock:  # one worker compiles, the others wait for it
+            found = self._compiled.get(key)
+            if found is None:
+                options = [f"--gpu-architecture={architecture}", *self._program.options, *further]
+                if full_groups:
+                    options = [o for o in options if not o.startswith("--maxrregcount")]
+                    options.append(f"--maxrregcount={_REGISTERS_OF_1024}")
+                found = self._compiled[key] = self._cubins.get(self._program.source, options)
+            return found
+
+
+_translated: weakref.WeakKeyDictionary[BackendProgram, Translated | BuildFailure] = (
+    weakref.WeakKeyDictionary()
+)
+_locks: weakref.WeakKeyDictionary[BackendProgram, threading.Lock] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def translated(program: BackendProgram, cubins: Cubins) -> Translated:
+    """The program in CUDA C++, translated by whichever worker comes first.
+
+    BuildFailure names what cannot be translated, and the user's line.
+    """
+    with _lock:
+        own = _locks.setdefault(program, threading.Lock())
+    with own:
+        found = _translated.get(program)
+        if found is None:
+            found = _translated[program] = _translate(program, cubins)
+    if isinstance(found, BuildFailure):
+        raise BuildFailure(found.log, found.status)
+    return found
+
+
+def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFailure:
+    if isinstance(program.source, bytes):
+        return BuildFailure("CUDA workers take OpenCL C, no intermediate language")
+    if program.parsed is None:
+        return BuildFailure("clang's parser does not take this program, and CUDA workers need it")
+    try:
+        return Translated(translate_cuda(program.parsed), cubins)
+    except UnknownOption as refusal:
+        return BuildFailure(refusal.reason, _INVALID_BUILD_OPTIONS)
+    except Untranslatable as refusal:
+        line = f"line {refusal.line}: " if refusal.line else ""
+        return BuildFailure(f"{line}not available on CUDA workers: {refusal.reason}")

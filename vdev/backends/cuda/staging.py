@@ -1,0 +1,260 @@
+"""Copies between plain host memory and GPUs, through pinned memory and several threads.
+
+A GPU's link drains plain (pageable) memory at the speed of one thread copying it. Here several threads copy,
+each between the program's array and two pinned blocks of its own, while the link moves the block before.
+Decides how a long copy is cut into pieces and who does them; knows only addresses and streams.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vdev.backends.base import Box, Bytes, copy_box
+from vdev.backends.cuda.driver import Driver
+
+#: Bytes of a pinned block: long enough to hide what a piece costs in Python, short enough to fill a pipeline.
+BLOCK_NBYTES = 8 << 20
+#: Bytes of a piece at least: a shorter one costs more to hand over than to copy.
+PIECE_NBYTES = 1 << 20
+#: Copies of fewer bytes are left to the driver's own staging: some 10 GB/s, of which several GPUs have no more than one
+#: (8 MB from each of four H200: 1.7 ms, and 2.7 through pinned blocks).
+DIRECT_NBYTES = 16 << 20
+#: Bytes for which another thread takes part. Threads take turns with the interpreter at every piece, and each turn takes
+#: tens of microseconds: with eight threads for each of four H200, 32 MB to each took 24 ms, with two of them 7.
+THREAD_NBYTES = 16 << 20
+#: Pieces of a thread at least, so that the link and the thread work at the same time.
+_LEAST_PIECES = 4
+#: Threads at most; about 12 fill one link of 55 GB/s.
+MOST_THREADS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a transfer: `box` in the host array, from or to byte `start` of packed device memory."""
+
+    box: Box
+    start: int
+
+
+def pieces_of(box: Box, limit: int = BLOCK_NBYTES) -> list[Piece]:
+    """Cut the source side of `box` into parts of at most `limit` bytes, packed one after the other.
+
+    The boxes of the pieces begin at the host's byte and go to byte 0 of a block. `limit` is at most that of a
+    block.
+    """
+    slices, rows, nbytes = box.shape
+    if box.is_contiguous or (slices == 1 and box.source_pitches[1] == nbytes):
+        total = box.nbytes
+        return [
+            Piece(Box.contiguous(box.source_start + at, 0, min(limit, total - at)), at)
+            for at in range(0, total, limit)
+        ]
+    found: list[Piece] = []
+    start = 0
+    for number in range(slices):
+        first = box.source_start + number * box.source_pitches[0]
+        if nbytes > limit:
+            for row in range(rows):
+                for at in range(0, nbytes, limit):
+                    part = min(limit, nbytes - at)
+                    found.append(
+                        Piece(Box.contiguous(first + row * box.source_pitches[1] + at, 0, part), start)
+                    )
+                    start += part
+            continue
+        group = max(1, limit // nbytes)
+        for row in range(0, rows, group):
+            count = min(group, rows - row)
+            pitches = (count * box.source_pitches[1], box.source_pitches[1])
+            packed = (count * nbytes, nbytes)
+            found.append(
+                Piece(Box((1, count, nbytes), first + row * box.source_pitches[1], pitches, 0, packed), start)
+            )
+            start += count * nbytes
+    return found
+
+
+def turned(box: Box) -> Box:
+    """The box that brings the bytes back."""
+    return Box(box.shape, box.target_start, box.target_pitches, box.source_start, box.source_pitches)
+
+
+class _Block:
+    """Pinned memory of one thread, and the event behind its last copy."""
+
+    __slots__ = ("__weakref__", "address", "array", "event", "memory")
+
+    def __init__(self, cupy: Any) -> None:
+        self.memory = cupy.cuda.PinnedMemory(BLOCK_NBYTES, cupy.cuda.runtime.hostAllocPortable)
+        self.address: int = self.memory.ptr
+        self.array: Bytes = np.ctypeslib.as_array((ctypes.c_uint8 * BLOCK_NBYTES).from_address(self.address))
+        self.event: dict[int, int] = {}  # by context: events belong to one
+
+
+class Staging:
+    """The process's copying threads and their pinned blocks. Any thread may ask; several transfers share
+    them.
+    """
+
+    def __init__(self, cupy: Any, driver: Driver, shares: int) -> None:
+        """`shares`: transfers that usually run at once (GPUs), so that none takes all threads."""
+        self._cupy = cupy
+        self._driver = driver
+        self.threads = max(2, min(MOST_THREADS, (os.cpu_count() or 2) * 3 // 4))
+        self._most = max(2, self.threads // max(shares, 1))
+        self._local = threading.local()
+        self._pinned: weakref.WeakSet[_Block] = weakref.WeakSet()
+        self._pool = ThreadPoolExecutor(self.threads, "vdev-copy")
+        # Pinning takes its time: begin now.
+        for _ in range(self.threads):
+            self._pool.submit(self._blocks)
+
+    def takers(self, nbytes: int) -> int:
+        """How many threads take part in a transfer of so many bytes, the calling one among them."""
+        return min(max(nbytes // THREAD_NBYTES, 1), self._most)
+
+    def limit(self, nbytes: int) -> int:
+        """The longest piece of a transfer of so many bytes."""
+        share = -(-nbytes // (self.takers(nbytes) * _LEAST_PIECES))
+        return min(max(-(-share // 4096) * 4096, PIECE_NBYTES), BLOCK_NBYTES)
+
+    def prepare(self) -> None:
+        """Pin the calling thread's blocks now, not at its first transfer."""
+        self._blocks()
+
+    def _blocks(self) -> list[_Block]:
+        blocks: list[_Block] | None = getattr(self._local, "blocks", None)
+        if blocks is None:
+            blocks = self._local.blocks = [_Block(self._cupy), _Block(self._cupy)]
+            self._pinned.update(blocks)
+        return blocks
+
+    def _event(self, block: _Block, context: int) -> int:
+        event = block.event.get(context)
+        if event is None:
+            event = block.event[context] = self._driver.new_event()
+        return event
+
+    def upload(self, source: Bytes, pieces: Sequence[Piece], target: int, context: int, stream: int) -> None:
+        """Copy pieces of `source` to device address `target`; returns when all are on `stream`."""
+        driver = self._driver
+        waiting = deque(pieces)
+
+        def run() -> None:
+            driver.check(driver.set_context(context), "context")
+            blocks = self._blocks()
+            at = 0
+            while waiting:
+                try:
+                    piece = waiting.popleft()
+                except IndexError:
+                    return
+                block = blocks[at]
+                at = 1 - at
+                self._settle(block)
+                _copy_in(source, block, piece.box)
+                nbytes = piece.box.nbytes
+                driver.check(driver.copy(target + piece.start, block.address, nbytes, stream), "upload")
+                driver.check(driver.event_record(self._event(block, context), stream), "upload")
+
+        self._share_out(run, sum(piece.box.nbytes for piece in pieces))
+
+    def download(
+        self, target: Bytes, pieces: Sequence[Piece], source: int, context: int, stream: int
+    ) -> None:
+        """Copy from device address `source`, after what is on `stream`; returns when `target` has it all.
+
+        The pieces are those of the box from `target`.
+        """
+        driver = self._driver
+        waiting = deque(pieces)
+
+        def run() -> None:
+            driver.check(driver.set_context(context), "context")
+            blocks = self._blocks()
+            at = 0
+            before: tuple[_Block, Piece] | None = None
+            while True:
+                try:
+                    piece = waiting.popleft()
+                except IndexError:
+                    break
+                block = blocks[at]
+                at = 1 - at
+                self._settle(block)
+                nbytes = piece.box.nbytes
+                driver.check(driver.copy(block.address, source + piece.start, nbytes, stream), "download")
+                driver.check(driver.event_record(self._event(block, context), stream), "download")
+                if before is not None:
+                    self._copy_out(target, *before)
+                before = (block, piece)
+            if before is not None:
+                self._copy_out(target, *before)
+
+        self._share_out(run, sum(piece.box.nbytes for piece in pieces))
+
+    def _share_out(self, run: Callable[[], None], nbytes: int) -> None:
+        """Run on the calling thread and on others; those that have not begun when it is through need not."""
+        futures = [self._pool.submit(run) for _ in range(self.takers(nbytes) - 1)]
+        try:
+            run()
+        finally:
+            running = [future for future in futures if not future.cancel()]
+        for future in running:
+            future.result()
+
+    def _settle(self, block: _Block) -> None:
+        """Wait until the block's last copy is done."""
+        driver = self._driver
+        for event in block.event.values():
+            if driver.event_query(event):
+                driver.check(driver.event_synchronize(event), "staging")
+
+    def _copy_out(self, target: Bytes, block: _Block, piece: Piece) -> None:
+        self._settle(block)
+        box = piece.box
+        if box.is_contiguous:
+            ctypes.memmove(target.ctypes.data + box.source_start, block.address, box.nbytes)
+        else:
+            copy_box(block.array, target, turned(box))
+
+    def keep(self) -> None:
+        """Keep all pinned memory to the end of the process: a GPU is lost, and CuPy's finalisers would complain of each
+        block that the driver does not take back.
+        """
+        for block in list(self._pinned):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(block.memory))
+
+    def close(self) -> None:
+        """End the threads after what they have been given."""
+        self._pool.shutdown(wait=False)
+
+
+def _copy_in(source: Bytes, block: _Block, box: Box) -> None:
+    if box.is_contiguous:
+        ctypes.memmove(block.address, source.ctypes.data + box.source_start, box.nbytes)
+    else:
+        copy_box(source, block.array, box)
+
+
+_staging: Staging | None = None
+_opening = threading.Lock()
+
+
+def staging(cupy: Any, driver: Driver) -> Staging:
+    """The process's one Staging."""
+    global _staging
+    with _opening:
+        if _staging is None:
+            _staging = Staging(cupy, driver, cupy.cuda.runtime.getDeviceCount())
+        return _staging

@@ -1,0 +1,1 @@
+"""Workers on native OpenCL devices, through PyOpenCL's real native module."""

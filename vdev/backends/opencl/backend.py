@@ -1,0 +1,384 @@
+"""Workers on native OpenCL devices, through PyOpenCL's real native module.
+
+Decides how bytes and kernels go through OpenCL queues. Several workers may share one device (`opencl_device`), with
+a queue, kernel objects and memory each. It never decides what moves where.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from ctypes import c_char
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    Allocation,
+    Backend,
+    BackendError,
+    BackendProgram,
+    Box,
+    BuildResult,
+    Bytes,
+    Counters,
+    HostPlace,
+    KernelArgument,
+    LaunchShape,
+    LocalBytes,
+    Marker,
+    WorkerInfo,
+)
+from vdev.backends.opencl.boxes import halves, pieces_within, rectangle
+from vdev.backends.opencl.device import SharedDevice, failure_of
+from vdev.backends.opencl.info import worker_info
+from vdev.backends.opencl.marker import OpenCLMarker
+
+INVALID_BUFFER_SIZE, MEM_COPY_OVERLAP = -61, -8
+
+
+class _Kernel:
+    """A native kernel object and what its arguments are set to."""
+
+    __slots__ = ("hidden", "last", "native", "views")
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+        self.last: list[object] = []
+        self.hidden: bytes | None = None
+        self.views: dict[int, Any] = {}  # sub-buffers that arguments are set to
+
+
+_UNSET = object()
+
+
+class OpenCLBackend(Backend):
+    """One queue on one native device. `share` workers divide the device's memory among them."""
+
+    times_operations = True
+
+    def __init__(self, device: Any, share: int = 1) -> None:
+        self.device = SharedDevice.of(device)
+        self.counters = Counters()
+        self._cl = cl = self.device.cl
+        # Profiling costs nothing that shows per launch, and lets every command tell its times.
+        self._queue = cl.CommandQueue(
+            self.device.context, device, cl.command_queue_properties.PROFILING_ENABLE
+        )
+        self._events: list[Any] = []
+        self._last: Any = None
+        self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._peer_queues: dict[int, Any] = {}
+        self._offset_ns = self._measure_clock()
+        self.info: WorkerInfo = worker_info(cl, device, share, self._offset_ns)
+
+    # memory -------------------------------------------------------------------------------------
+
+    def allocate(self, nbytes: int) -> Allocation:
+        cl = self._cl
+        self.device.reserve(nbytes)
+        try:
+            native = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+            if (
+                not self.device.is_cpu
+            ):  # a driver may put the allocation off until first use: make it happen here
+                flags = cl.mem_migration_flags.CONTENT_UNDEFINED
+                self._did(cl.enqueue_migrate_mem_objects(self._queue, [native], flags, None))
+        except cl.Error as error:
+            self.device.give_back(nbytes)
+            failure = failure_of(error, f"{nbytes} bytes")
+            if failure.status == INVALID_BUFFER_SIZE:  # larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE
+                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, failure.text) from error
+            raise failure from error
+        counters = self.counters
+        counters.allocations += 1
+        counters.allocated_nbytes += nbytes
+        counters.peak_nbytes = max(counters.peak_nbytes, counters.allocated_nbytes)
+        return Allocation(native, nbytes)
+
+    def allocate_sparse(self, nbytes: int) -> Allocation:
+        if not self.device.is_cpu:
+            return super().allocate_sparse(nbytes)
+        # The host's memory, of which untouched pages cost nothing.
+        try:
+            native = self._cl.Buffer(self.device.context, self._cl.mem_flags.READ_WRITE, max(nbytes, 1))
+        except self._cl.Error as error:
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes that lie far apart") from error
+        return Allocation(native, nbytes, sparse=True)
+
+    def free(self, allocation: Allocation) -> None:
+        # clReleaseMemObject: the memory goes when the commands that use it have finished (specification
+        # 5.5.1).
+        native: Any = allocation.native
+        allocation.native = None
+        native.release()
+        if allocation.whole is not None:
+            self.free(allocation.whole)
+            return
+        self.counters.allocated_nbytes -= allocation.counted_nbytes
+        self.device.give_back(allocation.counted_nbytes)
+
+    def part(self, whole: Allocation, ahead: int, nbytes: int) -> Allocation:
+        native: Any = whole.native
+        try:
+            found = Allocation(native.get_sub_region(ahead, max(nbytes, 1), 0), nbytes)
+        except self._cl.Error as error:
+            raise failure_of(error, f"{nbytes} bytes of {whole.nbytes}") from error
+        found.whole, found.ahead = whole, ahead
+        return found
+
+    def write(self, target: Allocation, source: Bytes, box: Box) -> None:
+        nbytes = box.nbytes
+        if nbytes == 0:
+            return
+        for piece in pieces_within(box, target_nbytes=target.nbytes):
+            self._guarded(partial(self._enqueue_write, target, source, piece))
+        self.counters.from_host += nbytes
+
+    def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
+        cl, queue = self._cl, self._queue
+        if box.is_contiguous:
+            part = source[box.source_start : box.source_start + box.nbytes]
+            return cl._enqueue_write_buffer(queue, target.native, part, box.target_start, None, False)
+        region, host_pitches, pitches = rectangle(box)
+        part, origin = source[box.source_start :], (box.target_start, 0, 0)
+        return cl._enqueue_write_buffer_rect(
+            queue, target.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, False
+        )
+
+    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+        nbytes = box.nbytes
+        if nbytes == 0:
+            return
+        for piece in pieces_within(box, source_nbytes=source.nbytes):
+            self._guarded(partial(self._enqueue_read, self._queue, source, target, piece, False))
+        self.counters.to_host += nbytes
+
+    def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
+        cl = self._cl
+        if box.is_contiguous:
+            part = target[box.target_start : box.target_start + box.nbytes]
+            return cl._enqueue_read_buffer(queue, source.native, part, box.source_start, None, blocking)
+        region, pitches, host_pitches = rectangle(box)
+        part, origin = target[box.target_start :], (box.source_start, 0, 0)
+        return cl._enqueue_read_buffer_rect(
+            queue, source.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, blocking
+        )
+
+    def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
+        if box.nbytes:
+            self._copy_natively(source, target, box)
+            self.counters.local += box.nbytes
+
+    def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
+        if not box.nbytes:
+            return
+        assert isinstance(peer, OpenCLBackend)
+        if peer.device is self.device:
+            self._copy_natively(source, target, box)
+        else:
+            self._copy_through_host(peer.device, source, target, box)
+        self.counters.from_peer += box.nbytes
+
+    def _copy_natively(self, source: Allocation, target: Allocation, box: Box) -> None:
+        for piece in pieces_within(box, source.nbytes, target.nbytes):
+            self._copy_piece(source, target, piece)
+
+    def _copy_piece(self, source: Allocation, target: Allocation, box: Box) -> None:
+        cl, queue = self._cl, self._queue
+        if box.is_contiguous:
+            self._guarded(
+                lambda: cl._enqueue_copy_buffer(
+                    queue, source.native, target.native, box.nbytes, box.source_start, box.target_start, None
+                )
+            )
+            return
+        region, source_pitches, target_pitches = rectangle(box)
+        origins = (box.source_start, 0, 0), (box.target_start, 0, 0)
+        try:
+            self._guarded(
+                lambda: cl._enqueue_copy_buffer_rect(
+                    queue, source.native, target.native, *origins, region, source_pitches, target_pitches, None
+                )
+            )
+        except BackendError as refusal:
+            if refusal.status != MEM_COPY_OVERLAP:
+                raise
+            # PoCL takes interleaved boxes of one buffer for overlapping ones; smaller ones lie further apart
+            for half in halves(box):
+                self._copy_piece(source, target, half)
+
+    def _copy_through_host(
+        self, peer: SharedDevice, source: Allocation, target: Allocation, box: Box
+    ) -> None:
+        """Two contexts share nothing. A queue of our own on the peer's device reads; its owner's queue is not
+        ours to use.
+        """
+        key = peer.native.int_ptr
+        queue = self._peer_queues.get(key)
+        if queue is None:
+            queue = self._peer_queues[key] = self._cl.CommandQueue(peer.context, peer.native)
+        _, rows, nbytes = box.shape
+        stage = np.empty(box.nbytes, np.uint8)
+        packed = (rows * nbytes, nbytes)
+        try:
+            whole = Box(box.shape, box.source_start, box.source_pitches, 0, packed)
+            for piece in pieces_within(whole, source_nbytes=source.nbytes):
+                self._enqueue_read(queue, source, stage, piece, True)
+        except self._cl.Error as error:
+            raise failure_of(error, "copy from a peer") from error
+        before = self.counters.from_host
+        self.write(target, stage, Box(box.shape, 0, packed, box.target_start, box.target_pitches))
+        self.counters.from_host = before  # it counts as a peer's
+
+    def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
+        if nbytes == 0:
+            return
+        cl = self._cl
+        self._guarded(
+            lambda: cl._enqueue_fill_buffer(self._queue, target.native, pattern, start, nbytes, None)
+        )
+        self.counters.filled += nbytes
+
+    # programs -----------------------------------------------------------------------------------
+
+    def build(self, program: BackendProgram) -> BuildResult:
+        result = self.device.build(program).result
+        assert result is not None
+        return result
+
+    def kernel(self, program: BackendProgram, name: str) -> _Kernel:
+        kernels = self._kernels.setdefault(program, {})
+        kernel = kernels.get(name)
+        if kernel is None:
+            native = self.device.build(program).native
+            try:
+                kernel = kernels[name] = _Kernel(self._cl.Kernel(native, name))
+            except self._cl.Error as error:
+                raise failure_of(error, f"kernel {name}") from error
+        return kernel
+
+    def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
+        assert type(kernel) is _Kernel
+        last, native = kernel.last, kernel.native
+        try:
+            if len(last) != len(args):
+                kernel.last = last = [_UNSET] * len(args)
+            for index, arg in enumerate(args):
+                if arg is not last[index] and arg != last[index]:
+                    self._set_argument(kernel, index, arg)
+            hidden = shape.hidden
+            if hidden is not None and hidden is not kernel.hidden:
+                native._set_arg_buf(len(args), hidden)
+                kernel.hidden = hidden
+            event = self.device.enqueue(self._queue, native, shape)
+        except self._cl.Error as error:
+            raise failure_of(error, "launch") from error
+        self._events.append(event)
+        self._last = event
+        self.counters.launches += 1
+
+    def _set_argument(self, kernel: _Kernel, index: int, arg: KernelArgument) -> None:
+        kernel.last[index] = _UNSET  # should setting fail, nothing is known of it
+        native = kernel.native
+        if type(arg) is bytes:
+            native._set_arg_buf(index, arg)
+        elif type(arg) is Allocation:
+            native.set_arg(index, arg.native)
+        elif type(arg) is tuple:
+            # The view must outlive the argument's being set: a kernel object does not retain it.
+            memory, (part, start) = arg[0].whole or arg[0], arg
+            view: Any = part.native
+            if start:  # of the whole: there are no sub-buffers of sub-buffers (specification 5.2.4)
+                view = memory.native
+                view = view.get_sub_region(part.ahead + start, max(part.nbytes - start, 1), 0)
+            kernel.views[index] = view
+            native.set_arg(index, view)
+        elif type(arg) is LocalBytes:
+            native.set_arg(index, self._cl.LocalMemory(arg.nbytes))
+        elif type(arg) is HostPlace:
+            # the native module takes addresses from what has a buffer
+            native._set_arg_svm(index, self._cl.SVM((c_char * 1).from_address(arg.address)))
+        else:
+            native._set_arg_null(index)
+        kernel.last[index] = arg
+
+    # order --------------------------------------------------------------------------------------
+
+    def order_after(self, marker: Marker) -> None:
+        if marker.done():
+            return
+        if isinstance(marker, OpenCLMarker) and marker.context is self.device.context:
+            cl, last = self._cl, marker.last
+            try:
+                self._last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
+            except cl.Error as error:
+                raise failure_of(error, "barrier") from error
+            return
+        try:
+            marker.wait()
+        except BackendError:
+            return  # whoever handed that work over reports it; here only the order matters
+
+    def pending(self) -> int:
+        return len(self._events)
+
+    def record(self) -> Marker:
+        events, self._events = self._events, []
+        marker = OpenCLMarker(
+            self._cl, self.device.context, events, self._last, self._offset_ns, self.timed_from_ns
+        )
+        try:
+            self._queue.flush()
+        except self._cl.Error as error:
+            marker.failed(failure_of(error, "flush"))
+        return marker
+
+    def close(self) -> None:
+        try:
+            self._queue.finish()
+        except self._cl.Error:
+            # Every failure has been reported through a marker, or nobody is left to hear of it.
+            self._last = None
+        self._events.clear()
+        self._peer_queues.clear()
+        self._kernels = weakref.WeakKeyDictionary()
+
+    # small things -------------------------------------------------------------------------------
+
+    def _did(self, event: Any) -> None:
+        self._events.append(event)
+        self._last = event
+
+    def _guarded(self, call: Callable[[], Any]) -> None:
+        try:
+            self._did(call())
+        except self._cl.Error as error:
+            raise failure_of(error, "transfer") from error
+
+    def _measure_clock(self) -> int:
+        """Nanoseconds from the device's clock to time.perf_counter_ns; 0 where they may be the same."""
+        cl = self._cl
+        info = cl.profiling_info
+        scratch = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, 16)
+        low, high = -(1 << 62), 1 << 62
+        for _ in range(3):
+            before = time.perf_counter_ns()
+            event = cl._enqueue_fill_buffer(self._queue, scratch, b"\0", 0, 16, None)
+            event.wait()
+            after = time.perf_counter_ns()
+            low = max(low, before - event.get_profiling_info(info.QUEUED))
+            high = min(high, after - event.get_profiling_info(info.END))
+        return 0 if low <= 0 <= high else (low + high) // 2
+
+
+def opener(device: Any, share: int = 1) -> Callable[[], Backend]:
+    """What an executor calls on the worker's thread to open a worker on native `device`, one of `share`
+    there.
+    """
+    return lambda: OpenCLBackend(device, share)

@@ -1,0 +1,160 @@
+"""A native OpenCL device that workers share: its context, what is built for it, and how much memory they hold.
+
+Decides what is built once for all of them, and in which order launches reach a driver that minds.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, ClassVar
+
+from vdev.backends.base import (
+    MEM_OBJECT_ALLOCATION_FAILURE,
+    BackendError,
+    BackendProgram,
+    BuildFailure,
+    BuildResult,
+    LaunchShape,
+)
+from vdev.backends.opencl.info import kernel_resources, loses_compiled_kernels
+from vdev.backends.opencl.native import load_native
+from vdev.process.forking import in_child, keep_for_ever, renew
+
+EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
+
+
+def failure_of(error: Any, text: str) -> BackendError:
+    """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the
+    module.
+    """
+    record: Any = error.args[0] if error.args else None
+    status = record.code() if hasattr(record, "code") else EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+    routine = record.routine() if hasattr(record, "routine") else ""
+    return BackendError(int(status), f"{text}: {routine}" if routine else text)
+
+
+class SharedDevice:
+    """One native device in use: its context, the programs built for it and the memory its workers hold
+    together.
+    """
+
+    _opened: ClassVar[weakref.WeakValueDictionary[int, SharedDevice]] = weakref.WeakValueDictionary()
+    _opening = threading.Lock()
+
+    def __init__(self, native: Any) -> None:
+        self.cl = load_native()
+        self.native = native
+        self.context = self.cl.Context([native])
+        self.memory_nbytes = int(native.get_info(self.cl.device_info.GLOBAL_MEM_SIZE))
+        self.held_nbytes = 0
+        self.is_cpu = bool(native.get_info(self.cl.device_info.TYPE) & self.cl.device_type.CPU)
+        self._launch_order = threading.Lock() if loses_compiled_kernels(self.cl, native) else None
+        self._last_launch: Any = None
+        self._lock = threading.Lock()
+        self._programs: weakref.WeakKeyDictionary[BackendProgram, Built] = weakref.WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, native: Any) -> SharedDevice:
+        """The one SharedDevice of a native device, made on first use."""
+        with cls._opening:
+            found = cls._opened.get(native.int_ptr)
+            if found is None:
+                found = cls._opened[native.int_ptr] = cls(native)
+            return found
+
+    def reserve(self, nbytes: int) -> None:
+        """Count memory against the device's. A CPU engine overcommits: without this the process is killed
+        instead of told.
+        """
+        with self._lock:
+            if self.held_nbytes + nbytes > self.memory_nbytes:
+                raise BackendError(
+                    MEM_OBJECT_ALLOCATION_FAILURE, f"{nbytes} bytes do not fit into the device's memory"
+                )
+            self.held_nbytes += nbytes
+
+    def give_back(self, nbytes: int) -> None:
+        with self._lock:
+            self.held_nbytes -= nbytes
+
+    def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
+        """Launch, after the launches of all queues where the driver asks for it; the event."""
+        enqueue = self.cl.enqueue_nd_range_kernel
+        if self._launch_order is None:
+            return enqueue(
+                queue, kernel, shape.global_size, shape.local_size, shape.first, None, False, False
+            )
+        with self._launch_order:
+            last = self._last_launch
+            if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
+                last = None
+            waits = None if last is None else [last]
+            event = enqueue(
+                queue, kernel, shape.global_size, shape.local_size, shape.first, waits, False, False
+            )
+            self._last_launch = event
+            return event
+
+    def build(self, program: BackendProgram) -> Built:
+        """Build once, whichever worker comes first; the others wait for it."""
+        with self._lock:
+            built = self._programs.get(program)
+            if built is None:
+                built = self._programs[program] = Built()
+        with built.lock:
+            if built.native is None and built.failure is None:
+                self._compile(program, built)
+        if built.failure is not None:
+            raise BuildFailure(built.failure.log, built.failure.status)
+        return built
+
+    def _compile(self, program: BackendProgram, built: Built) -> None:
+        cl = self.cl
+        native = self._native_program(program.source)
+        options = " ".join(("-cl-kernel-arg-info", *program.options)).encode()  # a value may be missing at the end
+        try:
+            native._build(options=options, devices=None)
+            # A program without kernels has no names to ask for.
+            count = native.get_info(cl.program_info.NUM_KERNELS)
+            names = native.get_info(cl.program_info.KERNEL_NAMES).split(";") if count else []
+            kernels = {
+                name: kernel_resources(cl, cl.Kernel(native, name), self.native) for name in names if name
+            }
+        except cl.Error as error:
+            built.failure = BuildFailure(self._log(native), failure_of(error, "build").status)
+            return
+        binaries = native.get_info(cl.program_info.BINARIES)
+        built.result = BuildResult(self._log(native), kernels, bytes(binaries[0]) if binaries else b"")
+        built.native = native
+
+    def _native_program(self, source: str | bytes) -> Any:
+        if isinstance(source, bytes):
+            return self.cl._create_program_with_il(self.context, source)
+        return self.cl._Program(self.context, source)
+
+    def _log(self, native: Any) -> str:
+        try:
+            return str(native.get_build_info(self.native, self.cl.program_build_info.LOG))
+        except self.cl.Error as error:
+            return f"<no log: {failure_of(error, 'build log')}>"
+
+
+def _forget() -> None:
+    """In a forked child: it makes contexts of its own."""
+    renew(SharedDevice._opening)
+    keep_for_ever(dict(SharedDevice._opened))
+    SharedDevice._opened.clear()
+
+
+in_child(_forget)
+
+
+class Built:
+    """A program on its way to being built for a device: `native` and `result`, or `failure`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.native: Any = None
+        self.result: BuildResult | None = None
+        self.failure: BuildFailure | None = None

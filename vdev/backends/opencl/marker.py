@@ -1,0 +1,132 @@
+"""How far an OpenCL worker is: the native events of what it was given.
+
+Decides nothing about what is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vdev.backends.base import BackendError, Marker, Times
+from vdev.backends.opencl.device import failure_of
+
+#: events of one marker whose times are asked for, if any are, however short the work was
+_FEW_EVENTS = 8
+
+
+class OpenCLMarker(Marker):
+    """Native events since the marker before; waiting on all of them finds every failure.
+
+    It also keeps the events of transfers alive: PyOpenCL waits in their destructor with the interpreter lock
+    held.
+    """
+
+    __slots__ = (
+        "_cl",
+        "_events",
+        "_failure",
+        "_first",
+        "_spans",
+        "_timed_from_ns",
+        "context",
+        "last",
+        "offset_ns",
+    )
+
+    def __init__(
+        self,
+        cl: Any,
+        context: Any,
+        events: list[Any],
+        last: Any,
+        offset_ns: int,
+        timed_from_ns: int | None = None,
+    ) -> None:
+        self._cl = cl
+        self.context = context
+        self._events = events
+        self._first = events[0] if events else None
+        self.last = last
+        self._failure: BackendError | None = None
+        self.offset_ns = offset_ns
+        self._timed_from_ns = timed_from_ns
+        self._spans: tuple[tuple[int, int], ...] = ()
+
+    def wait(self) -> None:
+        events = self._events
+        if events:
+            if not self._all_well(events):
+                try:
+                    self._cl.wait_for_events(events)
+                except self._cl.Error as error:
+                    self._failure = self._find_failure(events, error)
+            if self._timed_from_ns is not None and self._failure is None:
+                self._spans = self._times_of(events, self._timed_from_ns)
+            self._events = []
+        elif self.last is not None and not self.done():
+            try:
+                self.last.wait()
+            except self._cl.Error:
+                if self._failure is None:
+                    return  # the failure belongs to the marker that covers it
+        if self._failure is not None:
+            raise self._failure
+
+    def _all_well(self, events: list[Any]) -> bool:
+        """Whether all events are complete, without failures and without letting go of the interpreter lock.
+
+        Waiting natively lets go of it, and getting it back from a busy thread can take 5 ms.
+        """
+        if not self.done():
+            return False
+        status = self._cl.event_info.COMMAND_EXECUTION_STATUS
+        return not any(event.get_info(status) for event in events)
+
+    def _find_failure(self, events: list[Any], error: Any) -> BackendError:
+        statuses: dict[int, int] = {}
+        for index, event in enumerate(events):  # clWaitForEvents may return at the first failure
+            try:
+                event.wait()
+            except self._cl.Error:
+                statuses[index] = int(event.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS))
+        failure = failure_of(error, "work failed on the device")
+        status = next((status for status in statuses.values() if status < 0), failure.status)
+        return BackendError(status, failure.text, tuple(statuses))
+
+    def _times_of(self, events: list[Any], timed_from_ns: int) -> tuple[tuple[int, int], ...]:
+        """When each of the events' operations started and ended; nothing where they were many and short."""
+        start, end, offset = self._cl.profiling_info.START, self._cl.profiling_info.END, self.offset_ns
+        if len(events) > _FEW_EVENTS:
+            took = events[-1].get_profiling_info(end) - events[0].get_profiling_info(start)
+            if took < timed_from_ns * len(events):
+                return ()
+        return tuple(
+            (event.get_profiling_info(start) + offset, event.get_profiling_info(end) + offset)
+            for event in events
+        )
+
+    def operations(self) -> Sequence[tuple[int, int]]:
+        return self._spans
+
+    def failed(self, failure: BackendError) -> None:
+        """What the marker covers is known to have failed."""
+        self._failure = failure
+
+    def done(self) -> bool:
+        if self.last is None:
+            return True
+        status = self.last.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS)
+        return bool(status <= 0)
+
+    def times(self) -> Times | None:
+        if self._first is None:
+            return None
+        info, offset = self._cl.profiling_info, self.offset_ns
+        first, last = self._first.get_profiling_info, self.last.get_profiling_info
+        return (
+            first(info.QUEUED) + offset,
+            first(info.SUBMIT) + offset,
+            first(info.START) + offset,
+            last(info.END) + offset,
+        )

@@ -1,0 +1,1 @@
+"""Commands for people: `vdev-info` and what it prints and draws."""

@@ -1,0 +1,533 @@
+"""`vdev-info --access kernel.cl`: what the analysis sees in each kernel of a file, before anything runs.
+
+Decides how that is told: as text, as JSON, and as a picture (SVG) of which bytes each worker of a given launch reads
+and writes. What is read and written is the analysis's, how a launch is cut the planner's, with all data in host
+memory. It needs no device: the program is compiled for the translators' own target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import struct
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vdev.cli.access_picture import Row, draw
+from vdev.planner.directory import HOST, buffer_state
+from vdev.planner.footprints import PointerArg
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.links import LinkCosts
+from vdev.planner.partitioner import choose_local_size
+from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
+from vdev.translators.frontend.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, parse_program
+from vdev.translators.interpreter.access import Access, AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.ranges.region import Region
+
+_ANY_SIZE = 1 << 40  #: bytes: more than any launch reaches that is not "anywhere"
+#: bytes: what reaches so far is an index that may be any int
+_ANYWHERE = 1 << 31
+_POINTERS = ("global", "constant")
+_MOST_RUNS = 1 << 16  #: of a work-group's range, in which the bytes of a row are looked for
+_GROUP_SIZE = 256  #: where the command line gives none
+
+
+class AccessError(Exception):
+    """A question that cannot be answered; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The launch that is asked about. `values` and `sizes` (bytes) by argument name; `pitch` likewise, "" for all."""
+
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None = None
+    offset: tuple[int, ...] | None = None
+    workers: int = 2
+    values: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    pitches: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WorkerPart:
+    """What one worker does: its chunk, and the ranges of each of its accesses."""
+
+    worker: int
+    chunk: Chunk
+    ranges: tuple[AccessRange, ...]
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """A launch as it would be planned. `sizes`: bytes by argument number; `assumed`: those that nobody gave."""
+
+    ndrange: NDRange
+    parts: tuple[WorkerPart, ...]
+    reasons: tuple[str, ...]
+    moved_nbytes: int
+    sizes: Mapping[int, int]
+    assumed: frozenset[int]
+    pitches: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One kernel: what it is, what it touches, and, where a launch was given, what that does (or why it is unknown)."""
+
+    info: KernelInfo
+    summary: KernelSummary
+    launch: LaunchReport | None = None
+    problem: str | None = None
+
+
+def report_file(
+    path: Path, options: Sequence[str] = (), setting: Setting | None = None, kernel: str | None = None
+) -> list[KernelReport]:
+    """The kernels of an OpenCL C file, or the one named. Raises CompileError, AccessError and OSError."""
+    program = parse_program(path.read_text(), [*options, f"-I{path.resolve().parent}"])
+    names = [name for name in program.kernels if kernel in (None, name)]
+    if not names:
+        raise AccessError(f"no kernel {kernel or ''} in {path.name}; it has {', '.join(program.kernels) or 'none'}")
+    if setting is not None:
+        known = {arg.name for name in names for arg in program.kernels[name].args} | {""}
+        for name in (*setting.values, *setting.sizes, *setting.pitches):
+            if name not in known:
+                raise AccessError(f"there is no argument {name}; there are {', '.join(sorted(known - {''}))}")
+    return [_report_kernel(program, name, setting) for name in names]
+
+
+def _report_kernel(program: ParsedProgram, name: str, setting: Setting | None) -> KernelReport:
+    info = program.kernels[name]
+    try:
+        lowered = lower_images(program)
+        translate_subgrid(lowered.program)
+        summary = analyse_kernel(lowered.model, name)
+    except Untranslatable as error:
+        return KernelReport(info, KernelSummary(name), problem=f"one worker: {error.reason} (line {error.line})")
+    if setting is None:
+        return KernelReport(info, summary)
+    try:
+        return KernelReport(info, summary, launch=_report_launch(info, summary, setting))
+    except AccessError as error:
+        return KernelReport(info, summary, problem=str(error))
+
+
+# a launch ---------------------------------------------------------------------------------------
+
+
+def _report_launch(info: KernelInfo, summary: KernelSummary, setting: Setting) -> LaunchReport:
+    ndrange = _ndrange(info, setting)
+    values = _values(info, summary, setting)
+    sizes, assumed = _sizes(info, summary, setting, ndrange, values)
+    pointers = tuple(PointerArg(arg, slot, 0, nbytes) for slot, (arg, nbytes) in enumerate(sizes.items()))
+    states = [buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),)) for nbytes in sizes.values()]
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        return summary.evaluate(ndrange, chunk, values, sizes)
+
+    request = LaunchRequest(pointers, ndrange, evaluate, summary.one_worker)
+    links = LinkCosts.uniform(setting.workers, peer=0.5, per_run=256.0)
+    plan = plan_launch(states, request, LaunchOptions(tuple(range(setting.workers)), links))
+    parts = tuple(WorkerPart(worker, chunk, tuple(evaluate(chunk))) for worker, chunk in plan.partition)
+    pitches = {
+        arg: pitch for arg in sizes if (pitch := _pitch(info.args[arg].name, arg, ndrange, evaluate, setting))
+    }
+    return LaunchReport(ndrange, parts, plan.reasons, plan.moved_nbytes, sizes, assumed, pitches)
+
+
+def _ndrange(info: KernelInfo, setting: Setting) -> NDRange:
+    size = setting.global_size
+    local = setting.local_size or choose_local_size(
+        size,
+        max_group_size=_GROUP_SIZE,
+        required=info.reqd_work_group_size and info.reqd_work_group_size[: len(size)],
+        min_groups=setting.workers,
+    )
+    offset = setting.offset or (0,) * len(size)
+    if not 1 <= len(size) <= 3 or not len(size) == len(local) == len(offset):
+        raise AccessError("--global, --local and --offset are one to three numbers, equally many")
+    if min(size) < 1 or min(local) < 1:
+        raise AccessError("--global and --local are at least 1")
+    return NDRange(size, local, offset)
+
+
+def _values(info: KernelInfo, summary: KernelSummary, setting: Setting) -> dict[int, int | float | bytes]:
+    """The numbers of the arguments that matter. Raises AccessError where one is missing."""
+    if any(index >= len(info.args) for index in summary.scalars):
+        raise AccessError("what it touches depends on the sizes of its images, which cannot be given here")
+    names = {index: info.args[index].name for index in sorted(summary.scalars)}
+    missing = [name for name in names.values() if name not in setting.values]
+    if missing:
+        raise AccessError(f"what it touches depends on {', '.join(missing)}: give {' '.join(f'--set {m}=…' for m in missing)}")
+    return {index: _value(info.args[index], setting.values[name]) for index, name in names.items()}
+
+
+def _value(arg: ArgInfo, text: str) -> int | float | bytes:
+    """A number as the argument's type holds it; for vectors and structures hexadecimal bytes."""
+    try:
+        if arg.scalar is None:
+            content = bytes.fromhex(text.removeprefix("0x"))
+            if len(content) != arg.nbytes:
+                raise ValueError
+            return content
+        number: int | float = float(text) if arg.scalar in "efd" else int(text, 0)
+        struct.pack("=" + arg.scalar, number)
+        return number
+    except (ValueError, struct.error):
+        form = f"{arg.nbytes} bytes in hexadecimal" if arg.scalar is None else f"a number of type {arg.type_name}"
+        raise AccessError(f"--set {arg.name}={text}: not {form}") from None
+
+
+def _sizes(
+    info: KernelInfo,
+    summary: KernelSummary,
+    setting: Setting,
+    ndrange: NDRange,
+    values: Mapping[int, int | float | bytes],
+) -> tuple[dict[int, int], frozenset[int]]:
+    """Bytes of each pointer argument. Where none are given: up to the last byte that the launch touches, and where
+    that may be anywhere, an element for each work-item."""
+    pointers = [index for index, arg in enumerate(info.args) if arg.kind in _POINTERS]
+    ranges = summary.evaluate(ndrange, whole_chunk(ndrange), values, dict.fromkeys(pointers, _ANY_SIZE))
+    sizes, assumed = {}, set()
+    for index in pointers:
+        given = setting.sizes.get(info.args[index].name)
+        if given is None:
+            assumed.add(index)
+            stops = [found.region.stop for found in ranges if found.arg == index and found.region]
+            bounded = [stop for stop in stops if stop < _ANYWHERE]
+            item = max(info.args[index].nbytes, 1)
+            given = max(bounded) if bounded and len(bounded) == len(stops) else max([ndrange.nitems * item, *bounded])
+        sizes[index] = given
+    return sizes, frozenset(assumed)
+
+
+def _pitch(
+    name: str, arg: int, ndrange: NDRange, evaluate: Any, setting: Setting
+) -> int | None:
+    """Bytes from a row to the next: as given, or what a work-group in the middle of a launch in several
+    dimensions shows."""
+    given = setting.pitches.get(name, setting.pitches.get(""))
+    if given is not None or ndrange.work_dim < 2:
+        return given
+    middle = tuple(groups // 2 for groups in ndrange.num_groups)
+    for found in evaluate(Chunk(middle, tuple(first + 1 for first in middle))):
+        if found.arg == arg and 1 < len(found.region) <= _MOST_RUNS:
+            starts = found.region.runs[:, 0]
+            (step, count), = Counter((starts[1:] - starts[:-1]).tolist()).most_common(1)
+            if 2 * count >= len(starts) - 1:
+                return int(step)
+    return None
+
+
+# text -------------------------------------------------------------------------------------------
+
+
+def as_text(reports: Sequence[KernelReport]) -> str:
+    """The report for people."""
+    return "\n\n".join("\n".join(_kernel_text(report)) for report in reports)
+
+
+def _kernel_text(report: KernelReport) -> Iterator[str]:
+    info, summary = report.info, report.summary
+    yield f"kernel {info.name}, line {info.line}"
+    rows = list(_argument_rows(info, summary))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    for row in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        indent = " " * (sum(widths[:3]) + 10)
+        kept = line.replace("(line ", "(line\0")  # stays together
+        for part in textwrap.wrap(kept, 150, initial_indent="  ", subsequent_indent=indent, break_long_words=False):
+            yield part.replace("\0", " ")
+    for reason in summary.one_worker:
+        yield f"  one worker: {reason}"
+    if not summary.one_worker and not (report.problem or "").startswith("one worker"):
+        yield "  nothing in it speaks against splitting"
+    if report.problem is not None:
+        yield f"  {report.problem}"
+    if report.launch is not None:
+        yield from _launch_text(info, report.launch)
+
+
+def _argument_rows(info: KernelInfo, summary: KernelSummary) -> Iterator[tuple[str, str, str, str]]:
+    """(argument, type, mode, place and line)."""
+    for index, arg in enumerate(info.args):
+        first = (arg.name, f"{arg.kind} {arg.type_name}" if arg.kind != "value" else arg.type_name)
+        told = []
+        for access in summary.accesses:
+            if access.arg == index and (row := (access.mode, _place(access))) not in told:
+                told.append(row)
+        if arg.kind == "value":
+            told = [("", "decides what is touched" if index in summary.scalars else "does not matter")]
+        for number, row in enumerate(told or [("", "not touched")]):
+            yield (*(first if number == 0 else ("", "")), *row)
+
+
+def _place(access: Access) -> str:
+    """Where an access is, when it happens, and why more is not known."""
+    if access.expression is None:
+        text = "anywhere"
+    else:
+        text = f"{access.nbytes} bytes at {readable(str(access.expression))}"
+    if access.conditions:
+        text += " if " + " and ".join(readable(condition) for condition in access.conditions)
+    if access.op is not None:
+        text += f", atomic {access.op}, merged"
+    if access.reason:
+        text += f"; {access.reason}"
+    return text if access.line is None else f"{text} (line {access.line})"
+
+
+def readable(text: str) -> str:
+    """An expression without conversions between integers, and with `?` for values that come from memory.
+
+    >>> readable("4*int32(gid0) + u71")
+    '4*gid0 + ?'
+    >>> readable("(((gid0 + -1) >= 0) && ((width + -1*uint64((gid0 + 1)) + -1) >= 0))")
+    'gid0 >= 1 && width - gid0 >= 2'
+    """
+    text = re.sub(r"\bu?int(?:8|16|32|64)(?=\()", "", text)  # parentheses stay
+    text = re.sub(r"\b[uh]\d+\b", "?", text)
+    text = text.replace("+ -1*", "- ").replace("+ -", "- ")
+    previous = ""
+    while previous != text:
+        previous = text
+        text = re.sub(r"(?<!\w)\(([\w?]+|[\w?]+\*[\w?]+)\)", r"\1", text)
+        text = re.sub(r"(?<!\w)\(\(([^()]*)\)\)", r"(\1)", text)
+        text = re.sub(r"- \(([\w?]+) \+ (\w+)\)", r"- \1 - \2", text)
+        text = re.sub(r"- (\d+) - (\d+)\b(?!\*)", lambda m: f"- {int(m[1]) + int(m[2])}", text)
+        text = re.sub(r"(?<!\w)\(\(([^()&|]*)\) (>=|==|!=) 0\)", r"\1 \2 0", text)
+        text = re.sub(r"([^()&|]*?) - (\d+) (>=|==|!=) 0", r"\1 \3 \2", text)
+        text = re.sub(r"(?<![\w*])\(([^()&|]* (?:>=|==|!=) [^()&|]*)\)(?! [-+*/])", r"\1", text)
+        text = re.sub(r"(?<!\w)\(([^()|]* && [^()|]*)\)", r"\1", text)
+    return text
+
+
+def _launch_text(info: KernelInfo, launch: LaunchReport) -> Iterator[str]:
+    ndrange = launch.ndrange
+    yield f"  launch of {_times(ndrange.global_size)} work-items in groups of {_times(ndrange.local_size)}:"
+    yield f"    {'split over ' + str(len(launch.parts)) + ' workers' if len(launch.parts) > 1 else 'one worker'}"
+    for reason in launch.reasons:
+        yield f"    {reason}"
+    yield f"    {launch.moved_nbytes} bytes move when everything is in host memory"
+    for index in launch.sizes:
+        assumed = " (assumed)" if index in launch.assumed else ""
+        yield f"    {info.args[index].name}, {launch.sizes[index]} bytes{assumed}"
+        for part in launch.parts:
+            for found in part.ranges:
+                if found.arg == index:
+                    yield f"      worker {part.worker} {_range_text(found)}"
+    for part in launch.parts:
+        yield f"    worker {part.worker} runs work-groups {part.chunk.start} up to {part.chunk.stop}"
+
+
+def _range_text(found: AccessRange) -> str:
+    runs = len(found.region)
+    where = f"[{found.region.start}, {found.region.stop})" + (f" in {runs} runs" if runs > 1 else "")
+    how = "exact" if found.exact else "at most: " + (found.reason or "not known")
+    line = f" (line {found.line})" if found.line is not None and not found.exact else ""
+    mode = f"atomic {found.op}" if found.mode == "atomic" and found.op else found.mode
+    return f"{mode}s {found.region.nbytes} bytes, {where}, {how}{line}"
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+# JSON and picture -------------------------------------------------------------------------------
+
+
+def as_json(reports: Sequence[KernelReport]) -> list[dict[str, Any]]:
+    """The report for programs: one object for each kernel."""
+    return [_kernel_json(report) for report in reports]
+
+
+def _kernel_json(report: KernelReport) -> dict[str, Any]:
+    info, summary = report.info, report.summary
+    found: dict[str, Any] = {
+        "kernel": info.name,
+        "line": info.line,
+        "arguments": [
+            {
+                "name": arg.name,
+                "type": arg.type_name,
+                "kind": arg.kind,
+                "decides_what_is_touched": index in summary.scalars,
+                "accesses": [_access_json(access) for access in summary.accesses if access.arg == index],
+            }
+            for index, arg in enumerate(info.args)
+        ],
+        "one_worker": [{"reason": reason.text, "line": reason.line} for reason in summary.one_worker],
+        "problem": report.problem,
+    }
+    if report.launch is not None:
+        found["launch"] = _launch_json(info, report.launch)
+    return found
+
+
+def _access_json(access: Access) -> dict[str, Any]:
+    return {
+        "mode": access.mode,
+        "nbytes": access.nbytes,
+        "offset": None if access.expression is None else str(access.expression),
+        "conditions": list(access.conditions),
+        "op": access.op,
+        "reason": access.reason,
+        "line": access.line,
+    }
+
+
+def _launch_json(info: KernelInfo, launch: LaunchReport) -> dict[str, Any]:
+    return {
+        "global_size": launch.ndrange.global_size,
+        "local_size": launch.ndrange.local_size,
+        "split": len(launch.parts) > 1,
+        "reasons": launch.reasons,
+        "moved_nbytes": launch.moved_nbytes,
+        "sizes": {info.args[index].name: nbytes for index, nbytes in launch.sizes.items()},
+        "workers": [
+            {
+                "worker": part.worker,
+                "first_group": part.chunk.start,
+                "last_group_before": part.chunk.stop,
+                "ranges": [
+                    {
+                        "argument": info.args[found.arg].name,
+                        "mode": found.mode,
+                        "op": found.op,
+                        "nbytes": found.region.nbytes,
+                        "start": found.region.start,
+                        "stop": found.region.stop,
+                        "exact": found.exact,
+                        "reason": found.reason,
+                        "line": found.line,
+                    }
+                    for found in part.ranges
+                ],
+            }
+            for part in launch.parts
+        ],
+    }
+
+
+def picture(report: KernelReport) -> str:
+    """The launch of a kernel as SVG. Raises AccessError where there is none."""
+    launch = report.launch
+    if launch is None:
+        raise AccessError(report.problem or "a picture needs a launch: give --global")
+    rows = []
+    for index, nbytes in launch.sizes.items():
+        touched: list[dict[str, Region]] = []
+        for part in launch.parts:
+            modes: dict[str, Region] = {}
+            for found in part.ranges:
+                if found.arg == index:
+                    modes[found.mode] = modes.get(found.mode, Region.empty()) | found.region
+            touched.append(modes)
+        rows.append(Row(report.info.args[index].name, nbytes, touched, launch.pitches.get(index)))
+    ndrange, count = launch.ndrange, len(launch.parts)
+    workers = f"{count} workers" if count > 1 else "one worker"
+    title = f"{report.info.name}: {_times(ndrange.global_size)} work-items in groups of {_times(ndrange.local_size)}, {workers}"
+    return draw(title, rows)
+
+
+# the command ------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`vdev-info --access …`; 0 where every question was answered, else 1."""
+    given = _parser().parse_args(arguments)
+    if given.picture is not None and given.picture.suffix.lower() != ".svg":
+        print("pictures are SVG files: give a name that ends in .svg", file=sys.stderr)
+        return 1
+    options = [*given.options.split(), *(f"-D{macro}" for macro in given.D), *(f"-I{folder}" for folder in given.I)]
+    setting = None
+    if given.global_size is not None:
+        setting = Setting(
+            given.global_size, given.local, given.offset, given.workers, dict(given.set), dict(given.size), dict(given.pitch)
+        )  # fmt: skip
+    try:
+        reports = report_file(given.file, options, setting, given.kernel)
+        print(json.dumps(as_json(reports), indent=2) if given.json else as_text(reports))
+        if given.picture is not None:
+            _write_pictures(given.picture, reports)
+    except CompileError as error:
+        print(error.log, file=sys.stderr)
+        return 1
+    except (AccessError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0 if setting is None or all(report.launch is not None for report in reports) else 1
+
+
+def _write_pictures(path: Path, reports: Sequence[KernelReport]) -> None:
+    """One file; for a file of several kernels one each, with the kernel's name before the ending."""
+    for report in reports:
+        own = path if len(reports) == 1 else path.with_name(f"{path.stem}-{report.info.name}{path.suffix}")
+        own.write_text(picture(report))
+        print(f"drawn: {own}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vdev-info --access",
+        description="What the analysis sees in each kernel of an OpenCL C file; with --global also which bytes each "
+        "worker of a launch would read and write. Needs no device.",
+    )
+    parser.add_argument("file", type=Path, help="OpenCL C source")
+    parser.add_argument("-D", action="append", default=[], metavar="NAME=VALUE", help="a macro, as for the compiler")
+    parser.add_argument("-I", action="append", default=[], metavar="FOLDER", help="where included files are")
+    parser.add_argument("--options", default="", help="further build options, in one string")
+    parser.add_argument("--kernel", help="only this kernel")
+    parser.add_argument("--global", dest="global_size", type=_numbers, metavar="X,Y,Z", help="work-items of a launch")
+    parser.add_argument("--local", type=_numbers, metavar="X,Y,Z", help="work-items in a group")
+    parser.add_argument("--offset", type=_numbers, metavar="X,Y,Z", help="global work offset")
+    parser.add_argument("--workers", type=_count, default=2, metavar="N", help="workers that share it; 2")
+    parser.add_argument("--set", action="append", default=[], type=_pair, metavar="ARGUMENT=VALUE", help="a value")
+    parser.add_argument(
+        "--size", action="append", default=[], type=_sized, metavar="ARGUMENT=BYTES",
+        help="size of a buffer; without it as much as the launch reaches",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pitch", action="append", default=[], type=_pitched, metavar="[ARGUMENT=]BYTES",
+        help="draw a buffer (every one) as a matrix with rows of so many bytes",
+    )  # fmt: skip
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the launch")
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    return parser
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(text)
+    return name, value
+
+
+def _sized(text: str) -> tuple[str, int]:
+    name, value = _pair(text)
+    return name, _count(value)
+
+
+def _pitched(text: str) -> tuple[str, int]:
+    return _sized(text) if "=" in text else ("", _count(text))

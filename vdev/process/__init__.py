@@ -1,0 +1,4 @@
+"""What vdev is in the program's process: switches, log, private files, and what happens at signals, forks and the end.
+
+Decides when an exception may come, what a child of fork has, and how a process ends. Imports nothing of the project.
+"""

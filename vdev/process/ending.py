@@ -1,0 +1,122 @@
+"""The end of a process: what vdev does last, and how it leaves work behind that is not done.
+
+At the interpreter's exit vdev comes after the program's own exit handlers, which may use OpenCL. Work that is still queued is
+given up soon, as engines do. Threads are then left inside an engine; neither may they come back into an interpreter
+that is being taken down, nor may the engine's own exit handlers run under them: `leave_behind` sees to both. The exit
+status is always the program's.
+
+Decides nothing about what is waited for, or for how long.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import NoReturn
+
+from vdev.process.forking import in_child, keep_for_ever
+
+#: called at the interpreter's exit, the last first
+_actions: list[Callable[[], object]] = []
+#: whether the process is at its end: threads other than the one that ends it get nothing done any more
+_over = False
+_left = False
+
+
+def at_end(action: Callable[[], object]) -> None:
+    """Call `action` at the interpreter's exit, before those registered earlier."""
+    _actions.append(action)
+
+
+def not_at_end(action: Callable[[], object]) -> None:
+    """Take back `at_end`."""
+    while action in _actions:
+        _actions.remove(action)
+
+
+def end() -> None:
+    """What vdev does at the interpreter's exit, after everybody else."""
+    while _actions:
+        action = _actions.pop()
+        try:
+            action()
+        except (
+            BaseException
+        ) as error:  # reported as Python reports an exit handler's, and the others have their turn
+            sys.excepthook(type(error), error, error.__traceback__)
+
+
+def give_up() -> None:
+    """Nothing that is not done by now will be."""
+    global _over
+    _over = True
+
+
+def is_over() -> bool:
+    """Whether what is not done will not be."""
+    return _over
+
+
+def stop_here() -> None:
+    """At the end, hold a thread that can get nothing done, as the interpreter holds one that wants to run."""
+    if _over and threading.current_thread() is not threading.main_thread():
+        _hold()
+
+
+def _hold() -> NoReturn:
+    while True:
+        threading.Event().wait()
+
+
+def leave_behind(engine: object) -> None:
+    """End the process, when it comes to it, with threads at work in `engine`: natively loaded code and all it holds.
+
+    The C library's exit runs what was registered last first. What comes after these are the engines' destructors.
+    """
+    global _left
+    keep_for_ever(engine)
+    _keep_modules()
+    sys._vdev_last_of_all = _LastOfAll()  # type: ignore[attr-defined]
+    library = ctypes.CDLL(None)
+    if _left or not hasattr(library, "on_exit"):  # other C libraries than GNU's do not tell the status
+        return
+    _left = True
+    library.on_exit(library._exit, None)  # called with the exit status
+    library["__cxa_atexit"](library.fflush, None, None)
+    _hold_instead_of_terminating(library)
+
+
+class _LastOfAll:
+    """Dropped with the interpreter's own modules, after everything of the program's."""
+
+    def __del__(self, freeze: Callable[[], None] = gc.freeze) -> None:
+        freeze()  # nobody is left to see what the last collections would find, and they take longest
+
+
+def _keep_modules() -> None:
+    """Large modules of others' that vdev has loaded are not taken apart: that takes longer than all else."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ("sympy", "mpmath"):
+            keep_for_ever(sys.modules.pop(name))
+
+
+def _hold_instead_of_terminating(library: ctypes.CDLL) -> None:
+    """Until Python 3.13 a thread that wants to run in an ending interpreter is ended by unwinding its stack; C++
+    functions that let nothing out call the terminate handler then, which would abort the process.
+    """
+    try:
+        runtime = ctypes.CDLL("libstdc++.so.6", mode=os.RTLD_NOLOAD)
+    except OSError:
+        return  # no C++ is loaded
+    runtime["_ZSt13set_terminatePFvvE"](library.pause)
+
+
+in_child(_actions.clear)  # what the parent does at its end is not the child's
+_boot = sys.modules.get("vdev.boot")
+if _boot is None or _boot.StandInFinder not in sys.meta_path:  # else it calls `end`, later than this would
+    atexit.register(end)

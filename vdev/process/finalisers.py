@@ -1,0 +1,51 @@
+"""What a finaliser may do where it happens to run.
+
+A `__del__` runs where the last reference goes, usually on the program's thread between two calls, where it
+may do what a call does. But a collection of cycles runs finalisers anywhere, also inside locks that another
+thread wants, and workers drop references too, who must not wait for themselves. Decides which of the two it
+is; what to do instead of waiting is the finaliser's business.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+from vdev.process.forking import in_child
+
+#: identifiers of the threads that everything else waits for
+_own_threads: set[int] = set()
+#: the thread that collects cycles at the moment; Python never collects on two at a time
+_collecting: int | None = None
+
+
+def may_wait() -> bool:
+    """Whether a finaliser that runs now, on this thread, may take locks and wait for workers."""
+    current = get_ident()
+    return current != _collecting and current not in _own_threads
+
+
+def enter_own_thread() -> None:
+    """The current thread is one that others wait for, until `leave_own_thread`."""
+    _own_threads.add(get_ident())
+
+
+def leave_own_thread() -> None:
+    _own_threads.discard(get_ident())
+
+
+def _collection(phase: str, info: dict[str, Any], current: Callable[[], int] = get_ident) -> None:
+    global _collecting
+    # `current`: at the interpreter's end a module's names may be gone
+    _collecting = current() if phase == "start" else None
+
+
+def _forget() -> None:
+    """In a forked child: the thread that forked is no worker, whatever its identifier."""
+    _own_threads.clear()
+
+
+gc.callbacks.append(_collection)
+in_child(_forget)

@@ -1,0 +1,161 @@
+"""Virtual buffers: identity and size, a home in host memory made on first use, and the directory's state.
+
+A buffer decides nothing. Its replicas on workers belong to its `Holdings`, which frees them when the buffer
+is gone. An `Occupancy` adds up what the directory has given to all buffers of a session.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from vdev.executor.executor import Executor
+from vdev.executor.holdings import Holdings
+from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state
+from vdev.session.commands import Bytes
+from vdev.translators.ranges.region import Region
+
+#: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),
+#: and of a page for mappings.
+_HOME_ALIGNMENT = 4096
+_making = threading.Lock()
+
+
+class _Home:
+    """Host memory of a buffer.
+
+    Apart from the buffer, so that its holdings refer to no buffer and are freed with it.
+    """
+
+    __slots__ = ("_memory", "_nbytes")
+
+    def __init__(self, nbytes: int, memory: Bytes | None) -> None:
+        self._nbytes = nbytes
+        self._memory = memory
+
+    def __call__(self) -> Bytes:
+        memory = self._memory
+        if memory is None:
+            with _making:
+                if self._memory is None:
+                    # Untouched pages of fresh memory cost nothing: a home holds what came to the host, not
+                    # the whole buffer. They are zero, which `Holdings.blank` counts on.
+                    raw = np.zeros(self._nbytes + _HOME_ALIGNMENT, np.uint8)
+                    start = -raw.ctypes.data % _HOME_ALIGNMENT
+                    self._memory = raw[start : start + self._nbytes]
+                memory = self._memory
+        return memory
+
+
+#: every buffer that is alive, by the identity of its holdings, which live at least as long
+_by_holdings: WeakValueDictionary[int, VirtualBuffer] = WeakValueDictionary()
+
+
+def buffer_of(holdings: Holdings) -> VirtualBuffer | None:
+    """The buffer with these holdings; None where the program has dropped it."""
+    return _by_holdings.get(id(holdings))
+
+
+class Occupancy:
+    """How much of each worker's memory is taken by replicas, as the directory has it. Under the session's lock,
+    but for `release`.
+
+    Memory of buffers that are gone is free here at once. On the worker it is when the work that used it is
+    done, for which an allocation waits that does not fit before.
+    """
+
+    __slots__ = ("_released", "room", "taken")
+
+    def __init__(self, room: Sequence[int]) -> None:
+        #: by worker: bytes that replicas may add up to
+        self.room = list(room)
+        #: by worker: bytes that they do, without those of `release` that `settle` has not seen yet
+        self.taken = [0] * len(self.room)
+        self._released: deque[Replicas] = deque()
+
+    def change(self, before: Replicas, after: Replicas) -> None:
+        """A buffer's replicas are different ones."""
+        taken = self.taken
+        for worker, start, stop in before:
+            taken[worker] -= stop - start
+        for worker, start, stop in after:
+            taken[worker] += stop - start
+
+    def release(self, replicas: Replicas) -> None:
+        """A buffer with these replicas is gone. From a finaliser: takes no lock."""
+        self._released.append(replicas)
+
+    def settle(self) -> None:
+        """Count what was released."""
+        while self._released:
+            self.change(self._released.popleft(), ())
+
+    def free(self) -> list[int]:
+        """By worker: bytes that may still be taken."""
+        return [room - taken for room, taken in zip(self.room, self.taken, strict=True)]
+
+
+class VirtualBuffer:
+    """One buffer of the virtual device, `nbytes` long. `state` and `used` are changed under the session's lock
+    only.
+    """
+
+    __slots__ = ("__weakref__", "_occupancy", "_state", "holdings", "home", "nbytes", "used")
+
+    def __init__(
+        self,
+        executor: Executor,
+        nbytes: int,
+        host_memory: Bytes | None = None,
+        occupancy: Occupancy | None = None,
+        fine: bool = False,
+    ) -> None:
+        """`host_memory` (1-D uint8, `nbytes` long) becomes the home, with its content (CL_MEM_USE_HOST_PTR,
+        CL_MEM_COPY_HOST_PTR). `occupancy`: where its replicas are counted. `fine`: the host uses that memory at any
+        time without a command (CL_MEM_SVM_FINE_GRAIN_BUFFER).
+        """
+        self._occupancy = occupancy
+        self.nbytes = nbytes
+        #: the number of the last command on it, as the session counts them
+        self.used = 0
+        self.home = _Home(nbytes, host_memory)
+        self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
+        valid = () if host_memory is None else ((HOST, Region.span(0, nbytes)),)
+        self._state = fine_grain_state(nbytes) if fine else buffer_state(nbytes, valid)
+        _by_holdings[id(self.holdings)] = self
+
+    @property
+    def state(self) -> BufferState:
+        """Who holds what of it."""
+        return self._state
+
+    @state.setter
+    def state(self, state: BufferState) -> None:
+        before = self._state
+        if state is not before:
+            self._state = state
+            if self._occupancy is not None and state.replicas != before.replicas:
+                self._occupancy.change(before.replicas, state.replicas)
+
+    def __del__(self) -> None:
+        occupancy = getattr(self, "_occupancy", None)
+        state = getattr(self, "_state", None)  # none where `__init__` has failed
+        if occupancy is not None and state is not None and state.replicas:
+            occupancy.release(state.replicas)
+
+    def __repr__(self) -> str:
+        return f"<VirtualBuffer {self._state!r}>"
+
+
+def buffers_of(occupancy: Occupancy) -> list[VirtualBuffer]:
+    """The buffers that are counted there and have replicas, the longest unused first."""
+    found = [
+        buffer
+        for buffer in list(_by_holdings.values())
+        if buffer._occupancy is occupancy and buffer.state.replicas
+    ]
+    return sorted(found, key=lambda buffer: buffer.used)

@@ -1,0 +1,187 @@
+"""Commands: what a host program may ask of the virtual device, free of PyOpenCL and of devices.
+
+A command says what is to be done, never how: which worker holds or computes what is the planner's decision.
+Commands are made by the façade after every check of the OpenCL specification has passed; nothing below it
+validates again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.backends.base import LocalBytes
+from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.region import Region
+
+if TYPE_CHECKING:
+    from vdev.session.repetition import Repetition
+    from vdev.session.session import SessionKernel, VirtualBuffer
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a box of bytes lies in a buffer and in host memory (clEnqueueReadBufferRect, specification 5.2.2).
+
+    `shape` is (slices, rows, bytes in a row); pitches are (slice, row), in bytes.
+    """
+
+    shape: tuple[int, int, int]
+    buffer_start: int
+    buffer_pitches: tuple[int, int]
+    host_start: int
+    host_pitches: tuple[int, int]
+
+    @staticmethod
+    def contiguous(buffer_start: int, nbytes: int, host_start: int = 0) -> Layout:
+        return Layout((1, 1, nbytes), buffer_start, (nbytes, nbytes), host_start, (nbytes, nbytes))
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.shape[0] == 1 and self.shape[1] == 1
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    def buffer_region(self) -> Region:
+        return box_region(self.shape, self.buffer_start, self.buffer_pitches)
+
+
+def box_region(shape: tuple[int, int, int], start: int, pitches: tuple[int, int]) -> Region:
+    """The bytes of a box of `shape` (slices, rows, bytes in a row) at `start` with (slice, row) `pitches`."""
+    return Region.boxes(start, shape[2], ((pitches[1], shape[1]), (pitches[0], shape[0])))
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    """Host memory to a buffer. `host` (1-D uint8) must stay unchanged until completion."""
+
+    buffer: VirtualBuffer
+    layout: Layout
+    host: Bytes
+
+
+@dataclass(slots=True, eq=False)
+class Read:
+    """A buffer to host memory `host` (1-D uint8, writable)."""
+
+    buffer: VirtualBuffer
+    layout: Layout
+    host: Bytes
+
+
+@dataclass(slots=True, eq=False)
+class CopyBuffer:
+    """Buffer to buffer: a box of `shape`; the two may be one buffer where the boxes do not overlap."""
+
+    source: VirtualBuffer
+    target: VirtualBuffer
+    shape: tuple[int, int, int]
+    source_start: int
+    source_pitches: tuple[int, int]
+    target_start: int
+    target_pitches: tuple[int, int]
+
+
+@dataclass(slots=True, eq=False)
+class Fill:
+    """`nbytes` bytes from `offset` filled with `pattern`, whose length divides both."""
+
+    buffer: VirtualBuffer
+    offset: int
+    nbytes: int
+    pattern: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferArg:
+    """A buffer or sub-buffer as kernel argument.
+
+    The pointer is `offset` bytes into `buffer`, `nbytes` from there are its own, and `before` bytes ahead of
+    it (a pointer into shared virtual memory may be used in both directions).
+    """
+
+    buffer: VirtualBuffer
+    offset: int
+    nbytes: int
+    before: int = 0
+
+
+#: `__local` memory of `nbytes` bytes, as back ends take it
+LocalArg = LocalBytes
+
+#: one captured kernel argument: a buffer, the bytes of a value, local memory, or a null pointer
+Argument = BufferArg | bytes | LocalArg | None
+
+
+def same_arguments(args: Sequence[Argument], others: Sequence[Argument]) -> bool:
+    """Whether two launches of one kernel have the same values and the same places in the same buffers."""
+    for mine, other in zip(args, others, strict=False):
+        if mine is other or mine == other:
+            continue
+        if type(mine) is not BufferArg or type(other) is not BufferArg:
+            return False
+        if mine.buffer is not other.buffer or mine.offset != other.offset or mine.nbytes != other.nbytes:
+            return False
+    return len(args) == len(others)
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """A kernel over an NDRange; `args` were captured at enqueue (specification 5.9.2).
+
+    `shared`: buffers that it may reach by the addresses of their homes, with and without an argument.
+    """
+
+    kernel: SessionKernel
+    args: tuple[Argument, ...]
+    ndrange: NDRange
+    shared: tuple[VirtualBuffer, ...] = ()
+    #: where its pointer arguments point: (argument, slot, bytes into the buffer); filled in where its plan needs it
+    places: Sequence[tuple[int, int, int]] = ()
+    #: what repeats it, once it has been submitted
+    repetition: Repetition | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Map:
+    """Make the home of `buffer` hold `nbytes` bytes from `offset` for the host to read or write in place."""
+
+    buffer: VirtualBuffer
+    offset: int
+    nbytes: int
+    read: bool
+    write: bool
+
+
+@dataclass(slots=True, eq=False)
+class Unmap:
+    """End of a mapping: what the host wrote there is what the buffer holds."""
+
+    map: Map
+
+
+@dataclass(slots=True, eq=False)
+class Migrate:
+    """Move `buffers` to the host; a hint, never a change of contents."""
+
+    buffers: tuple[VirtualBuffer, ...]
+    to_host: bool
+
+
+@dataclass(slots=True, eq=False)
+class Marker:
+    """No work: completes when what it waits for has completed."""
+
+    barrier: bool = False
+
+
+Command = Write | Read | CopyBuffer | Fill | Launch | Map | Unmap | Migrate | Marker
+AnyCommand = Any  #: annotation for code that dispatches on the command's type

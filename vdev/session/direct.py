@@ -1,0 +1,157 @@
+"""Launches that need no plan of their own: on one worker, where all their buffers are whole.
+
+Decides when a launch is one: there is only one worker, or its buffers are kept on one. Then nothing of the kernel is
+analysed, and scalars, index space and places in buffers play no part: what has to move depends on the buffers' states
+alone, and where all of them are on the worker, all launches of a kernel are one plan. What one worker's memory cannot
+hold whole, what a failure has touched, and buffers that the host uses at any time without sharing memory with the
+worker, are left to plans made from access ranges.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from vdev.executor.executor import Executor
+from vdev.executor.steps import LaunchRecipe
+from vdev.observe.recorder import Shape
+from vdev.observe.tallies import KernelTally, count_plan
+from vdev.planner.directory import BufferState
+from vdev.planner.instructions import Plan
+from vdev.planner.links import LinkCosts
+from vdev.planner.whole import plan_whole
+from vdev.session.buffers import Occupancy, VirtualBuffer
+from vdev.session.capabilities import shares_host_memory
+from vdev.session.commands import BufferArg, Launch
+from vdev.session.launching import THRIFTY, CachedPlan, LaunchCache, hidden_packer, keep, pointer_args
+from vdev.session.programs import SessionKernel
+
+ONE_WORKER = "one worker needs no plan: its buffers are there whole, and what the kernel touches is not analysed"
+_MOST_PLANS = 1024
+
+Found = tuple[CachedPlan, list[VirtualBuffer]]
+
+
+class DirectLaunches:
+    """Those of one session. Under its lock."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        occupancy: Occupancy,
+        links: LinkCosts,
+        observers: Sequence[object],
+        planned: Callable[[KernelTally, str, int], None],
+        keeper: Callable[[Sequence[VirtualBuffer]], int | None],
+        shape: Callable[[KernelTally, Plan], Shape | None],
+    ) -> None:
+        """`observers`: where there are any, each launch has a plan that says what it does. `planned`: told of planning,
+        as `Session._planned`. `keeper`: the worker on which launches on some buffers run without plans, None for none;
+        asked where there are several workers. `shape`: of a plan, for the recorder, where there is one.
+        """
+        self._executor = executor
+        self._room = occupancy.room
+        self._links = links
+        self._observers = observers
+        self._planned = planned
+        self._keeper = keeper
+        self._shape = shape
+        #: the only worker; None where launches are direct only if their buffers are kept
+        self._only = 0 if len(executor.workers) == 1 else None
+        self._in_place = [shares_host_memory(info) for info in executor.workers]
+
+    def find(self, cache: LaunchCache, launch: Launch) -> Found | None:
+        """The plan of a launch and its buffers by slot; None where it takes a plan made from access ranges."""
+        if launch.shared:
+            return None
+        buffers: list[VirtualBuffer] = []
+        places: list[tuple[int, int, int]] = []
+        for index in cache.pointers:
+            arg = launch.args[index]
+            if type(arg) is not BufferArg:
+                continue
+            buffer = arg.buffer
+            if buffer in buffers:
+                places.append((index, buffers.index(buffer), arg.offset))
+                continue
+            if buffer.holdings.failure is not None:
+                return None
+            places.append((index, len(buffers), arg.offset))
+            buffers.append(buffer)
+        worker = self._keeper(buffers) if self._only is None else self._only
+        if worker is None:
+            return None
+        launch.places = places
+        if not self._observers and all(buffer.state.resident == worker for buffer in buffers):
+            found = cache.resident.get((worker, len(buffers)))
+            if found is not None:
+                return found, buffers
+        return self._placed(cache, launch, worker, buffers)
+
+    def _placed(
+        self, cache: LaunchCache, launch: Launch, worker: int, buffers: list[VirtualBuffer]
+    ) -> Found | None:
+        """The same where something has to move first, or no launch has been planned yet."""
+        states = tuple([buffer.state for buffer in buffers])
+        key = (worker, states, launch.ndrange if self._observers else None)
+        found = cache.placed.get(key)
+        if found is None:
+            at_home = [slot for slot, state in enumerate(states) if state.fine]
+            if (at_home and not self._in_place[worker]) or 0 in launch.ndrange.global_size:
+                return None
+            if sum(state.nbytes for state in states) > self._room[worker]:
+                return None
+            if len(cache.placed) >= _MOST_PLANS:
+                cache.placed.clear()
+            found = cache.placed[key] = self._made(cache, launch, worker, buffers, states, at_home)
+        if found.steady and not self._observers:
+            cache.resident[worker, len(buffers)] = found
+        return found, buffers
+
+    def _made(
+        self,
+        cache: LaunchCache,
+        launch: Launch,
+        worker: int,
+        buffers: Sequence[VirtualBuffer],
+        states: tuple[BufferState, ...],
+        at_home: Sequence[int],
+    ) -> CachedPlan:
+        started = time.perf_counter_ns()
+        kernel = launch.kernel
+        pointers = pointer_args(launch, buffers)
+        kept = self._only is None
+        reasons = (THRIFTY if kept else ONE_WORKER,)
+        plan = plan_whole(states, pointers, worker, launch.ndrange, self._links, reasons, at_home)
+        if kept:
+            plan = keep(plan, worker, self._links, small=True)
+        recipe = LaunchRecipe(
+            kernel.program.native, kernel.name, None, hidden_packer(kernel), _narrowed(kernel)
+        )
+        prepared = self._executor.prepare(plan, recipe)
+        available = len(self._executor.workers)
+        counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, None, available)
+        # In place nothing is resident: the next launch may have other buffers to use in that way.
+        steady = plan.states == states and not at_home
+        found = CachedPlan(plan, prepared, plan.states, *counted, steady, self._shape(cache.tally, plan), direct=True)
+        self._planned(cache.tally, f"plan {kernel.name}", started)
+        return found
+
+
+def _narrowed(
+    kernel: SessionKernel,
+) -> Callable[[Sequence[tuple[int, int, int]]], tuple[Sequence[int], Sequence[int]]]:
+    """Which slots a launch at given places reads and may change, from an analysis that is made when it is asked for:
+    only failures ask.
+    """
+
+    def narrow(places: Sequence[tuple[int, int, int]]) -> tuple[Sequence[int], Sequence[int]]:
+        every = {slot for _, slot, _ in places}
+        if kernel.summary is None:
+            return sorted(every), sorted(every)
+        modes = {(access.arg, access.mode) for access in kernel.summary.accesses}
+        read = {slot for arg, slot, _ in places if (arg, "read") in modes or (arg, "atomic") in modes}
+        written = {slot for arg, slot, _ in places if (arg, "write") in modes or (arg, "atomic") in modes}
+        return sorted(read), sorted(written)
+
+    return narrow

@@ -1,0 +1,430 @@
+"""From a captured launch to a plan: what of a launch matters to its plan, and the caches of plans.
+
+Decides the key under which a plan is found again: kernel, index space, the placement of each pointer
+argument, the values that analysis depends on, and the interned state of every buffer. Whatever is in no key
+cannot change which bytes are touched. The plan itself is the planner's.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vdev.executor.executor import Executor
+from vdev.executor.prepare import PreparedPlan
+from vdev.executor.steps import LaunchRecipe
+from vdev.observe.recorder import Shape
+from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
+from vdev.planner.directory import BufferState, kept_on
+from vdev.planner.footprints import PointerArg
+from vdev.planner.habits import Habits
+from vdev.planner.in_place import plan_in_place
+from vdev.planner.instructions import Plan
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.links import LinkCosts
+from vdev.planner.regret import Stake, weighty
+from vdev.planner.turns import plan_in_turns
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.capabilities import shares_host_memory
+from vdev.session.commands import BufferArg, Launch
+from vdev.session.programs import SessionKernel
+from vdev.translators.interpreter.access import AccessRange, Reason
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
+
+logger = logging.getLogger("vdev.session.launching")
+
+KEPT = (
+    "kept on one worker: split, launches on these buffers exchange so much that one worker takes less time"
+    " (VDEV_GATHER)"
+)
+THRIFTY = (
+    "on one worker without a plan: to plan launches on these buffers has taken longer than splitting them has gained"
+    " (VDEV_PLANNING)"
+)
+
+#: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
+#: nothing from a cache
+_MOST_PLANS = 1024
+#: launches in a row that are not made again, after which only those with the arguments of the one before may be
+_MOST_IN_VAIN = 8
+#: boxes of bytes in a remembered plan of a transfer
+_MOST_TRANSFER_BOXES = 256
+#: boxes of bytes in remembered access ranges per kernel, of some hundred bytes each
+_MOST_BOXES = 1 << 16
+
+
+class EvaluationFault(Exception):
+    """Analysis could not say what a chunk touches, for a reason of its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CachedPlan:
+    """A plan, ready to run, with the states it leads to and the arguments that are the same each time."""
+
+    plan: Plan
+    prepared: PreparedPlan
+    states: tuple[BufferState, ...]
+    #: where its launches are counted, and what each of them moves; None where that is nothing
+    outcome: Outcome = field(default_factory=Outcome)
+    traffic: Traffic | None = None
+    #: it leaves every buffer as it finds it: the same launch has the same plan next time
+    steady: bool = False
+    #: for the recorder, where there is one
+    shape: Shape | None = None
+    #: for the choice between all workers and one, where there is any
+    stake: Stake | None = None
+    #: it is of a launch that needs none (`vdev.session.direct`)
+    direct: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ReadyPlan:
+    """The plan of a transfer, ready to run."""
+
+    plan: Plan
+    prepared: PreparedPlan
+    #: for the recorder, where there is one
+    shape: Shape | None = None
+
+
+class TransferPlans:
+    """The plans of writes, reads, copies and fills, by all that they depend on.
+
+    A program that goes on doing the same transfers plans none of them twice.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Any, ReadyPlan] = {}
+
+    def find(self, key: Any) -> ReadyPlan | None:
+        return self._known.get(key)
+
+    def remember(self, key: Any, found: ReadyPlan) -> None:
+        """Unless it is long: rectangles of many rows cost more to keep than to plan."""
+        nboxes = sum(touch.region.nboxes for touches in found.plan.touches for touch in touches)
+        nboxes += sum(region.nboxes for state in found.plan.states for _, region in state.valid)
+        if nboxes > _MOST_TRANSFER_BOXES:
+            return
+        if len(self._known) >= _MOST_PLANS:
+            self._known.clear()
+        self._known[key] = found
+
+
+class LaunchCache:
+    """The plans of one kernel."""
+
+    __slots__ = (
+        "_in_vain",
+        "_kernel",
+        "_plans",
+        "_scalars",
+        "habits",
+        "placed",
+        "pointers",
+        "ranges",
+        "repeated",
+        "resident",
+        "tally",
+    )
+
+    def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
+        """`tally`: where the kernel's launches are counted."""
+        self._kernel = kernel
+        self.tally = tally
+        self.pointers = kernel.pointers
+        self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
+        self._plans: dict[Any, CachedPlan] = {}
+        self.ranges = RangeCache()
+        self.habits = Habits()
+        #: whether what was to make the last launch again has done so, and how many of these in a row have not
+        self.repeated: list[bool] | None = None
+        self._in_vain = 0
+        #: plans of direct launches: by worker and number of buffers where all are there, else by their states
+        self.resident: dict[tuple[int, int], CachedPlan] = {}
+        self.placed: dict[Any, CachedPlan] = {}
+
+    def expects_repetition(self) -> bool:
+        """Whether it is worth while to be ready for the same launch again, whatever its arguments."""
+        last, self.repeated = self.repeated, None
+        if last is not None:
+            self._in_vain = 0 if last[0] else self._in_vain + 1
+        return self._in_vain < _MOST_IN_VAIN
+
+    def find(
+        self, launch: Launch, plan: Callable[[Launch, list[VirtualBuffer]], CachedPlan]
+    ) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        """The plan for `launch` as the directory stands, and its buffers by slot.
+
+        Made by `plan` where there is none yet.
+        """
+        if self._scalars is None:
+            self._scalars = tuple(sorted(self._kernel.scalars))
+        args = launch.args
+        buffers: list[VirtualBuffer] = []
+        parts: list[Any] = [launch.ndrange]
+        for index in self.pointers:
+            arg = args[index]
+            if type(arg) is not BufferArg:
+                parts.append(None)
+                continue
+            buffer = arg.buffer
+            if buffer in buffers:
+                parts.append(buffers.index(buffer))
+            else:
+                buffers.append(buffer)
+                parts.append(buffer.state)
+            parts.append((arg.offset, arg.nbytes, arg.before))
+        for index in self._scalars:
+            parts.append(args[index])
+        if launch.shared:
+            _add_shared(launch, buffers, parts)
+        key = tuple(parts)
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[key] = plan(launch, buffers)
+        return found, buffers
+
+
+def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) -> None:
+    """The buffers that a launch reaches without an argument, and what they add to the key of its plan."""
+    known = {id(buffer): slot for slot, buffer in enumerate(buffers)}  # there may be thousands
+    for buffer in launch.shared:
+        slot = known.get(id(buffer))
+        if slot is None:
+            buffers.append(buffer)
+            parts.append(buffer.state)
+        else:
+            parts.append(slot)
+
+
+class NoTurns(Exception):
+    """No part of a launch fits into the workers' memory."""
+
+
+def make_plan(
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+    options: LaunchOptions,
+    executor: Executor,
+    room: Sequence[int] = (),
+) -> CachedPlan:
+    """The plan of a launch on buffers as they are, ready to run.
+
+    `room`: by worker, what it may take at a time; then it is taken in turns, or NoTurns is raised.
+    """
+    kernel = launch.kernel
+    request = request_of(launch, buffers)
+    pointers, evaluate = request.args, request.evaluate
+    states = [buffer.state for buffer in buffers]
+    kept: int | None = None
+    if kernel.subgrid is None:
+        # What the translator refused may keep something in its own memory from launch to launch.
+        options = replace(options, workers=options.workers[:1])
+    elif not launch.shared:
+        kept = next((state.kept for state in states if state.kept is not None), None)
+        if kept is not None:
+            options = replace(options, workers=(kept,))
+        elif any(state.fine for state in states):
+            options = replace(options, workers=_near_home(options, executor))
+    if any(state.fine for state in states):
+        able = all(shares_host_memory(executor.workers[number]) for number in options.workers)
+        request = replace(request, in_place=able)
+    try:
+        if launch.shared:
+            plan = _plan_in_place(launch, buffers, pointers, options, executor)
+        else:
+            plan = _plan(states, request, options, room)
+    except EvaluationFault:
+        reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
+        evaluate = everything(launch, _sizes(pointers))
+        plan = _plan(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options, room)
+    if kernel.one_worker and not plan.reasons:
+        plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
+    if kept is not None:
+        plan = keep(plan, kept, options.links)
+    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
+    prepared = executor.prepare(plan, recipe)
+    if kernel.plans is None:
+        return CachedPlan(plan, prepared, plan.states)
+    ranges = [evaluate(chunk) for _, chunk in plan.partition]
+    available = len(executor.all_workers) - 1
+    counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
+    return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
+
+
+def _plan(
+    states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions, room: Sequence[int]
+) -> Plan:
+    if not room:
+        return plan_launch(states, request, options)
+    plan = plan_in_turns(states, request, options, room)
+    if plan is None:
+        raise NoTurns
+    return plan
+
+
+def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
+    """What the planner has to know of a launch beside its buffers' states. `buffers`: by slot."""
+    kernel = launch.kernel
+    pointers = pointer_args(launch, buffers)
+    evaluate = evaluator(kernel, launch, _sizes(pointers))
+    if kernel.plans is not None:
+        values = tuple(launch.args[index] for index in sorted(kernel.scalars))
+        places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
+        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, places), evaluate)
+    return LaunchRequest(
+        args=pointers,
+        ndrange=launch.ndrange,
+        evaluate=evaluate,
+        one_worker=kernel.one_worker,
+        whole_replicas=kernel.subgrid is None,
+        habits=None if kernel.plans is None else kernel.plans.habits,
+    )
+
+
+def _sizes(pointers: Sequence[PointerArg]) -> dict[int, int]:
+    return {pointer.arg: pointer.nbytes for pointer in pointers}
+
+
+def keep(plan: Plan, worker: int, links: LinkCosts, *, small: bool = False) -> Plan:
+    """The plan of a launch that runs whole on `worker` because a buffer of it is kept there: all that count are then.
+
+    `small`: as in `regret.weighty`.
+    """
+    slots = weighty(plan.states, links, small=small)
+    states = [kept_on(state, worker) if slot in slots else state for slot, state in enumerate(plan.states)]
+    return replace(plan, states=tuple(states), reasons=plan.reasons or (KEPT,))
+
+
+def _plan_in_place(
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+    pointers: Sequence[PointerArg],
+    options: LaunchOptions,
+    executor: Executor,
+) -> Plan:
+    """The plan of a launch that works on the homes of what is shared."""
+    homes = set(map(id, launch.shared))
+    shared = {slot for slot, buffer in enumerate(buffers) if id(buffer) in homes}
+    able = [number for number, info in enumerate(executor.workers) if shares_host_memory(info)]
+    workers = [number for number in options.workers if number in able] or able
+    states = [buffer.state for buffer in buffers]
+    reason = str(launch.kernel.addresses)
+    return plan_in_place(states, pointers, shared, launch.ndrange, workers, options.links, reason)
+
+
+def _near_home(options: LaunchOptions, executor: Executor) -> tuple[int, ...]:
+    """The workers for a launch on fine-grain buffers: those that use them in place, if there are any. To others each
+    launch brings what it needs, and brings home what it has changed.
+    """
+    able = [number for number in options.workers if shares_host_memory(executor.workers[number])]
+    return tuple(able) or options.workers
+
+
+def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:
+    """Where each pointer argument that is not NULL points, by slot."""
+    found = []
+    for index in launch.kernel.pointers:
+        arg = launch.args[index]
+        if isinstance(arg, BufferArg):
+            slot = buffers.index(arg.buffer)
+            found.append(PointerArg(index, slot, arg.offset, arg.nbytes, arg.before))
+    return tuple(found)
+
+
+def evaluator(
+    kernel: SessionKernel, launch: Launch, sizes: dict[int, int]
+) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory."""
+    summary = kernel.summary
+    if summary is None:  # only the worker's compiler understands the kernel
+        return everything(launch, sizes)
+    values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        try:
+            return summary.evaluate(launch.ndrange, chunk, values, sizes, before)
+        except Exception as error:
+            # A fault of ours must not become the program's: the launch still runs, on one worker.
+            logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
+            raise EvaluationFault from error
+
+    return evaluate
+
+
+def _before(launch: Launch, index: int) -> int:
+    """Bytes of a pointer argument's memory before the pointer."""
+    arg = launch.args[index]
+    return arg.before if isinstance(arg, BufferArg) else 0
+
+
+def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """What a kernel may do of which nothing is known: read and write all that it is given."""
+    ranges = [
+        AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
+        for arg, nbytes in sizes.items()
+        for mode in ("read", "write")
+    ]
+    return lambda chunk: ranges
+
+
+class RangeCache:
+    """The access ranges of one kernel's chunks, by all that they depend on.
+
+    That is less than a plan depends on: a loop that goes through the same index spaces and numbers again,
+    with buffers in other states, evaluates nothing again.
+    """
+
+    __slots__ = ("_known", "_nboxes")
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Sequence[AccessRange]] = {}
+        self._nboxes = 0
+
+    def remember(
+        self, key: Any, evaluate: Callable[[Chunk], Sequence[AccessRange]]
+    ) -> Callable[[Chunk], Sequence[AccessRange]]:
+        """`evaluate`, which depends on `key` and the chunk alone, with a memory."""
+
+        def known_or_evaluated(chunk: Chunk) -> Sequence[AccessRange]:
+            found = self._known.get((key, chunk))
+            if found is None:
+                found = evaluate(chunk)
+                self._nboxes += sum(item.region.nboxes + 1 for item in found)
+                if self._nboxes > _MOST_BOXES:
+                    self._known.clear()
+                    self._nboxes = 0
+                self._known[key, chunk] = found
+            return found
+
+        return known_or_evaluated
+
+
+def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
+    """The number in the bytes of a value argument; the bytes themselves of a vector or a structure."""
+    code = kernel.info.args[index].scalar
+    return content if code is None else struct.unpack("=" + code, content)[0]
+
+
+def hidden_packer(
+    kernel: SessionKernel,
+) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
+    """What fills the hidden argument of a chunk; None for a kernel that has none."""
+    subgrid = kernel.subgrid
+    if subgrid is None:
+        return None
+
+    def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
+        by_arg = dict(shifts)
+        return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
+
+    return pack

@@ -1,0 +1,393 @@
+"""Programs and kernels of the virtual device: one source, parsed once, translated once, built once per
+device.
+
+Decides what runs when a tool fails on a source: a program that clang's parser or the sub-grid translator
+cannot take, but a worker's own compiler can, is built as it is and its kernels run whole on one worker,
+with the reason kept. It never decides how a launch is cut.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vdev.backends.base import (
+    BackendProgram,
+    BuildFailure,
+    BuildResult,
+    KernelResources,
+    NativeArg,
+    WorkerInfo,
+)
+from vdev.session.capabilities import common_extensions, language_features
+from vdev.translators.dialects.image_lowering import LoweredProgram, lower_images
+from vdev.translators.dialects.subgrid import SubgridKernel, Untranslatable, translate_subgrid
+from vdev.translators.frontend.compiler_macros import answers_from, question_program, questions_of
+from vdev.translators.frontend.options import split_options
+from vdev.translators.frontend.source import (
+    ArgInfo,
+    Ask,
+    CompileError,
+    KernelInfo,
+    ParsedProgram,
+    Target,
+    parse_program,
+)
+from vdev.translators.interpreter.access import KernelSummary, Reason, analyse_kernel
+
+if TYPE_CHECKING:
+    from vdev.session.launching import LaunchCache
+
+logger = logging.getLogger("vdev.session.programs")
+
+_serials = itertools.count(1)
+
+#: Kinds of arguments that may be given a buffer.
+_POINTERS = ("global", "constant", "unknown")
+
+#: Options that the preprocessor has already honoured; the translated text must not meet them again.
+_PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
+
+
+class BuildError(Exception):
+    """A program that no worker could build; `log` is the compiler's text (CL_BUILD_PROGRAM_FAILURE)."""
+
+    def __init__(self, log: str, status: int = -11) -> None:
+        super().__init__(log)
+        self.log = log
+        self.status = status
+
+
+class SessionKernel:
+    """One kernel of a built program, as every launch of it shares it."""
+
+    def __init__(
+        self,
+        program: SessionProgram,
+        info: KernelInfo,
+        subgrid: SubgridKernel | None,
+        declared: KernelInfo | None = None,
+        images: tuple[int, ...] = (),
+    ) -> None:
+        self.program = program
+        self.info = info  #: as launches have it: images are pointers to global memory
+        self.declared = info if declared is None else declared  #: as the user wrote it
+        self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
+        self.name = info.name
+        self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
+        self.serial = next(_serials)
+        #: the plans of launches so far; made by the session at the first
+        self.plans: LaunchCache | None = None
+        #: argument numbers of pointers to buffers
+        self.pointers = tuple(i for i, arg in enumerate(info.args) if arg.kind in _POINTERS)
+
+    def __repr__(self) -> str:
+        return f"<SessionKernel {self.name} of program {self.program.serial}>"
+
+    @cached_property
+    def summary(self) -> KernelSummary | None:
+        """What the kernel touches; None where only the worker's compiler understands the program."""
+        lowered = self.program.lowered
+        if lowered is None or self.subgrid is None:
+            return None
+        started = time.perf_counter()
+        try:
+            summary = analyse_kernel(lowered.model, self.name)
+        except Exception:
+            # A fault of ours must not become the program's: the kernel still runs, whole.
+            logger.exception("the analysis of kernel %s failed", self.name)
+            return None
+        logger.debug("analysis of kernel %s: %.3f ms", self.name, (time.perf_counter() - started) * 1e3)
+        return summary
+
+    @cached_property
+    def scalars(self) -> frozenset[int]:
+        """Value arguments whose numbers change which bytes are touched."""
+        return frozenset() if self.summary is None else self.summary.scalars
+
+    @cached_property
+    def one_worker(self) -> tuple[Reason, ...]:
+        """Why every launch must run as one chunk; empty where it need not."""
+        if self.summary is None:
+            return self.program.reasons or (Reason("its analysis failed (see the log)", self.info.line),)
+        return self.program.reasons + self.summary.one_worker
+
+    @cached_property
+    def addresses(self) -> Reason | None:
+        """Where the kernel sees addresses of buffers as numbers, as far as anybody knows; None: nowhere."""
+        if self.summary is None:
+            return Reason("a kernel that is not analysed may follow any address", self.info.line)
+        return self.summary.addresses
+
+    @cached_property
+    def resources(self) -> KernelResources:
+        """Work-group limits that hold on every worker."""
+        found = [result.kernels[self.name] for result in self.program.results]
+        return KernelResources(
+            work_group_size=min(r.work_group_size for r in found),
+            compile_work_group_size=found[0].compile_work_group_size,
+            local_memory_nbytes=max(r.local_memory_nbytes for r in found),
+            private_memory_nbytes=max(r.private_memory_nbytes for r in found),
+            preferred_multiple=max(r.preferred_multiple for r in found),
+        )
+
+
+class SessionProgram:
+    """A built program. `source` is OpenCL C, or an intermediate language where it is bytes.
+
+    `reasons` is not empty where its kernels must run whole on one worker.
+    """
+
+    def __init__(self, source: str | bytes, options: Sequence[str], workers: Sequence[WorkerInfo]) -> None:
+        self.source = source
+        self.options = tuple(options)
+        self.serial = next(_serials)
+        self.log = ""
+        self.parsed: ParsedProgram | None = None
+        self.lowered: LoweredProgram | None = None  #: the same without images
+        self.reasons: tuple[Reason, ...] = ()
+        self.results: list[BuildResult] = []
+        self.kernels: dict[str, SessionKernel] = {}
+        self.native: BackendProgram
+        self._workers = workers
+
+    @property
+    def binary(self) -> bytes:
+        """The program in a form that `load_binary` takes back: everything needed to build it again."""
+        content = {"options": self.options}
+        if isinstance(self.source, bytes):
+            return _pack_binary(content | {"il": base64.b64encode(self.source).decode()})
+        return _pack_binary(content | {"source": self.source})
+
+    def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
+        """Parse, translate and compile. BuildError with clang's messages where the source is wrong."""
+        subgrid: dict[str, SubgridKernel] = {}
+        if isinstance(self.source, bytes):
+            self.reasons = (Reason("the program is in an intermediate language, which is not analysed"),)
+            self.native = BackendProgram(self.source, self.options)
+            self._compile(self.native, build_on_workers, None)
+        else:
+            subgrid = self._build_source(self.source, build_on_workers)
+        declared = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
+        lowered = self.lowered if subgrid else None
+        infos = declared if lowered is None else lowered.program.kernels
+        images = {} if lowered is None else lowered.images
+        # A compiler may hide a kernel: PoCL 3.1 does so where a built-in function has its name.
+        self.kernels = {
+            name: SessionKernel(self, infos[name], subgrid.get(name), declared[name], images.get(name, ()))
+            for name in declared
+            if all(name in result.kernels for result in self.results)
+        }
+
+    def _build_source(
+        self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
+    ) -> dict[str, SubgridKernel]:
+        """Build OpenCL C. The kernels that can run on part of an NDRange, none if the source runs as it is."""
+        subgrid: dict[str, SubgridKernel] = {}
+        refusal: CompileError | None = None
+        native = BackendProgram(source, self.options)
+        try:
+            target = common_target(self._workers)
+            self.parsed = parse_program(
+                source, self.options, target=target, ask=self._asker(build_on_workers)
+            )
+            self.log = self.parsed.log
+            self.lowered = lower_images(self.parsed)
+            program = self.lowered.program
+            translated = translate_subgrid(program)
+            subgrid = dict(translated.kernels)
+            native = BackendProgram(translated.source, program.engine_options, program)
+        except CompileError as error:
+            refusal = error
+            self.reasons = (Reason("the worker's compiler takes this program, clang's parser does not"),)
+        except Untranslatable as error:
+            self.reasons = (Reason(error.reason, error.line),)
+            native = BackendProgram(source, self.options, self.parsed)
+        self.native = self._compile(native, build_on_workers, refusal)
+        return {} if self.reasons else subgrid
+
+    def _asker(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> Ask | None:
+        """Asks the workers' compilers what they have defined. None where they have none that sees OpenCL C."""
+        if any(worker.backend != "opencl" for worker in self._workers):
+            return None
+        options = tuple(word for word in self.options if word.startswith("-cl-"))
+        where = (*((worker.name, worker.version, worker.driver) for worker in self._workers), *options)
+
+        def ask(asked: frozenset[str]) -> Mapping[str, str | None]:
+            known = _answers.setdefault(where, {})
+            new = questions_of(asked - known.keys())
+            if new:
+                known |= _answered(new, options, build_on_workers)
+            return {question: known[question] for question in asked if question in known}
+
+        return ask
+
+    def _compile(
+        self,
+        native: BackendProgram,
+        build_on_workers: Callable[[BackendProgram], list[BuildResult]],
+        refusal: CompileError | None,
+    ) -> BackendProgram:
+        try:
+            self.results = build_on_workers(native)
+        except BuildFailure as failure:
+            if refusal is not None:
+                raise BuildError(refusal.log) from failure
+            original = BackendProgram(self.source, self.options, self.parsed)
+            if native.source == self.source:
+                raise BuildError(failure.log, failure.status) from failure
+            try:
+                self.results = build_on_workers(original)
+            except BuildFailure as second:
+                raise BuildError(second.log, second.status) from second
+            # The user's text compiles and ours does not: the fault is the translator's, and the program
+            # still runs.
+            logger.warning(
+                "a translated program does not compile; its kernels run on one worker\n%s", failure.log
+            )
+            self.reasons = (Reason("the translated program does not compile"),)
+            return original
+        self.log += "".join(dict.fromkeys(result.log for result in self.results if result.log.strip()))
+        return native
+
+
+#: What workers' compilers have said, by who they are and the options that may matter.
+_answers: dict[tuple[object, ...], dict[str, str | None]] = {}
+
+
+def _answered(
+    questions: Sequence[str],
+    options: Sequence[str],
+    build_on_workers: Callable[[BackendProgram], list[BuildResult]],
+) -> Mapping[str, str | None]:
+    """The answers that all workers' compilers give. Raises Untranslatable where they differ."""
+    try:
+        results = build_on_workers(BackendProgram(question_program(questions), tuple(options)))
+    except BuildFailure:
+        # A value that is no integer, say.
+        try:
+            results = build_on_workers(
+                BackendProgram(question_program(questions, values=False), tuple(options))
+            )
+        except BuildFailure as failure:
+            logger.info("the workers' compilers do not say what they define: %s", failure.log)
+            return {}
+    first, *others = (answers_from(questions, result.kernels) for result in results)
+    for question in questions:
+        if any(other.get(question) != first.get(question) for other in others):
+            raise Untranslatable(f"the workers' compilers differ in {question}")
+    return first
+
+
+BINARY_TAG = b"vdev program 2\n"
+
+
+def _pack_binary(content: dict[str, object]) -> bytes:
+    return BINARY_TAG + json.dumps(content).encode()
+
+
+def load_binary(binary: bytes) -> tuple[str | bytes, tuple[str, ...]]:
+    """Source (bytes: an intermediate language) and options of a program from its binary.
+
+    ValueError where it is none of ours (CL_INVALID_BINARY).
+    """
+    if not binary.startswith(BINARY_TAG):
+        raise ValueError("not a program binary of this virtual device: build the program from its source")
+    content = json.loads(binary[len(BINARY_TAG) :])
+    source = base64.b64decode(content["il"]) if "il" in content else content["source"]
+    return source, tuple(content["options"])
+
+
+def without_preprocessor_options(options: Iterable[str]) -> list[str]:
+    """`options` less -D, -I and -U, with the values that follow them apart.
+
+    >>> without_preprocessor_options(["-D", "N=3", "-cl-mad-enable", "-I/x", "-DM"])
+    ['-cl-mad-enable']
+    """
+    kept: list[str] = []
+    skip = False
+    for option in options:
+        if skip:
+            skip = False
+        elif option in _PREPROCESSOR_OPTIONS:
+            skip = True
+        elif not "".join(split_options(option)).startswith(_PREPROCESSOR_OPTIONS):
+            kept.append(option)
+    return kept
+
+
+def common_target(workers: Sequence[WorkerInfo]) -> Target:
+    """What a program may count on: the part that all workers have in common."""
+    return Target(
+        extensions=common_extensions(workers),
+        opencl_version=min(300, *(version_number(worker.version) for worker in workers)),
+        c_version=120,
+        features=language_features(workers),
+        image_support=True,
+        address_bits=min(worker.address_bits for worker in workers),
+    )
+
+
+def version_number(version: str) -> int:
+    """CL_DEVICE_VERSION as the number the preprocessor uses.
+
+    >>> version_number("OpenCL 3.0 PoCL")
+    300
+    """
+    major, minor = version.split()[1].split(".")[:2]
+    return int(major) * 100 + int(minor) * 10
+
+
+def opaque_kernels(result: BuildResult) -> dict[str, KernelInfo]:
+    """Kernels that only the worker's compiler understands, from what it says of their arguments
+    (clGetKernelArgInfo).
+    """
+    found = {}
+    for name, resources in result.kernels.items():
+        sizes = resources.compile_work_group_size
+        found[name] = KernelInfo(
+            name=name,
+            args=tuple(_opaque_argument(arg) for arg in resources.args),
+            line=0,
+            reqd_work_group_size=sizes if any(sizes) else None,
+            work_group_size_hint=None,
+            vec_type_hint=None,
+            attributes="",
+        )
+    return found
+
+
+#: CL_KERNEL_ARG_ADDRESS_ and CL_KERNEL_ARG_ACCESS_ numbers, and the bits of CL_KERNEL_ARG_TYPE_
+_ADDRESSES = {0x119B: "global", 0x119C: "local", 0x119D: "constant", 0x119E: "private"}
+_ACCESSES = {0x11A0: "read_only", 0x11A1: "write_only", 0x11A2: "read_write", 0x11A3: "none"}
+_QUALIFIERS = {1: "const", 2: "restrict", 4: "volatile", 8: "pipe"}
+
+
+def _opaque_argument(arg: NativeArg) -> ArgInfo:
+    address = _ADDRESSES.get(arg.address_qualifier, "private")
+    if not arg.address_qualifier:  # no record: the argument is what the program sets it to
+        kind = "unknown"
+    elif arg.type_name.startswith("image"):
+        kind = "image"
+    elif arg.type_name == "sampler_t":
+        kind = "sampler"
+    else:
+        kind = "value" if address == "private" else address
+    qualifiers = tuple(word for bit, word in _QUALIFIERS.items() if arg.type_qualifiers & bit)
+    return ArgInfo(
+        name=arg.name,
+        type_name=arg.type_name,
+        kind=kind,
+        address_qualifier=address,
+        access_qualifier=_ACCESSES.get(arg.access_qualifier, "none"),
+        type_qualifiers=qualifiers,
+        nbytes=0,  # unknown: the worker's own check decides
+        scalar=None,
+        pointee_const="const" in qualifiers,
+    )

@@ -1,0 +1,88 @@
+"""Repetitions: a launch made again at once, without looking at its arguments or its plan.
+
+Decides whether the session still stands as the launch left it: the queue's last command is that launch, nothing
+else has been submitted since (`vdev.executor.run` knows), and its plan has left every buffer as it found it. A
+launch like it then has the same plan. It is counted and recorded like any other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vdev.executor.run import Run, SplitRun, open_run
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from vdev.executor.completion import Completion
+    from vdev.executor.executor import Executor
+    from vdev.observe.recorder import Recorder
+    from vdev.session.launching import CachedPlan
+    from vdev.session.ordering import QueueOrder
+
+
+class Repetition:
+    """Launches like the last one, whose completion and plan these are. `lock`: the session's.
+
+    All of them have one completion: they end together.
+    """
+
+    __slots__ = ("_cached", "_lock", "_observers", "_recorder", "_run", "completion", "used")
+
+    def __init__(
+        self,
+        lock: RLock,
+        cached: CachedPlan,
+        completion: Completion,
+        run: Run | SplitRun,
+        recorder: Recorder | None,
+        observers: list[Any],
+    ) -> None:
+        self._lock = lock
+        self._cached = cached
+        self.completion = completion
+        #: whether it has made a launch; apart from this, which keeps memory alive
+        self.used = [False]
+        self._run = run
+        self._recorder = recorder
+        self._observers = observers
+
+    def again(self, queue: QueueOrder) -> bool:
+        """Launch once more in `queue`. False where that takes a submission: then nothing has happened."""
+        with self._lock:
+            if queue.last is not self.completion or self._observers:
+                return False
+            if self._recorder is not None:
+                if not self._recorded(self._recorder, queue):
+                    return False
+            elif not self._run.again():
+                return False
+            self._cached.outcome.launches += 1
+            self.used[0] = True
+        return True
+
+    def _recorded(self, recorder: Recorder, queue: QueueOrder) -> bool:
+        outer = recorder.enter(queue)
+        try:
+            if not self._run.again():
+                return False
+            if self._cached.shape is not None:
+                recorder.submitted(self._run.number, self._cached.shape)
+            return True
+        finally:
+            recorder.leave(outer)
+
+
+def open_repetition(
+    lock: RLock,
+    cached: CachedPlan,
+    completion: Completion,
+    executor: Executor,
+    recorder: Recorder | None,
+    observers: list[Any],
+) -> Repetition | None:
+    """What repeats the launch that was submitted last; None where nothing can."""
+    if not cached.steady or cached.traffic is not None or observers:
+        return None
+    run = open_run(executor, completion)
+    return None if run is None else Repetition(lock, cached, completion, run, recorder, observers)

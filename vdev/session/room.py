@@ -1,0 +1,176 @@
+"""Room for a plan: what has to leave the workers' memory before a command may take more of it.
+
+Decides when replicas are evicted: where what a plan takes, on top of what the directory has given away, exceeds
+what a worker has. Which ones go is `planner.evictions`'. The evictions are plans of their own, submitted before
+the command's; hazards on the memory order them. A command for which there is no room however much is evicted
+fails before anything of it has happened, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from vdev.executor import Completion, Executor
+from vdev.planner.evictions import plan_evictions, propose_evictions
+from vdev.planner.instructions import Launch, Plan
+from vdev.planner.links import LinkCosts
+from vdev.session.buffers import Occupancy, VirtualBuffer, buffers_of
+
+logger = logging.getLogger("vdev.session.room")
+
+
+class NoRoom(Exception):
+    """A worker's memory does not suffice for a command, whatever leaves it. The command has ended
+    (MEM_OBJECT_ALLOCATION_FAILURE), and nothing of it has happened.
+    """
+
+
+class RoomMaker:
+    """Keeps what plans take within the workers' memory. Under the session's lock."""
+
+    def __init__(self, executor: Executor, links: LinkCosts) -> None:
+        self._executor = executor
+        self._links = links
+        self.occupancy = Occupancy([info.room_nbytes or info.memory_nbytes for info in executor.workers])
+
+    def fit(self, make: Callable[[LinkCosts], Plan], buffers: Sequence[VirtualBuffer]) -> Plan | None:
+        """The plan that `make` gives for `buffers` with the costs it is given, room for it made.
+
+        None where no room can be made. Before that the plan may use the homes: their memory is the host's.
+        """
+        plan = make(self._links)
+        if not self.lacks(plan):
+            return plan
+        links = replace(self._links, gaps_nbytes=0)
+        plan = make(links)
+        for retreat in (None, self._evict_own, self._send_home):
+            if retreat is not None:
+                retreat(plan, buffers)
+                plan = make(links)
+            if not self.lacks(plan):
+                return plan
+            self._evict_others(plan, buffers)
+            if not self.lacks(plan):
+                return plan
+        plan = make(replace(links, direct=()))
+        return None if self.lacks(plan) else plan
+
+    def never_fits(self, plan: Plan) -> bool:
+        """Whether a launch of `plan` touches more, from the first byte to the last, than its worker has: then it is in vain
+        to carry anything out for it.
+        """
+        for item, touches in zip(plan.instructions, plan.touches, strict=True):
+            if not isinstance(item, Launch):
+                continue
+            hulls: dict[int, tuple[int, int]] = {}
+            for touch in touches:
+                if touch.holder == item.worker and touch.region:
+                    low, high = hulls.get(touch.slot, (touch.region.start, touch.region.stop))
+                    hulls[touch.slot] = min(low, touch.region.start), max(high, touch.region.stop)
+            if sum(high - low for low, high in hulls.values()) > self.occupancy.room[item.worker]:
+                return True
+        return False
+
+    def fit_turns(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Whether there is room for `plan`, which takes its `buffers` from the workers first; it is made."""
+        if self.lacks(plan):
+            self._evict_others(plan, buffers)
+        return not self.lacks(plan)
+
+    def lacks(self, plan: Plan) -> bool:
+        """Whether `plan` takes more memory than there is."""
+        occupancy = self.occupancy
+        occupancy.settle()
+        return any(
+            occupancy.taken[worker] + most > occupancy.room[worker] for worker, _, most in plan.growth if most
+        )
+
+    def _evict_others(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
+        """Make room for `plan` among buffers that it does not use. `lacks` tells whether it was enough.
+
+        Nothing goes for a plan that needs more than all of that.
+        """
+        if any(
+            most + _held(buffers, worker) > self.occupancy.room[worker] for worker, _, most in plan.growth
+        ):
+            return
+        others = [buffer for buffer in buffers_of(self.occupancy) if buffer not in buffers]
+        for worker, _, most in plan.growth:
+            self._evict(worker, most, plan, others)
+
+    def _evict_own(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
+        """Take `buffers`, those of `plan`, from the workers where it lacks memory: it has to be made again."""
+        for worker, _, most in plan.growth:
+            self._evict(worker, most, plan, buffers, at_least=_held(buffers, worker))
+
+    def _send_home(self, plan: Plan, buffers: Sequence[VirtualBuffer]) -> None:
+        """Take `buffers` from all workers: what they hold for each other there may be in the way."""
+        for worker in range(len(self.occupancy.room)):
+            held = _held(buffers, worker)
+            if held:
+                self._carry_out(worker, held, buffers, ())
+
+    def learn(self) -> None:
+        """After a failure: what a worker has refused is more than it has, whatever it said.
+
+        What it has held at some time it can hold; beyond that nothing is known but that half of what was
+        refused is likely to fit.
+        """
+        room = self.occupancy.room
+        for worker, (refused, held) in self._executor.refused().items():
+            if refused <= room[worker]:
+                room[worker] = max(held, refused // 2)
+                logger.warning(
+                    "worker %d has no room for %d bytes: %d are counted on", worker, refused, room[worker]
+                )
+
+    def _missing(self, worker: int, most: int) -> int:
+        return self.occupancy.taken[worker] + most - self.occupancy.room[worker]
+
+    def _evict(
+        self,
+        worker: int,
+        most: int,
+        plan: Plan,
+        candidates: Sequence[VirtualBuffer],
+        at_least: int = 0,
+    ) -> None:
+        missing = self._missing(worker, most)
+        if missing > 0:
+            wanted = {other: most_there for other, _, most_there in plan.growth}
+            room = [nbytes - wanted.get(other, 0) for other, nbytes in enumerate(self.occupancy.free())]
+            self._carry_out(worker, max(missing, at_least), candidates, room)
+
+    def _carry_out(
+        self, worker: int, nbytes: int, candidates: Sequence[VirtualBuffer], room: Sequence[int]
+    ) -> None:
+        """Free `nbytes` of the worker, as far as `candidates` have them; other workers take as `room` says."""
+        found = [buffer for buffer in candidates if buffer.state.replica(worker)]
+        states = [buffer.state for buffer in found]
+        evictions = propose_evictions(states, worker, nbytes)
+        if not evictions:
+            return
+        plan = plan_evictions(states, worker, evictions, self._links, room)
+        logger.info(
+            "%d bytes have to leave worker %d: %d replicas of %d bytes go, moving %s",
+            nbytes,
+            worker,
+            len(evictions),
+            sum(item.frees for item in evictions),
+            plan.moved,
+        )
+        self._executor.submit_aside("evict", plan, [buffer.holdings for buffer in found], Completion())
+        for buffer, state in zip(found, plan.states, strict=True):
+            buffer.state = state
+
+
+def _held(buffers: Sequence[VirtualBuffer], worker: int) -> int:
+    """Bytes of the worker's memory that these buffers take."""
+    return sum(
+        stop - start
+        for buffer in buffers
+        for holder, start, stop in buffer.state.replicas
+        if holder == worker
+    )

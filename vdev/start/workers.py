@@ -1,0 +1,117 @@
+"""Which workers stand behind the virtual device: from the switch VDEV_WORKERS to openers of back ends.
+
+Decides which native device a `cpu:N`, `opencl:P.D` or `auto` means. Opens nothing itself: an opener is
+called on its worker's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from vdev.backends.base import Backend
+from vdev.backends.cuda import driver as cuda_driver
+from vdev.backends.opencl.backend import opener
+from vdev.backends.opencl.devices import NativeDevice, native_devices
+from vdev.process.switches import MemoryLimit, WorkerSpec
+from vdev.start import engines
+
+logger = logging.getLogger("vdev.start.workers")
+
+#: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut
+#: does.
+_DEFAULT_CPU_WORKERS = 2
+
+
+class NoWorkers(RuntimeError):
+    """The machine has no device for the workers asked for; the text says what to do."""
+
+
+def open_workers(specs: Sequence[WorkerSpec], memory: MemoryLimit | None = None) -> list[Callable[[], Backend]]:
+    """Openers of the workers that `specs` ask for, in order. NoWorkers where a device is missing.
+
+    `memory`: what each may use of its device's.
+    """
+    engines.register_engines()
+    openers: list[Callable[[], Backend]] = []
+    for spec in specs:
+        openers += _OPENERS[spec.kind](spec)
+    return openers if memory is None else [_limited(opener, memory) for opener in openers]
+
+
+def _limited(opener: Callable[[], Backend], memory: MemoryLimit) -> Callable[[], Backend]:
+    """`opener`, for a worker that says it has less memory, and takes no more."""
+
+    def open_worker() -> Backend:
+        backend = opener()
+        backend.limit(memory.of(backend.info.memory_nbytes))
+        return backend
+
+    return open_worker
+
+
+def _open_cpu(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    device = _preferred_cpu()
+    if device is None:
+        raise NoWorkers(engines.NO_ENGINE)
+    return _on_native(device, spec.count)
+
+
+def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    platform, number = spec.device
+    devices = native_devices()
+    if platform >= len(devices) or number >= len(devices[platform]):
+        known = ", ".join(
+            f"opencl:{p}.{d} ({device.name})"
+            for p, group in enumerate(devices)
+            for d, device in enumerate(group)
+        )
+        raise NoWorkers(
+            f"VDEV_WORKERS names {spec}, which is not there; there are: {known or engines.NO_ENGINE}"
+        )
+    return _on_native(devices[platform][number], spec.count)
+
+
+def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    try:
+        names = cuda_driver.device_names()
+    except cuda_driver.CudaMissing as missing:
+        raise NoWorkers(
+            f"VDEV_WORKERS names {spec}, and there is no GPU that CUDA can use: {missing}"
+        ) from None
+    numbers = spec.device or tuple(range(len(names)))
+    if max(numbers) >= len(names):
+        known = ", ".join(f"cuda:{number} ({name})" for number, name in enumerate(names))
+        raise NoWorkers(f"VDEV_WORKERS names {spec}, which is not there; there are: {known}")
+    return [opener for number in numbers for opener in _on_gpu(number, spec.count)]
+
+
+def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    try:
+        return [opener for number in range(len(cuda_driver.device_names())) for opener in _on_gpu(number, 1)]
+    except cuda_driver.CudaMissing as missing:
+        logger.info("no CUDA workers: %s", missing)
+    gpus = [device for group in native_devices() for device in group if device.is_gpu]
+    if gpus:
+        return [opener for gpu in gpus for opener in _on_native(gpu, 1)]
+    return _open_cpu(WorkerSpec("cpu", (), _DEFAULT_CPU_WORKERS))
+
+
+_OPENERS = {"cpu": _open_cpu, "opencl": _open_native, "cuda": _open_cuda, "auto": _open_auto}
+
+
+def _on_native(device: NativeDevice, count: int) -> list[Callable[[], Backend]]:
+    return [opener(device.native, count)] * count
+
+
+def _on_gpu(number: int, count: int) -> list[Callable[[], Backend]]:
+    from vdev.backends.cuda import backend as cuda  # loads the translator: not before there is a GPU
+
+    return [cuda.opener(number, count)] * count
+
+
+def _preferred_cpu() -> NativeDevice | None:
+    """The CPU device that `cpu:N` means: Intel's where there is one, which runs fastest, else the first."""
+    found = [device for group in native_devices() for device in group if device.is_cpu]
+    intel = [device for device in found if "intel" in device.platform.lower()]
+    return next(iter(intel or found), None)
