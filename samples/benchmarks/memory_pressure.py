@@ -107,7 +107,7 @@ def _sum(n: int, least: int) -> int:
 
 def _memory_of_a_worker(device: cl.Device) -> int:
     """Bytes of one worker's memory."""
-    from vdev.session.session import current_session
+    from vdev.start.current import current_session
 
     session = current_session()
     return min(info.memory_nbytes for info in session.workers) if session else int(device.global_mem_size)

@@ -34,7 +34,7 @@ def split(queue: cl.CommandQueue, launch: object) -> int:
     """Over how many workers the launch is split; 1 natively."""
     if os.environ.get("VDEV") != "1":
         return 1
-    from vdev.session.session import get_session
+    from vdev.start.current import get_session
 
     seen: list[int] = []
     observers = get_session().observers

@@ -356,7 +356,7 @@ class Watch:
     """Counts launches as the session plans them."""
 
     def __init__(self) -> None:
-        from vdev.session.session import get_session
+        from vdev.start.current import get_session
 
         self.now = Launches()
         get_session().observers.append(self._observe)

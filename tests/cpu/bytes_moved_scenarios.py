@@ -17,7 +17,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from vdev.session.commands import Launch
-from vdev.session.session import get_session
+from vdev.start.current import get_session
 
 SIZE = 64  # rows and columns of the matrices
 FACTOR = 512  # of those that are multiplied

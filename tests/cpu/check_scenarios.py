@@ -16,7 +16,7 @@ import pyopencl as cl
 
 from tests.cpu.program_device import Device, f32, i32, same
 from vdev.check.checking import CheckFailure
-from vdev.session.session import get_session
+from vdev.start.current import get_session
 
 COUNT = 1 << 14
 SIZES = (COUNT,), (64,)

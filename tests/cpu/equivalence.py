@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.kernels import STRUCT, Buffer, E, GeneratedKernel, Generator, to
 from tests.pure.oracle import ARITHMETIC, Undefined
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_workers
-from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.commands import BufferArg, Launch, Read, Write
 from vdev.session.session import Session, SessionKernel, SessionProgram, VirtualBuffer
 from vdev.start.workers import open_workers
 

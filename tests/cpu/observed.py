@@ -12,7 +12,7 @@ from typing import Any
 
 from vdev import boot
 from vdev.session.commands import Launch
-from vdev.session.session import get_session
+from vdev.start.current import get_session
 
 
 def tell(command: Any, plan: Any) -> None:

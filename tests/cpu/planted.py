@@ -21,7 +21,7 @@ from vdev import boot
 from vdev.executor import steps
 from vdev.planner import footprints, launches, merges
 from vdev.session import programs
-from vdev.session.session import get_session
+from vdev.start.current import get_session
 
 
 def shifted_by_one_group() -> None:

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.executor import Completion
 from vdev.executor.worker import Worker
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_memory, parse_workers
-from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Layout, Read, Write
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
 from vdev.session.launching import CachedPlan
 from vdev.session.session import NoRoom, Session, VirtualBuffer
 from vdev.start.workers import open_workers

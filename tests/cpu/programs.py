@@ -14,7 +14,7 @@ import tests.cpu.programs_irregular
 import tests.cpu.programs_regular  # noqa: F401  (registers its programs, as the other does)
 from tests.cpu.program_device import PROGRAMS, Device
 from vdev.session.commands import Launch
-from vdev.session.session import get_session
+from vdev.start.current import get_session
 
 
 def launches() -> list[dict[str, Any]]:

@@ -231,7 +231,7 @@ def engine(cl: Any) -> list[str]:
     platform = cl.get_platforms()[0]
     names = [f"{platform.name}, {platform.version}"]
     if "vdev" in platform.name:
-        from vdev.session.session import get_session
+        from vdev.start.current import get_session
 
         found = [f"{worker.platform}, {worker.version}" for worker in get_session().executor.workers]
         names += [f"{number} of {name}" for name, number in Counter(found).items()]
@@ -240,14 +240,14 @@ def engine(cl: Any) -> list[str]:
 
 def held_nbytes() -> int:
     """Device memory held by the session's workers."""
-    from vdev.session.session import get_session
+    from vdev.start.current import get_session
 
     return sum(counters.allocated_nbytes for counters in get_session().executor.counters())
 
 
 def forget_plans() -> None:
     """Empty the one cache that outlives contexts: it goes up and down by more than is looked for."""
-    from vdev.session.session import get_session
+    from vdev.start.current import get_session
 
     get_session()._transfers._known.clear()
 

@@ -10,9 +10,10 @@ from unittest import mock
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.process import switches
-from vdev.session.commands import BufferArg, Launch, Layout, Read
+from vdev.session.commands import BufferArg, Launch, Read
 from vdev.session.session import Session
 from vdev.start.workers import open_workers
 

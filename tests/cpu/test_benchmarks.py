@@ -33,7 +33,7 @@ TRAFFIC = """
 import json, sys
 import common, lattice_boltzmann
 from vdev.session.commands import Launch
-from vdev.session.session import get_session
+from vdev.start.current import get_session
 
 moved = []
 def observe(command, plan):

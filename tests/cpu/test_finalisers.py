@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.executor import call_soon
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import Plan
 from vdev.process.finalisers import may_wait
 from vdev.process.switches import WorkerSpec
-from vdev.session.commands import Command, Fill, Layout, Unmap, Write
+from vdev.session.commands import Command, Fill, Unmap, Write
 from vdev.session.session import Session
 from vdev.start.workers import open_workers
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import Backend
 from vdev.backends.opencl.backend import opener
 from vdev.backends.opencl.native import load_native
-from vdev.session.commands import BufferArg, CopyBuffer, Launch, Layout, Read, Write
+from vdev.session.commands import BufferArg, CopyBuffer, Launch, Read, Write
 from vdev.session.session import NoRoom, Session, VirtualBuffer
 from vdev.start.engines import register_engines
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import LocalBytes
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_workers
 from vdev.session import commands
-from vdev.session.commands import BufferArg, CopyBuffer, Layout
+from vdev.session.commands import BufferArg, CopyBuffer
 from vdev.session.session import Session, SessionProgram
 from vdev.start.engines import register_engines
 from vdev.start.workers import open_workers

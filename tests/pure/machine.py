@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from vdev.translators.interpreter.access import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import Backend
@@ -18,7 +19,6 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_map, plan_read, plan_write
-from vdev.session.commands import Layout
 
 LOCAL = 64  #: work-items of a work-group; every buffer element is a uint32
 Words = np.ndarray

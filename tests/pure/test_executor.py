@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.ranges.grain import Grain, of_store, of_unit
+from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
 from tests.pure.simulator import changed_units
@@ -29,7 +30,6 @@ from vdev.executor.executor import QUEUE_LIMIT
 from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
 from vdev.executor.worker import Worker
 from vdev.planner.instructions import HOST
-from vdev.session.commands import Layout
 
 WORDS = 3 * 1024  #: elements of a buffer: three of the planner's granules, so that workers hold parts
 NBYTES = 4 * WORDS

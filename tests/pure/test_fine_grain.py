@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from vdev.translators.interpreter.access import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import OUT_OF_RESOURCES
@@ -28,18 +29,7 @@ from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.merges import identity_of
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_write
-from vdev.session.commands import (
-    BufferArg,
-    CopyBuffer,
-    Fill,
-    Launch,
-    Layout,
-    Map,
-    Migrate,
-    Read,
-    Unmap,
-    Write,
-)
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Migrate, Read, Unmap, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, VirtualBuffer
 

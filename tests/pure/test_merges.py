@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from vdev.translators.interpreter.access import AccessRange
 from vdev.translators.ranges.grain import joined, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import OUT_OF_RESOURCES
@@ -21,7 +22,7 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Combine, Copy, Fetch, Gather, Merge, Plan, Restore
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
-from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.commands import BufferArg, Launch, Read, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, VirtualBuffer
 

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from vdev.translators.ranges.grain import BYTES, Grain, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import Pointer, ReferenceBackend, ReferenceProgram
-from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.commands import BufferArg, Launch, Read, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session
 

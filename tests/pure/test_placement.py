@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.reference import ReferenceBackend
@@ -17,7 +18,7 @@ from vdev.planner.instructions import Copy, Download, Reserve, Upload
 from vdev.planner.links import LARGE_NBYTES, LinkCosts
 from vdev.planner.placement import equal_blocks, place, senders
 from vdev.planner.transfers import plan_fill, plan_read, plan_write
-from vdev.session.commands import Fill, Layout, Read, Write
+from vdev.session.commands import Fill, Read, Write
 from vdev.session.session import Session
 
 FAR = LinkCosts.uniform(4, peer=0.1, direct=True)

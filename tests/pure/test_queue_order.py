@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.reference import ReferenceBackend
-from vdev.session.commands import Fill, Layout, Marker, Read
+from vdev.session.commands import Fill, Marker, Read
 from vdev.session.session import Session
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
@@ -26,7 +27,6 @@ from vdev.session.commands import (
     CopyBuffer,
     Fill,
     Launch,
-    Layout,
     Map,
     Marker,
     Migrate,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Backend
@@ -19,7 +20,7 @@ from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
-from vdev.session.commands import BufferArg, Launch, Layout, Read, Write
+from vdev.session.commands import BufferArg, Launch, Read, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import NoRoom, Session, VirtualBuffer
 

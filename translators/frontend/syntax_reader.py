@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, Type, TypeKind
 
-from ..interpreter.operators import Binary, Unary
 from ..symbolic.expression import IntType
 from . import clang
+from .operator_kinds import Binary, Unary
 from .preprocessor import GENERATED_FILE
 from .syntax import (
     VOID,

@@ -11,11 +11,8 @@ from dataclasses import dataclass, replace
 
 from ..symbolic import expression as ex
 from ..symbolic import logic
-from ..symbolic.expression import Expr
+from ..symbolic.expression import LOOP_END, Expr
 from ..symbolic.substitution import substitute
-
-#: Where a truth value comes from that nobody knows, as messages have it.
-LOOP_END = "how long a loop runs"
 
 
 class Step:

@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
+from ..frontend.operator_kinds import Binary, Unary
 from ..frontend.syntax import CType, Node, Unsupported, Variable
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import INT, LONG, Expr, IntType
 from . import operators
 from .memory import Location, Memory, State, element_like, join_envs, unknown_truth
-from .operators import COMPARISONS, LOGICAL, SHIFTS, Binary, Unary
+from .operators import COMPARISONS, LOGICAL, SHIFTS
 from .values import (
     ANYWHERE,
     EMPTY_AGGREGATE,

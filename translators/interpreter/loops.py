@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from ..frontend.syntax import Node
 from ..symbolic import expression as ex
 from ..symbolic import logic
-from ..symbolic.expression import Expr, IntType, Trips
+from ..symbolic.expression import LOOP_END, Expr, IntType, Trips
 from ..symbolic.substitution import coefficient_of, substitute
-from .access_recorder import LOOP_END, LoopRewriter, condition_since, steps_since
+from .access_recorder import LoopRewriter, condition_since, steps_since
 from .memory import State, join_envs, unknown_truth
 from .values import (
     Aggregate,

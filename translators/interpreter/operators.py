@@ -8,46 +8,13 @@ evaluation are `calculation`'s.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 
+from ..frontend.operator_kinds import Binary, Unary
 from ..frontend.syntax import CType
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import Expr, IntType
 from .values import FLOATING, OPAQUE, Number, Value, Vector, convert, join_values, unknown_value
-
-
-class Binary(Enum):
-    """Operators of two operands; assignment and `,` are no calculations."""
-
-    MULTIPLY = auto()
-    DIVIDE = auto()
-    REMAINDER = auto()
-    ADD = auto()
-    SUBTRACT = auto()
-    SHIFT_LEFT = auto()
-    SHIFT_RIGHT = auto()
-    LESS = auto()
-    GREATER = auto()
-    LESS_EQUAL = auto()
-    GREATER_EQUAL = auto()
-    EQUAL = auto()
-    NOT_EQUAL = auto()
-    AND = auto()
-    XOR = auto()
-    OR = auto()
-    BOTH = auto()  #: `&&`
-    EITHER = auto()  #: `||`
-
-
-class Unary(Enum):
-    """Operators of one operand that give a value."""
-
-    PLUS = auto()
-    MINUS = auto()
-    COMPLEMENT = auto()
-    NOT = auto()
-
 
 #: `+ - *` are the ring's own, on operands that need not be in their type's range.
 _RING: dict[Binary, Callable[[Expr, Expr], Expr]] = {

@@ -22,6 +22,9 @@ from weakref import WeakValueDictionary
 #: Stands for "no bound"; sums and products of a few of them still compare as intended.
 INFINITE = 1 << 100
 
+#: Where a truth value comes from that nobody knows, as messages have it.
+LOOP_END = "how long a loop runs"
+
 _serial = count()
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ..interpreter.access_recorder import LOOP_END
 from .domain import Form
-from .expression import INFINITE, Expr, IntType
+from .expression import INFINITE, LOOP_END, Expr, IntType
 from .logic import negate
 
 if TYPE_CHECKING:

@@ -184,7 +184,7 @@ def _look_at_cuda(report: Report) -> None:
 
 
 def _look_at_workers(report: Report) -> None:
-    from vdev.session.session import get_session
+    from vdev.start.current import get_session
 
     session = get_session()
     for number, info in enumerate(session.workers):
@@ -216,8 +216,9 @@ def _run_kernel(session: Session, number: int) -> str | None:
     should."""
     import numpy as np
 
-    from vdev.session.commands import BufferArg, Launch, Layout, Read
+    from vdev.session.commands import BufferArg, Launch, Read
     from vdev.translators.ranges.ndrange import NDRange
+    from vdev.translators.ranges.rectangles import Layout
 
     everyone = session.launch_options
     session.launch_options = dataclasses.replace(everyone, workers=(number,))

@@ -11,7 +11,7 @@ from vdev.backends.base import Box
 from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:
-    from vdev.session.commands import Layout
+    from vdev.translators.ranges.rectangles import Layout
 
 Offsets = npt.NDArray[np.int64]
 

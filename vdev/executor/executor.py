@@ -40,8 +40,8 @@ from vdev.process.finalisers import may_wait
 from vdev.process.forking import keep_for_ever, renew
 
 if TYPE_CHECKING:
-    from vdev.session.commands import Layout
     from vdev.translators.ranges.ndrange import NDRange
+    from vdev.translators.ranges.rectangles import Layout
 
 T = TypeVar("T")
 

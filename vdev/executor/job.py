@@ -18,8 +18,8 @@ from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
     from vdev.executor.executor import Executor
-    from vdev.session.commands import Layout
     from vdev.translators.ranges.ndrange import NDRange
+    from vdev.translators.ranges.rectangles import Layout
 
 
 class Job:

@@ -28,7 +28,8 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
 from vdev.facade.transfers import WaitList, check_blocking, check_command, components, wait_blocking
 from vdev.process.interrupts import waits
-from vdev.session.commands import CopyBuffer, Fill, Layout, Map, Marker, Read, Write, box_region
+from vdev.session.commands import CopyBuffer, Fill, Map, Marker, Read, Write
+from vdev.translators.ranges.rectangles import Layout, box_region
 
 _type = native.command_type
 _kinds = native.mem_object_type

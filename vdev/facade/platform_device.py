@@ -17,7 +17,8 @@ from vdev.facade import device_info
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, make_error, native, status
 from vdev.facade.handles import Handle
 from vdev.process import switches
-from vdev.session.session import LostSession, get_session
+from vdev.session.session import LostSession
+from vdev.start.current import get_session
 
 if TYPE_CHECKING:
     from vdev.session.session import Session

@@ -32,7 +32,6 @@ from vdev.session.commands import (
     Command,
     CopyBuffer,
     Fill,
-    Layout,
     Map,
     Marker,
     Migrate,
@@ -40,6 +39,7 @@ from vdev.session.commands import (
     Unmap,
     Write,
 )
+from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
     from vdev.session.session import SessionKernel, VirtualBuffer

@@ -25,7 +25,8 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
 from vdev.process.interrupts import waits
-from vdev.session.commands import CopyBuffer, Fill, Layout, Marker, Migrate, Read, Write, box_region
+from vdev.session.commands import CopyBuffer, Fill, Marker, Migrate, Read, Write
+from vdev.translators.ranges.rectangles import Layout, box_region
 
 WaitList = Iterable[Event] | None
 

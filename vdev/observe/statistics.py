@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from vdev.observe.figures import Moved, Times
 
 if TYPE_CHECKING:
+    from vdev.observe.observed import ObservedSession
     from vdev.observe.tallies import ArgumentTally, CommandTally, KernelTally, Outcome
-    from vdev.session.session import Session
 
 
 @dataclass(frozen=True)
@@ -160,19 +160,19 @@ def current() -> Statistics:
 
     Empty where no virtual device was opened.
     """
-    module = sys.modules.get("vdev.session.session")
+    module = sys.modules.get("vdev.start.current")
     session = None if module is None else module.current_session()
     return NOTHING if session is None else of_session(session)
 
 
-def of_session(session: Session) -> Statistics:
+def of_session(session: ObservedSession) -> Statistics:
     """The figures of a session so far, once all that was submitted has ended."""
     last = session.executor.last_number
     session.executor.quiesce()
     return snapshot(session, last)
 
 
-def snapshot(session: Session, until: int = 0) -> Statistics:
+def snapshot(session: ObservedSession, until: int = 0) -> Statistics:
     """The figures of a session as they are now; waits for nothing. Commands up to number `until` have ended."""
     with session.observing(until) as ledger:
         kernels = tuple(_kernel(tally) for tally in ledger.kernels.values() if tally.launches)
@@ -190,7 +190,7 @@ def snapshot(session: Session, until: int = 0) -> Statistics:
     return Statistics(workers, kernels, commands, moved, counted, undone, session.recorder is not None)
 
 
-def _undone(session: Session) -> Moved:
+def _undone(session: ObservedSession) -> Moved:
     found = Moved()
     for (source, target), nbytes in session.executor.undone_nbytes.items():
         if source < 0:
@@ -202,7 +202,7 @@ def _undone(session: Session) -> Moved:
     return found
 
 
-def _workers(session: Session) -> tuple[WorkerStatistics, ...]:
+def _workers(session: ObservedSession) -> tuple[WorkerStatistics, ...]:
     return tuple(
         WorkerStatistics(
             number,

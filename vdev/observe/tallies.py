@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vdev.observe.figures import Moved, Times
 from vdev.planner.instructions import HOST, Download, Merge, Plan, Restore, Upload, moved_bytes
@@ -18,8 +18,8 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 if TYPE_CHECKING:
     from vdev.planner.footprints import PointerArg
-    from vdev.session.programs import SessionKernel
-    from vdev.translators.interpreter.access import AccessRange
+    from vdev.translators.frontend.source import KernelInfo
+    from vdev.translators.interpreter.access import AccessRange, KernelSummary
 
 #: Ways of cutting one kernel that are told apart; launches cut in yet other ways share a last row.
 _MOST_OUTCOMES = 64
@@ -109,6 +109,31 @@ class Traffic:
             argument.merged_nbytes += merged_nbytes
 
 
+class CountedProgram(Protocol):
+    """A program, as far as its kernels' rows show it."""
+
+    @property
+    def source(self) -> str | bytes:
+        """As the user wrote it."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """It was built with these."""
+
+
+class CountedKernel(Protocol):
+    """A kernel, as far as its row shows it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def info(self) -> KernelInfo: ...
+    @property
+    def program(self) -> CountedProgram: ...
+    @property
+    def summary(self) -> KernelSummary | None: ...
+
+
 class Ledger:
     """All tallies of a session."""
 
@@ -117,7 +142,7 @@ class Ledger:
         self.commands: dict[str, CommandTally] = {}
         self._programs: dict[object, int] = {}
 
-    def kernel(self, kernel: SessionKernel) -> KernelTally:
+    def kernel(self, kernel: CountedKernel) -> KernelTally:
         """The row of a kernel; one for all programs with the same source and options."""
         program = (hash(kernel.program.source), kernel.program.options)
         number = self._programs.setdefault(program, len(self._programs) + 1)
@@ -148,7 +173,7 @@ class Ledger:
 
 def count_plan(
     tally: KernelTally,
-    kernel: SessionKernel,
+    kernel: CountedKernel,
     ndrange: NDRange,
     pointers: Sequence[PointerArg],
     plan: Plan,
@@ -178,7 +203,7 @@ def count_plan(
     return outcome, _traffic(tally, plan, by_slot)
 
 
-def _argument(tally: KernelTally, kernel: SessionKernel, pointer: PointerArg) -> ArgumentTally:
+def _argument(tally: KernelTally, kernel: CountedKernel, pointer: PointerArg) -> ArgumentTally:
     found = tally.arguments.get(pointer.arg)
     if found is None:
         info = kernel.info.args[pointer.arg]
@@ -188,7 +213,7 @@ def _argument(tally: KernelTally, kernel: SessionKernel, pointer: PointerArg) ->
     return found
 
 
-def _note_access(argument: ArgumentTally, item: AccessRange, kernel: SessionKernel) -> None:
+def _note_access(argument: ArgumentTally, item: AccessRange, kernel: CountedKernel) -> None:
     new = not (argument.reads or argument.writes or argument.atomic)
     argument.reads = argument.reads or item.mode == "read"
     argument.writes = argument.writes or item.mode == "write"
@@ -203,7 +228,7 @@ def _note_access(argument: ArgumentTally, item: AccessRange, kernel: SessionKern
         argument.text = access_text(kernel.program.source, argument.line, argument.name)
 
 
-def _first_line(kernel: SessionKernel, item: AccessRange) -> int | None:
+def _first_line(kernel: CountedKernel, item: AccessRange) -> int | None:
     """Where an exact access stands in the source."""
     accesses = () if kernel.summary is None else kernel.summary.accesses
     return next((a.line for a in accesses if (a.arg, a.mode) == (item.arg, item.mode)), None)

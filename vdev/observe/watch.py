@@ -22,8 +22,8 @@ from vdev.process import ending, switches
 from vdev.process.forking import is_child
 
 if TYPE_CHECKING:
+    from vdev.observe.observed import ObservedSession
     from vdev.observe.statistics import Statistics
-    from vdev.session.session import Session
 
 logger = logging.getLogger("vdev.observe")
 
@@ -39,12 +39,12 @@ class Watch:
         self.report = report
         self.writer = writer
         self._pid = os.getpid()
-        self._session: Session | None = None
+        self._session: ObservedSession | None = None
         self._broken = False
         self._timeline = Timeline([] if writer is None else [writer])
         ending.at_end(self.finish)
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: ObservedSession) -> None:
         """Record what `session` does from now on."""
         self._session = session
         if self.writer is not None:

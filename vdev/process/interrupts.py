@@ -29,7 +29,15 @@ from vdev.process.forking import in_child
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: the packages and modules whose calls are made as a whole; others, as the command line's, call the program
-_WHOLE = ("vdev.facade.", "vdev.session.session", "vdev.executor.", "vdev.observe.", "vdev.process.interrupts", "vdev.process.finalisers")
+_WHOLE = (
+    "vdev.facade.",
+    "vdev.start.current",
+    "vdev.session.session",
+    "vdev.executor.",
+    "vdev.observe.",
+    "vdev.process.interrupts",
+    "vdev.process.finalisers",
+)
 #: functions during which an exception may come, where what they call does nothing but wait
 _waiting: set[CodeType] = set()
 #: functions behind which the look-out for a call's end begins

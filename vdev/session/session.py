@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Protocol
 from weakref import WeakSet
 
 from vdev.backends.base import (
@@ -26,17 +26,16 @@ from vdev.backends.base import (
     Bytes,
     WorkerInfo,
 )
-from vdev.check.checking import LaunchChecker
 from vdev.executor import Completion, Executor, repaired
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
-from vdev.process import forking, switches
+from vdev.process import forking
 from vdev.process.interrupts import long, waits
 from vdev.session.buffers import VirtualBuffer, buffer_of
-from vdev.session.commands import Argument, Command, Launch, Layout, Marker, Write, same_arguments
+from vdev.session.commands import Argument, Command, Launch, Marker, Write, same_arguments
 from vdev.session.direct import DirectLaunches
 from vdev.session.gathering import Choosing, can_choose
 from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, ReadyPlan, TransferPlans, make_plan
@@ -52,10 +51,7 @@ from vdev.session.programs import BuildError, SessionKernel, SessionProgram
 from vdev.session.repetition import open_repetition
 from vdev.session.room import NoRoom, RoomMaker
 from vdev.session.transfers import TRANSFERS, Transfer, transfer_of
-from vdev.start.workers import open_workers
-
-if TYPE_CHECKING:
-    from vdev.observe.watch import Watch
+from vdev.translators.ranges.rectangles import Layout
 
 __all__ = [
     "BuildError",
@@ -65,8 +61,6 @@ __all__ = [
     "SessionKernel",
     "UserCompletion",
     "VirtualBuffer",
-    "current_session",
-    "get_session",
 ]
 
 logger = logging.getLogger("vdev.session.session")
@@ -90,6 +84,20 @@ Observer = Callable[[Command, Plan], None]
 Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
 
 
+class Checker(Protocol):
+    """Somebody who makes launches again to compare (`vdev.check`). Under the session's lock."""
+
+    @property
+    def failure(self) -> Exception | None:
+        """What is wrong; no further command is taken then."""
+
+    def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Any:
+        """A launch is about to be submitted; gives what `end` wants."""
+
+    def end(self, launch: Launch, buffers: list[VirtualBuffer], case: Any, completion: Completion) -> None:
+        """It has been."""
+
+
 class Session:
     """All workers of a process as one device. Any thread may call any method."""
 
@@ -98,11 +106,11 @@ class Session:
         openers: Sequence[Callable[[], Backend]],
         *,
         min_items: int | None = 0,
-        check: bool = False,
+        check: Callable[[Executor, LinkCosts], Checker] | None = None,
         gather: bool | None = False,
         plan_always: bool = True,
     ) -> None:
-        """`openers` make the back ends, each on its worker's thread. `check`: see `vdev.check.checking`.
+        """`openers` make the back ends, each on its worker's thread. `check`: what makes the checker of launches, if they are checked.
 
         `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
         `gather`: whether buffers are kept on one worker (`vdev.session.gathering`); None: where that is faster. `plan_always`:
@@ -166,8 +174,8 @@ class Session:
         self.executor.aside, self.executor.ended = self._aside, self._ended
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None
-        self.executor.red_zones = check
-        self.checker = LaunchChecker(self.executor, self.links) if check else None
+        self.executor.red_zones = check is not None
+        self.checker = None if check is None else check(self.executor, self.links)
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
         self._deferrals = Deferrals()
@@ -644,44 +652,6 @@ def _own_units(workers: Sequence[WorkerInfo]) -> int:
 
 #: all that are alive
 _sessions: WeakSet[Session] = WeakSet()
-#: the process's own
-_session: Session | None = None
-_opening = threading.Lock()
-
-
-def current_session() -> Session | None:
-    """The process's session, if anything has opened it yet."""
-    return _session
-
-
-def _watch() -> Watch | None:
-    """What VDEV_EXPLAIN and VDEV_TRACE ask for."""
-    if switches.explain() is None and switches.trace() is None:
-        return None
-    from vdev.observe.watch import from_switches  # most runs do without
-
-    return from_switches()
-
-
-def get_session() -> Session:
-    """The process's session, opened on first use with the workers that VDEV_WORKERS names.
-
-    Raises what is wrong with them.
-    """
-    global _session
-    with _opening:
-        if _session is None:
-            watch = _watch()
-            _session = Session(
-                open_workers(switches.workers(), switches.memory()),
-                min_items=switches.min_items(),
-                check=switches.check(),
-                gather=switches.gather(),
-                plan_always=switches.plan_always() or switches.check(),  # what is not split is not checked
-            )
-            if watch is not None:
-                watch.begin(_session)
-        return _session
 
 
 def _hold() -> Callable[[], None]:
@@ -700,9 +670,7 @@ def _hold() -> Callable[[], None]:
 
 
 def _lose() -> None:
-    """In a forked child: it has no session yet."""
-    global _session
-    _session = None
+    """In a forked child: its parent's sessions are of no use to it."""
     for session in list(_sessions):
         session.lose()
     _sessions.clear()

@@ -22,10 +22,11 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Touch
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Launch, Layout
+from vdev.session.commands import Launch
 from vdev.session.launching import hidden_packer
 from vdev.session.programs import SessionProgram
 from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 logger = logging.getLogger("vdev.check")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vdev.planner import transfers
-from vdev.session.commands import Command, CopyBuffer, Fill, Layout, Map, Migrate, Read, Unmap, Write
+from vdev.session.commands import Command, CopyBuffer, Fill, Map, Migrate, Read, Unmap, Write
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 if TYPE_CHECKING:

@@ -1,0 +1,29 @@
+"""What observers see of a session and of its kernels: as much as they need, and nothing that they could change."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from vdev.backends.base import WorkerInfo
+from vdev.executor import Executor
+from vdev.observe.recorder import Recorder
+from vdev.observe.tallies import Ledger
+
+
+class ObservedSession(Protocol):
+    """A session, as its observers see it."""
+
+    #: told of every command from when it is set
+    recorder: Recorder | None
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """What stands behind the device."""
+
+    @property
+    def executor(self) -> Executor:
+        """What has counted the work."""
+
+    def observing(self, until: int = 0) -> AbstractContextManager[Ledger]:
+        """What was counted so far; nothing is planned meanwhile."""

@@ -1,0 +1,64 @@
+"""The process's own session, made on first use as the switches say.
+
+Decides what a switch means for a session. The one place where checking and reports meet the session they belong to.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from vdev.check.checking import LaunchChecker
+from vdev.process import forking, switches
+from vdev.session.session import Session
+from vdev.start.workers import open_workers
+
+if TYPE_CHECKING:
+    from vdev.observe.watch import Watch
+
+_session: Session | None = None
+_opening = threading.Lock()
+
+
+def current_session() -> Session | None:
+    """The process's session, if anything has opened it yet."""
+    return _session
+
+
+def get_session() -> Session:
+    """The process's session, opened on first use with the workers that VDEV_WORKERS names.
+
+    Raises what is wrong with them.
+    """
+    global _session
+    with _opening:
+        if _session is None:
+            watch = _watch()
+            _session = Session(
+                open_workers(switches.workers(), switches.memory()),
+                min_items=switches.min_items(),
+                check=LaunchChecker if switches.check() else None,
+                gather=switches.gather(),
+                plan_always=switches.plan_always() or switches.check(),  # what is not split is not checked
+            )
+            if watch is not None:
+                watch.begin(_session)
+        return _session
+
+
+def _watch() -> Watch | None:
+    """What VDEV_EXPLAIN and VDEV_TRACE ask for."""
+    if switches.explain() is None and switches.trace() is None:
+        return None
+    from vdev.observe.watch import from_switches  # most runs do without
+
+    return from_switches()
+
+
+def _lose() -> None:
+    """In a forked child: it has no session yet."""
+    global _session
+    _session = None
+
+
+forking.in_child(_lose)
