@@ -45,7 +45,7 @@ from vdev.backends.cuda import (
 from vdev.backends.reference import combine
 from vdev.executor.steps import copy_changes
 
-NBYTES = 512
+NBYTES = 1024  # of an allocation: more than any box below takes
 UNSIGNED = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "V16"}
 
 
@@ -268,6 +268,7 @@ def test_a_box_is_copied_within_a_gpu(
         row = nbytes + row_gap * min(nbytes, 8)
         pitches.append((rows * row + slice_gap * min(nbytes, 8), row))
     box = Box((slices, rows, nbytes), spare[4] * nbytes, pitches[0], spare[5] * 4, pitches[1])
+    assert max(spare[4] * nbytes, spare[5] * 4) + slices * max(pitches[0][0], pitches[1][0]) <= NBYTES
     (source, given_), (target, into) = _allocation(3), _allocation(4)
     expected = into.copy()
     copy_box(given_, expected, box)
