@@ -24,6 +24,7 @@ from vdev.process import switches
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "samples" / "guide"
+README = ROOT / "README.md"
 PAGES = sorted(GUIDE.glob("*.md"))
 PROGRAMS = sorted(GUIDE.glob("*.py"))
 COUNT = 4
@@ -33,7 +34,7 @@ def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """A command line of the guide, in a folder that has the samples."""
     if not (directory / "samples").exists():
         (directory / "samples").symlink_to(ROOT / "samples")
-    command = re.sub(r"\bpython (?=-|samples)", f"{sys.executable} -W ignore ", command)
+    command = re.sub(r"\bpython (?=-|samples|square)", f"{sys.executable} -W ignore ", command)
     command = re.sub(r"\bvdev-info\b", f"{sys.executable} -m vdev.cli.info", command)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environment["PYTHONPATH"] = str(ROOT)
@@ -131,10 +132,10 @@ def test_every_kernel_is_told_of_as_it_is() -> None:
 
 
 def commands() -> list[Any]:
-    """(command, whether it succeeds, lines it prints) of all pages."""
+    """(command, whether it succeeds, lines it prints) of all pages and the README."""
     found = []
     pattern = r"<!-- run(, fails)? -->\n```sh\n(.*?)\n```\n\n```text\n(.*?)```"
-    for page in PAGES:
+    for page in [*PAGES, README]:
         for number, match in enumerate(re.finditer(pattern, page.read_text(), re.DOTALL), 1):
             found.append(
                 pytest.param(match[2], not match[1], match[3].splitlines(), id=f"{page.stem}-{number}")
@@ -146,6 +147,10 @@ def commands() -> list[Any]:
 def test_a_command_prints_what_the_guide_shows(
     command: str, succeeds: bool, lines: list[str], tmp_path: Path
 ) -> None:
+    for name, program in re.findall(
+        r"<!-- program: (.*) -->\n```python\n(.*?)```", README.read_text(), re.DOTALL
+    ):
+        (tmp_path / name).write_text(program)
     done = run(command, tmp_path)
     output = done.stdout + done.stderr
 
@@ -157,8 +162,8 @@ def test_a_command_prints_what_the_guide_shows(
 
 
 def test_every_page_has_its_commands_run() -> None:
-    marked = sum(len(re.findall(r"<!-- run", page.read_text())) for page in PAGES)
-    assert marked == len(commands()) >= 8
+    marked = sum(len(re.findall(r"<!-- run", page.read_text())) for page in [*PAGES, README])
+    assert marked == len(commands()) >= 9
 
 
 def test_what_is_said_of_native_devices_is_so(tmp_path: Path) -> None:
@@ -173,7 +178,7 @@ def test_what_is_said_of_native_devices_is_so(tmp_path: Path) -> None:
 
 
 def test_the_switches_are_the_switches() -> None:
-    """The table is the output of `python -c "from vdev import switches; print(switches.as_markdown())"`."""
+    """The table is the output of `python -c "from vdev.process import switches; print(switches.as_markdown())"`."""
     assert switches.as_markdown() in (GUIDE / "switches.md").read_text()
 
 
@@ -190,7 +195,7 @@ def test_every_file_is_led_to() -> None:
     linked = {target for page in PAGES for target in re.findall(r"\]\(([^)#]+)\)", page.read_text())}
     files = {path.name for path in GUIDE.iterdir() if path.is_file()} - {"README.md"}
     assert files <= linked
-    assert "samples/guide/README.md" in (ROOT / "README.md").read_text()
+    assert "samples/guide/README.md" in README.read_text()
 
 
 def test_drawings_are_drawings() -> None:

@@ -183,7 +183,7 @@ def test_bars_are_as_long_as_the_bytes_are_many():
 
 def test_no_device_is_asked_for(kernels):
     code = (
-        "import sys; from vdev import info; info.main(sys.argv[1:]); "
+        "import sys; from vdev.cli import info; info.main(sys.argv[1:]); "
         "assert not {'pyopencl', 'vdev.session.session', 'vdev.backends'} & set(sys.modules), sorted(sys.modules)"
     )
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """The switches: every environment variable that vdev reads, in one table.
 
 Decides what a switch is called, what it may say and what it means when it says nothing. The code, `vdev-info`
-and the README use this table and no other. Values are read from the environment at each call; nothing here
+and the guide use this table and no other. Values are read from the environment at each call; nothing here
 remembers or acts on them.
 """
 
@@ -423,6 +423,6 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
 
 
 def as_markdown() -> str:
-    """The table as the README has it."""
+    """The table as the guide has it."""
     rows = [f"| `{switch.name}` | `{switch.default}` | {switch.meaning} |" for switch in SWITCHES]
     return "\n".join(["| switch | default | meaning |", "|---|---|---|", *rows])

@@ -1,0 +1,110 @@
+"""The shape of the house: its parts in ranks, and what imports what. `python -m tests.pure.house` prints the drawing that
+CONTRIBUTING.md shows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: From the bottom up. A part may import itself and whatever stands on a lower line, for type checkers, too.
+LAYERS = (
+    {"translators", "process", "packaging"},
+    {"boot", "planner", "backends"},
+    {"executor"},
+    {"observe"},
+    {"session"},
+    {"check"},
+    {"start"},
+    {"facade"},
+    {"cli", "__main__"},
+)
+#: The same within the translators.
+TRANSLATORS = ({"ranges"}, {"symbolic"}, {"frontend"}, {"interpreter", "dialects"})
+RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+
+
+def find_modules() -> dict[str, Path]:
+    """Every module of the distribution by its installed name."""
+    found = {}
+    for folder, prefix in (("vdev", ()), ("translators", ("vdev",))):
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = (*prefix, *path.relative_to(ROOT).with_suffix("").parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = find_modules()
+
+
+def imports(name: str, path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of everything that a module imports at any time, also for type checkers alone."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        pending += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, package)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield node.lineno, full if full in MODULES else base
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in ("importlib.import_module", "__import__")
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            yield node.lineno, str(node.args[0].value)
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if module.startswith("vdev.") else ""
+
+
+def translator_of(module: str) -> str:
+    """The translators' package that a module is in; empty for what is none of theirs."""
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["translators"] and len(parts) > 2 else ""
+
+
+def drawing() -> str:
+    """The parts and their imports, less those that follow from others, as a Mermaid flowchart."""
+    wanted: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        part = part_of(name)
+        if part in RANK:
+            found = {part_of(module) for _, module in imports(name, path) if module.startswith("vdev.")}
+            wanted.setdefault(part, set()).update(found & set(RANK) - {part})
+    lines = ["flowchart TD"]
+    for parts in reversed(LAYERS):
+        for part in sorted(parts & set(wanted)):
+            below = wanted[part]
+            direct = below - {far for near in below for far in _reached(near, wanted)}
+            lines += [f"    {part} --> {other}" for other in sorted(direct)] or [f"    {part}"]
+    return "\n".join(line.replace("__main__", "main") for line in lines)
+
+
+def _reached(part: str, wanted: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    pending = [part]
+    while pending:
+        for other in wanted.get(pending.pop(), set()) - found:
+            found.add(other)
+            pending.append(other)
+    return found
+
+
+if __name__ == "__main__":
+    print(drawing())
