@@ -1,7 +1,7 @@
 """Abstract evaluation of expressions: values, places, and the accesses they make.
 
 Decides what every operator does to symbolic values and which place an lvalue is. Statements, loops and calls
-of the program's own functions are `interpreter`'s; functions of OpenCL C are `builtins`'.
+of the program's own functions are `walk`'s; functions of OpenCL C are `builtins`'.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops: what their bodies do to variables, as functions of a counter, and what is known behind them.
 
 Decides which variables move by a fixed step, which conditions keep a loop going and how often it runs. The
-body itself is run by `interpreter`.
+body itself is run by `walk`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the abstract interpreter computes with: symbolic integers, pointers into arguments, private objects.
 
-Decides how values are converted, joined and kept in private memory. Never records accesses: `interpreter`
+Decides how values are converted, joined and kept in private memory. Never records accesses: `walk`
 does.
 """
 

@@ -2,7 +2,7 @@
 access).
 
 Decides whether a domain is empty, what bounds an affine form has over it, and keeps what is known for certain
-apart from what is not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `image`
+apart from what is not (`exact`). Knows neither kernels nor expressions, and never enumerates points: `domain_image`
 does.
 """
 

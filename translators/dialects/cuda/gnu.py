@@ -1,6 +1,6 @@
 """What GNU C adds to C's expressions and labels, for C++; clang takes it in OpenCL C, too.
 
-Decides what is kept of a text where the compiler is asked. Words that are only spelled otherwise are `cuda_dialect`'s affair.
+Decides what is kept of a text where the compiler is asked. Words that are only spelled otherwise are `tables`'s affair.
 """
 
 from __future__ import annotations

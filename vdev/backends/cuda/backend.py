@@ -1,7 +1,7 @@
 """Workers on NVIDIA GPUs: CUDA through CuPy, a stream and a memory pool for each.
 
 Decides how bytes and kernels go through one GPU's stream. Programs come translated to CUDA C++
-(`cuda_programs`); long copies from and to plain host memory go through pinned blocks (`cuda_staging`); GPUs
+(`programs`); long copies from and to plain host memory go through pinned blocks (`staging`); GPUs
 copy from each other directly. It never decides what moves where.
 
 A replica is plain device memory of the bytes it covers and kernels get shifted pointers (PPoPP'11 section
