@@ -3,7 +3,7 @@ variables.
 
 What is not affine is cut into cases that are (`min`, `max`, `?:`, wrap-around), given a variable of its own
 with exact constraints (quotients and remainders by a number), or, failing both, a variable of which only
-bounds are known, which makes the access inexact. decides no byte ranges: `domain_image` does.
+bounds are known, which makes the access inexact. Decides no byte ranges: `domain_image` does.
 
 Cases are explored by replay: an evaluation runs under a script of choices, and every new choice leaves its
 alternatives to be run later from the same starting point.
