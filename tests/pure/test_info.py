@@ -139,4 +139,4 @@ def test_a_kernel_that_gives_wrong_results_is_noticed(monkeypatch):
 
 
 def test_the_hooks_name_is_the_packaged_ones():
-    assert (Path(info.__file__).parent / "packaging" / info.HOOK_NAME).is_file()
+    assert (Path(info.__file__).parents[1] / "packaging" / info.HOOK_NAME).is_file()

@@ -234,7 +234,7 @@ def test_a_thread_that_is_not_there() -> None:
 def test_installed_by_another_thread() -> None:
     script = """
 import signal, threading, time
-from vdev import interrupts
+from vdev.process import interrupts
 thread = threading.Thread(target=interrupts.install); thread.start(); thread.join()
 time.sleep(0.01)
 import _signal
