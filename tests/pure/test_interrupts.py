@@ -7,6 +7,7 @@ from __future__ import annotations
 import _thread
 import cProfile
 import ctypes
+import gc
 import signal
 import subprocess
 import sys
@@ -152,6 +153,29 @@ def test_a_finalisers_exception_comes_after_it() -> None:
         del last
         while time.monotonic() < started + SECONDS:
             time.sleep(0.001)
+
+
+@pytest.mark.parametrize("source", [_by_timer, _by_exception])
+def test_what_comes_in_a_callback_of_the_collection_comes_after_it(source: Callable[[], None]) -> None:
+    """The interpreter prints an exception of such a callback, and goes on."""
+    ended = []
+
+    def callback(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            source()
+            until = time.monotonic() + 0.1
+            while time.monotonic() < until:
+                pass
+            ended.append(phase)
+
+    gc.callbacks.append(callback)
+    try:
+        with pytest.raises(Interrupt):
+            gc.collect()
+            time.sleep(SECONDS)
+    finally:
+        gc.callbacks.remove(callback)
+    assert ended
 
 
 def test_beside_a_profiler() -> None:

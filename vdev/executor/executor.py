@@ -48,7 +48,7 @@ T = TypeVar("T")
 #: seconds: engines give up what is queued when a process ends; what is nearly done may still be
 EXIT_TIMEOUT = 0.15
 #: seconds that a fork waits for workers to come out of their back ends, and for what they have handed over
-_HOLDING = 0.5
+_HOLDING = 2.0
 
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache

@@ -17,6 +17,7 @@ import _signal  # type: ignore[import-not-found]
 import _thread
 import ctypes
 import functools
+import gc
 import sys
 import threading
 import time
@@ -109,11 +110,13 @@ def outermost(frame: FrameType | None) -> FrameType | None:
 
 def _swallows(frame: FrameType) -> bool:
     """Whether an exception in a function that the interpreter calls by itself would be lost: finalisers, also the
-    program's, and callbacks of weak references.
+    program's, and callbacks of weak references and of the collection of cycles.
     """
     name = frame.f_code.co_name
-    return name == "__del__" or (
-        name in ("remove", "_remove") and _module(frame) in ("weakref", "_weakrefset")
+    return (
+        name == "__del__"
+        or (name in ("remove", "_remove") and _module(frame) in ("weakref", "_weakrefset"))
+        or any(getattr(callback, "__code__", None) is frame.f_code for callback in gc.callbacks)
     )
 
 

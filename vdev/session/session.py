@@ -75,7 +75,7 @@ _RUN_COST = 256.0
 #: Seconds after which a thread lets go of the interpreter for one that wants it, where workers are fed over links.
 _SWITCH_INTERVAL = 0.0001
 #: seconds that a fork waits for a command that is being planned
-_LOCKING = 0.5
+_LOCKING = 2.0
 #: A replica with gaps may take this part of a worker's memory.
 _GAPS_SHARE = 16
 
