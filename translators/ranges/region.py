@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
+from operator import index
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from . import bands as nested
 from . import byte_runs
 from .bands import Bands, Units
 from .byte_runs import Block, Runs
+from .tracing import whole
 
 #: runs of a set without pitches, above which they are an array
 MOST_BANDS = 64
@@ -85,7 +87,7 @@ class Region:
     @staticmethod
     def span(start: int, stop: int) -> Region:
         """The bytes `start` <= b < `stop`; empty where `stop` <= `start`."""
-        start, stop = int(start), int(stop)
+        start, stop = whole(start), whole(stop)
         return Region(start, stop, (), ((start, stop, None),)) if start < stop else EMPTY
 
     @staticmethod
@@ -108,8 +110,8 @@ class Region:
         low, extent, rest = open_box(start, nbytes, dims)
         found = Region.span(low, low + extent)
         kept = _pitches_for(tuple(rest))
-        for index, (stride, count) in enumerate(rest):
-            found = found._repeated(stride, count) if index in kept else found._moved(stride, count)
+        for number, (stride, count) in enumerate(rest):
+            found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
         return found
 
     @staticmethod
@@ -160,6 +162,10 @@ class Region:
         return self.start < self.stop
 
     def __len__(self) -> int:
+        return self.nruns
+
+    @property
+    def nruns(self) -> int:
         """The number of runs; not counted one by one."""
         if self._nruns < 0:
             self._nruns = len(self.runs) if self._bands is None else nested.count_runs(self._bands, self._units)[0]
@@ -273,7 +279,7 @@ class Region:
             return Region.span(self.start + offset, self.stop + offset)
         if self._bands is None:
             return _wrap(self.runs + offset)
-        return _region(nested.shift(self._bands, int(offset), self._units), self._pitches)
+        return _region(nested.shift(self._bands, whole(offset), self._units), self._pitches)
 
     def clip(self, start: int, stop: int) -> Region:
         """The part from `start` up to `stop`."""
@@ -285,7 +291,7 @@ class Region:
             return Region.span(max(start, self.start), min(stop, self.stop))
         if self._bands is None:
             return _of_array(byte_runs.clipped(self.runs, start, stop))
-        window = nested.span(int(max(start, self.start)), int(min(stop, self.stop)), self._units)
+        window = nested.span(whole(max(start, self.start)), whole(min(stop, self.stop)), self._units)
         return _region(nested.intersect(self._bands, window), self._pitches)
 
     def whole(self, size: int, origin: int = 0) -> Region:
@@ -382,6 +388,7 @@ class Region:
 
     def _repeated(self, stride: int, count: int) -> Region:
         """The union of `count` copies, each `stride` further on, where all pitches divide `stride`."""
+        stride = index(stride)  # a pitch is a key to what is known of pitches: a number as such
         pitches = self._pitches if stride in self._pitches else (stride, *self._pitches)
         bands = nested.refine(self._flat(), self._units, (*pitches, 1))
         return _region(nested.repeat(bands, count, (*pitches, 1)), pitches)
@@ -398,10 +405,10 @@ class Region:
 def open_box(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> tuple[int, int, list[tuple[int, int]]]:
     """A box's first byte, the bytes of its runs, and the dimensions that are left once those that only make the runs
     longer, or one another, are gone; strides positive, the smallest first."""
-    low = int(start + sum(stride * (count - 1) for stride, count in dims if stride < 0))
-    extent = int(nbytes)
+    low = whole(start + sum(stride * (count - 1) for stride, count in dims if stride < 0))
+    extent = whole(nbytes)
     rest: list[tuple[int, int]] = []
-    for stride, count in sorted((abs(int(stride)), int(count)) for stride, count in dims):
+    for stride, count in sorted((abs(whole(stride)), whole(count)) for stride, count in dims):
         if not rest and stride <= extent:
             extent += stride * (count - 1)
         elif rest and count > 1 and stride % rest[-1][0] == 0 and stride <= rest[-1][0] * rest[-1][1]:
@@ -415,20 +422,26 @@ def open_box(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> tuple[
 def copies(dims: Sequence[tuple[int, int]]) -> int:
     """How many copies of a box `Region.boxes` has to put together for dimensions as `open_box` gives them."""
     kept = _pitches_for(tuple(dims))
-    return prod(count for index, (_, count) in enumerate(dims) if index not in kept)
+    return prod(count for number, (_, count) in enumerate(dims) if number not in kept)
 
 
-@lru_cache(maxsize=1024)
 def _pitches_for(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
     """Which of the dimensions, smallest stride first, are taken for pitches: each divides the next, and the others
     have as few members as can be."""
+    if len(dims) <= 10 and not any(other % one for (one, _), (other, _) in pairwise(dims)):
+        return frozenset(range(len(dims)))
+    return _known_pitches(tuple((index(stride), index(count)) for stride, count in dims))
+
+
+@lru_cache(maxsize=1024)
+def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
     best, most = frozenset[int](), 0
     for choice in range(1, 1 << len(dims)) if len(dims) <= 10 else ():
-        taken = [index for index in range(len(dims)) if choice >> index & 1]
-        strides = [dims[index][0] for index in taken]
+        taken = [number for number in range(len(dims)) if choice >> number & 1]
+        strides = [dims[number][0] for number in taken]
         if any(other % one for one, other in pairwise(strides)):
             continue
-        size = prod(dims[index][1] for index in taken)
+        size = prod(dims[number][1] for number in taken)
         if size > most:
             best, most = frozenset(taken), size
     return best

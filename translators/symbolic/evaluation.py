@@ -17,6 +17,7 @@ from math import gcd
 from typing import TypeVar
 
 from ..ranges.ndrange import Chunk, NDRange
+from ..ranges.tracing import Number
 from .domain import SOME_VALUE, Domain, Form, Infeasible
 from .expression import Expr, IntType, children
 from .logic import conjuncts, negate
@@ -106,9 +107,11 @@ class Launch:
         if isinstance(value, bytes | bytearray | memoryview):
             part = bytes(value[byte : byte + kind.bits // 8])
             return int.from_bytes(part, "little", signed=kind.signed) if len(part) == kind.bits // 8 else None
-        if value is None or byte or int(value) != value:
+        if value is None or byte:
             return None
-        return kind.wrap(int(value))
+        if type(value) is not Number:
+            return kind.wrap(int(value)) if int(value) == value else None
+        return value if kind.lo <= value <= kind.hi else kind.wrap(value)
 
 
 def _variable_form(domain: Domain, lo: int, hi: int) -> Form:

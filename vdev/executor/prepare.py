@@ -65,6 +65,15 @@ class Batch:
         self.rows = _rows(steps)
 
 
+    def with_steps(self, steps: tuple[Step, ...]) -> Batch:
+        """The batch with other steps of the same kinds."""
+        found = Batch.__new__(Batch)
+        for name in Batch.__slots__:
+            setattr(found, name, getattr(self, name))
+        found.steps = steps
+        return found
+
+
 def _rows(steps: tuple[Step, ...]) -> tuple[int, ...]:
     last = list(range(len(steps)))
     for index in range(len(steps) - 2, -1, -1):
@@ -129,6 +138,19 @@ class PreparedPlan:
         self.workers: tuple[Worker, ...] | None = None
         if self.batches and all(batch.brief for _, batch in self.batches):
             self.order = tuple(item.worker for item in plan.instructions)
+
+
+    def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
+        """A plan that differs from this one's in its numbers alone, made ready."""
+        found = PreparedPlan.__new__(PreparedPlan)
+        for name in PreparedPlan.__slots__:
+            setattr(found, name, getattr(self, name))
+        steps: dict[int, list[Step]] = {}
+        for item in plan.instructions:
+            steps.setdefault(item.worker, []).append(_step(item, plan.stages, recipe))
+        found.batches = tuple((worker, batch.with_steps(tuple(steps[worker]))) for worker, batch in self.batches)
+        found.stages = plan.stages
+        return found
 
 
 def _batches(plan: Plan, recipe: LaunchRecipe | None) -> tuple[tuple[int, Batch], ...]:

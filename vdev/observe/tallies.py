@@ -200,7 +200,12 @@ def count_plan(
         if first is not argument:
             argument.shares_with = first.name
     outcome = _outcome(tally, kernel.program.source, ndrange, plan, available)
-    return outcome, _traffic(tally, plan, by_slot)
+    return outcome, traffic_of(tally, plan, by_slot)
+
+
+def arguments_by_slot(tally: KernelTally, pointers: Sequence[PointerArg]) -> dict[int, ArgumentTally]:
+    """The argument with which a buffer's bytes are counted, of launches that have been counted."""
+    return {pointer.slot: tally.arguments[pointer.arg] for pointer in reversed(pointers)}
 
 
 def _argument(tally: KernelTally, kernel: CountedKernel, pointer: PointerArg) -> ArgumentTally:
@@ -263,7 +268,8 @@ def line_of(reason: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _traffic(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
+def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
+    """What each launch of a plan moves and merges; None where that is nothing."""
     moved: dict[int, Moved] = {}
     merged: dict[int, int] = {}
     for item in plan.instructions:

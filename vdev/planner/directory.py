@@ -85,6 +85,10 @@ class BufferState:
             self._initialised = Region.union(region for _, region in self.valid)
         return self._initialised
 
+    def followed_by(self, valid: Iterable[tuple[int, Region]], replicas: Iterable[tuple[int, int, int]]) -> BufferState:
+        """The state of the same buffer with these bytes in these places."""
+        return buffer_state(self.nbytes, valid, replicas, self.kept)
+
     def __repr__(self) -> str:
         def name(holder: int) -> str:
             return "host" if holder == HOST else f"worker {holder}"
@@ -114,7 +118,11 @@ def buffer_state(
 
     Nothing initialised, no device memory.
     """
-    content = (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept, fine)
+    return interned((nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept, fine))
+
+
+def interned(content: Content) -> BufferState:
+    """The one state of this content, which is in order."""
     with _interning:
         state = _interned.get(content)
         if state is None:
@@ -160,7 +168,7 @@ class Draft:
         replicas = ((worker, start, stop) for worker, (start, stop) in self.replicas.items())
         if self.before.fine:
             return fine_grain_state(self.nbytes, replicas, self.before.kept)
-        return buffer_state(self.nbytes, self.valid.items(), replicas, self.before.kept)
+        return self.before.followed_by(self.valid.items(), replicas)
 
     def valid_at(self, holder: int) -> Region:
         return self.valid.get(holder, EMPTY)

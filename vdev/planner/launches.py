@@ -399,8 +399,8 @@ class _Search:
             piece = missing & held
             if piece:
                 added += piece.nbytes * costs[source][target]
-                candidate.cost += len(piece) * self.options.links.per_run
-                candidate.nruns += len(piece)
+                candidate.cost += piece.nruns * self.options.links.per_run
+                candidate.nruns += piece.nruns
                 if HOST not in (source, target):
                     candidate.from_workers += piece.nbytes
                 missing = missing - piece

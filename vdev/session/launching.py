@@ -17,7 +17,15 @@ from vdev.executor.executor import Executor
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
 from vdev.observe.recorder import Shape
-from vdev.observe.tallies import KernelTally, Outcome, Traffic, count_plan
+from vdev.observe.tallies import (
+    ArgumentTally,
+    KernelTally,
+    Outcome,
+    Traffic,
+    arguments_by_slot,
+    count_plan,
+    traffic_of,
+)
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
@@ -30,6 +38,7 @@ from vdev.planner.turns import plan_in_turns
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg, Launch
+from vdev.session.filling import Forms
 from vdev.session.programs import SessionKernel
 from vdev.translators.interpreter.access import AccessRange, Reason
 from vdev.translators.ranges.ndrange import Chunk, NDRange
@@ -124,6 +133,7 @@ class LaunchCache:
         "_kernel",
         "_plans",
         "_scalars",
+        "forms",
         "habits",
         "placed",
         "pointers",
@@ -142,6 +152,7 @@ class LaunchCache:
         self._plans: dict[Any, CachedPlan] = {}
         self.ranges = RangeCache()
         self.habits = Habits()
+        self.forms = Forms()
         #: whether what was to make the last launch again has done so, and how many of these in a row have not
         self.repeated: list[bool] | None = None
         self._in_vain = 0
@@ -221,9 +232,13 @@ def make_plan(
     `room`: by worker, what it may take at a time; then it is taken in turns, or NoTurns is raised.
     """
     kernel = launch.kernel
+    states = [buffer.state for buffer in buffers]
+    if kernel.plans is not None and not room and _may_be_filled_in(launch, states):
+        filled = _filled_in(launch, buffers, states, options, executor)
+        if filled is not None:
+            return filled
     request = request_of(launch, buffers)
     pointers, evaluate = request.args, request.evaluate
-    states = [buffer.state for buffer in buffers]
     kept: int | None = None
     if kernel.subgrid is None:
         # What the translator refused may keep something in its own memory from launch to launch.
@@ -260,6 +275,67 @@ def make_plan(
     return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
 
 
+def _may_be_filled_in(launch: Launch, states: Sequence[BufferState]) -> bool:
+    """Whether the planner alone decides on the launch, by what `Forms` goes by."""
+    if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
+        return False
+    return not any(state.fine or state.kept is not None for state in states)
+
+
+@dataclass(slots=True, eq=False)
+class _Filled:
+    """What the plans of one form have in common beside what the planner says."""
+
+    prepared: PreparedPlan
+    reasons: tuple[str, ...]
+    outcome: Outcome
+    by_slot: dict[int, ArgumentTally]
+
+
+def _filled_in(
+    launch: Launch,
+    buffers: Sequence[VirtualBuffer],
+    states: Sequence[BufferState],
+    options: LaunchOptions,
+    executor: Executor,
+) -> CachedPlan | None:
+    """The plan of a launch like earlier ones, if it is one of theirs with other numbers."""
+    kernel = launch.kernel
+    cache = kernel.plans
+    assert cache is not None
+    pointers = pointer_args(launch, buffers)
+    indices = sorted(kernel.scalars)
+
+    def request(values: Sequence[Any]) -> LaunchRequest:
+        return _request(launch, pointers, dict(zip(indices, values, strict=True)))
+
+    scalars = tuple(scalar_value(kernel, index, launch.args[index]) for index in indices)
+    where = (launch.ndrange, pointers)
+    found = cache.forms.find(where, scalars, states, options, cache.habits, launch.ndrange.work_dim, request)
+    if found is None:
+        return None
+    plan, form = found
+    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
+    steady = tuple(states) == plan.states
+    kept = form.kept
+    if kept is None:
+        if kernel.one_worker and not plan.reasons:
+            plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
+        prepared = executor.prepare(plan, recipe)
+        ranges = [request(scalars).evaluate(chunk) for _, chunk in plan.partition]
+        available = len(executor.all_workers) - 1
+        counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
+        by_slot = arguments_by_slot(cache.tally, pointers)
+        form.kept = _Filled(prepared, plan.reasons, counted[0], by_slot)
+        return CachedPlan(plan, prepared, plan.states, *counted, steady=steady)
+    if plan.reasons != kept.reasons:
+        plan = replace(plan, reasons=kept.reasons)
+    cache.tally.plans += 1
+    traffic = traffic_of(cache.tally, plan, kept.by_slot)
+    prepared = kept.prepared.with_numbers(plan, recipe)
+    return CachedPlan(plan, prepared, plan.states, kept.outcome, traffic, steady=steady)
+
+
 def _plan(
     states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions, room: Sequence[int]
 ) -> Plan:
@@ -275,15 +351,23 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
     """What the planner has to know of a launch beside its buffers' states. `buffers`: by slot."""
     kernel = launch.kernel
     pointers = pointer_args(launch, buffers)
-    evaluate = evaluator(kernel, launch, _sizes(pointers))
-    if kernel.plans is not None:
-        values = tuple(launch.args[index] for index in sorted(kernel.scalars))
-        places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
-        evaluate = kernel.plans.ranges.remember((launch.ndrange, values, places), evaluate)
+    values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    request = _request(launch, pointers, values)
+    if kernel.plans is None:
+        return request
+    key = tuple(launch.args[index] for index in sorted(kernel.scalars))
+    places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
+    evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), request.evaluate)
+    return replace(request, evaluate=evaluate)
+
+
+def _request(launch: Launch, pointers: tuple[PointerArg, ...], values: dict[int, Any]) -> LaunchRequest:
+    """The same for other numbers than those of its scalars. `values`: by argument."""
+    kernel = launch.kernel
     return LaunchRequest(
         args=pointers,
         ndrange=launch.ndrange,
-        evaluate=evaluate,
+        evaluate=evaluator(kernel, launch, _sizes(pointers), values),
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
         habits=None if kernel.plans is None else kernel.plans.habits,
@@ -341,13 +425,13 @@ def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Poin
 
 
 def evaluator(
-    kernel: SessionKernel, launch: Launch, sizes: dict[int, int]
+    kernel: SessionKernel, launch: Launch, sizes: dict[int, int], values: dict[int, Any]
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory."""
+    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `values`: of
+    its scalars."""
     summary = kernel.summary
     if summary is None:  # only the worker's compiler understands the kernel
         return everything(launch, sizes)
-    values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
     before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:

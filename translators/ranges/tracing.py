@@ -1,0 +1,493 @@
+"""Integers that note what is done with them, so that it can be done again with others.
+
+A calculation runs once on `Number`s in the place of ints. Its branches are taken by the values that these have, and
+each comparison is noted as a *condition*: as long as all conditions come out the same way, the calculation runs the
+same way, and its results are the same functions of the parameters. `Trace.conditions` and `Trace.definitions` write
+that down as Python; what is to become of the results is the caller's.
+
+Sums are kept as affine forms over *variables*: parameters, products, and quotients rounded down. Comparisons with the
+same linear part are one condition, a range. Whatever asks for the number itself (an index, a hash, a conversion to text
+or to an array) gets it, and pins the number to its value: a condition, too. So nothing can be done with a Number that
+would come out otherwise unnoticed; what is pinned only makes the trace serve fewer parameters.
+
+Knows neither kernels nor plans.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import gcd
+from typing import Any
+
+Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
+
+
+class Trace:
+    """What was noted of one calculation."""
+
+    def __init__(self) -> None:
+        self.parameters: list[str] = []
+        #: by variable: its expression, in terms of earlier ones
+        self._variables: list[str] = []
+        self._known: dict[object, int] = {}
+        #: by linear part: the least and the largest value with which comparisons come out as they did; and what
+        #: it must not be
+        self._ranges: dict[Linear, tuple[int | None, int | None]] = {}
+        self._others: dict[Linear, set[int]] = {}
+        #: comparisons of floating-point numbers
+        self._comparisons: dict[str, None] = {}
+        self.closed = False
+
+    def parameter(self, value: int) -> Number:
+        """The next parameter, whose value it is."""
+        variable = self._variable(("parameter", len(self.parameters)), f"p{len(self.parameters)}")
+        self.parameters.append(f"p{len(self.parameters)}")
+        return Number(self, value, {variable: 1}, 0)
+
+    def real_parameter(self, value: float) -> Real:
+        """The same for a floating-point number."""
+        self.parameters.append(f"p{len(self.parameters)}")
+        return Real(self, value, self.parameters[-1])
+
+    def _variable(self, key: object, expression: str) -> int:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self._variables)
+            self._variables.append(expression)
+        return found
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError("a number outlived the calculation that it was traced in")
+
+    # conditions -------------------------------------------------------------------------------------
+
+    def compare(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
+        """Whether form `sign` 0, for a sign of `<`, `<=` or `==`; `value`: what the form is now."""
+        self._check_open()
+        linear, factor = _normal(terms)
+        now = (value - constant) // factor
+        if sign == "==":
+            if value == 0:
+                self._narrow(linear, now, now)
+            elif constant % factor == 0:  # else it can never be 0
+                self._others.setdefault(linear, set()).add(-constant // factor)
+            return value == 0
+        if sign == "<":
+            constant += 1  # of integers: < 0 is +1 <= 0
+        true = value < 0 or (value == 0 and sign == "<=")
+        # factor * L + constant <= 0, or else factor * L + constant >= 1
+        if true == (factor > 0):
+            bound = -constant if true else constant - 1
+            self._narrow(linear, None, bound // abs(factor))
+        else:
+            bound = constant if true else 1 - constant
+            self._narrow(linear, -(-bound // abs(factor)), None)
+        low, high = self._ranges[linear]
+        assert (low is None or low <= now) and (high is None or now <= high), "the condition holds now"
+        return true
+
+    def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
+        old_low, old_high = self._ranges.get(linear, (None, None))
+        low = old_low if low is None or (old_low is not None and old_low > low) else low
+        high = old_high if high is None or (old_high is not None and old_high < high) else high
+        self._ranges[linear] = (low, high)
+
+    def compare_reals(self, text: str, outcome: bool) -> bool:
+        self._check_open()
+        self._comparisons[text if outcome else f"not {text}"] = None
+        return outcome
+
+    # as Python --------------------------------------------------------------------------------------
+
+    def definitions(self, used: set[int]) -> list[str]:
+        """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …"""
+        needed: set[int] = set()
+        pending = list(used)
+        while pending:
+            variable = pending.pop()
+            if variable not in needed:
+                needed.add(variable)
+                pending += variables_in(self._variables[variable])
+        return [f"v{index} = {self._variables[index]}" for index in sorted(needed)]
+
+    def conditions(self) -> list[str]:
+        """Expressions, all of which are true where the calculation runs as it did."""
+        found = []
+        for linear, (low, high) in self._ranges.items():
+            text = show(dict(linear), 0)
+            if low is not None and low == high:
+                found.append(f"{text} == {low}")
+            elif low is not None and high is not None:
+                found.append(f"{low} <= {text} <= {high}")
+            elif low is not None:
+                found.append(f"{text} >= {low}")
+            else:
+                found.append(f"{text} <= {high}")
+        for linear, values in self._others.items():
+            low, high = self._ranges.get(linear, (None, None))
+            text = show(dict(linear), 0)
+            found += [
+                f"{text} != {value}"
+                for value in sorted(values)
+                if (low is None or low <= value) and (high is None or value <= high)
+            ]
+        return [*found, *self._comparisons]
+
+
+def _normal(terms: dict[int, int]) -> tuple[Linear, int]:
+    """The linear part over the largest common factor, its first coefficient positive; and that factor."""
+    if len(terms) == 1:
+        ((variable, coefficient),) = terms.items()
+        return ((variable, 1),), coefficient
+    items = sorted(terms.items())
+    factor = gcd(*terms.values())
+    if items[0][1] < 0:
+        factor = -factor
+    if factor == 1:
+        return tuple(items), 1
+    return tuple((variable, coefficient // factor) for variable, coefficient in items), factor
+
+
+def show(terms: dict[int, int], constant: int) -> str:
+    """A form as a Python expression."""
+    parts: list[str] = []
+    for variable, coefficient in terms.items():
+        size = f"v{variable}" if abs(coefficient) == 1 else f"{abs(coefficient)} * v{variable}"
+        parts.append(f"- {size}" if coefficient < 0 else f"+ {size}")
+    if constant or not parts:
+        parts.append(f"- {-constant}" if constant < 0 else f"+ {constant}")
+    text = " ".join(parts)
+    return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
+
+
+def variables_in(text: str) -> list[int]:
+    """The variables that an expression names."""
+    return [int(number) for number in _VARIABLE.findall(text)]
+
+
+_VARIABLE = re.compile(r"\bv(\d+)\b")
+
+
+Operand = Any  # an int, a float, a Number or a Real
+
+
+class Number:
+    """An int that is a parameter or made from some. It has terms: what is constant is an int."""
+
+    __slots__ = ("constant", "terms", "trace", "value")
+    __array_ufunc__ = None  # NumPy's numbers leave operations to this class
+
+    def __init__(self, trace: Trace, value: int, terms: dict[int, int], constant: int) -> None:
+        self.trace = trace
+        self.value = value
+        self.terms = terms
+        self.constant = constant
+
+    # arithmetic -------------------------------------------------------------------------------------
+
+    def _made(self, value: int, terms: dict[int, int], constant: int) -> Any:
+        self.trace._check_open()
+        return Number(self.trace, value, terms, constant) if terms else constant
+
+    def __add__(self, other: Operand) -> Any:
+        if type(other) is Number:
+            terms = dict(self.terms)
+            for variable, coefficient in other.terms.items():
+                total = terms.get(variable, 0) + coefficient
+                if total:
+                    terms[variable] = total
+                else:
+                    del terms[variable]
+            return self._made(self.value + other.value, terms, self.constant + other.constant)
+        if _is_real(other):
+            return self._real() + other
+        number = int(other)
+        return self._made(self.value + number, self.terms, self.constant + number)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Any:
+        return self._times(-1)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __sub__(self, other: Operand) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Operand) -> Any:
+        return -self + other
+
+    def _times(self, factor: int) -> Any:
+        if factor == 0:
+            return 0
+        terms = {variable: coefficient * factor for variable, coefficient in self.terms.items()}
+        return self._made(self.value * factor, terms, self.constant * factor)
+
+    def __mul__(self, other: Operand) -> Any:
+        if type(other) is Number:
+            first, second = sorted((show(self.terms, self.constant), show(other.terms, other.constant)))
+            return self._of(f"({first}) * ({second})", self.value * other.value)
+        if _is_real(other):
+            return self._real() * other
+        return self._times(int(other))
+
+    __rmul__ = __mul__
+
+    def _of(self, expression: str, value: int) -> Number:
+        """A number that is no affine form of others."""
+        variable = self.trace._variable(expression, expression)
+        return Number(self.trace, value, {variable: 1}, 0)
+
+    def __floordiv__(self, other: Operand) -> Any:
+        if _is_real(other):
+            raise TypeError("quotients of floating-point numbers are not rounded here")
+        divisor = int(other)
+        if divisor < 0:
+            return -self // -divisor
+        if divisor == 0:
+            raise ZeroDivisionError
+        whole = {v: c // divisor for v, c in self.terms.items() if c // divisor}
+        rest = {v: c % divisor for v, c in self.terms.items() if c % divisor}
+        base = self._made(0, whole, self.constant // divisor)
+        if rest:
+            low = self.constant % divisor
+            common = gcd(divisor, *rest.values())  # floor((a*x + b) / (a*d)) is floor((x + b//a) / d)
+            rest = {v: c // common for v, c in rest.items()}
+            text = f"({show(rest, low // common)}) // {divisor // common}"
+            base = base + self._of(text, 0)
+        base.value = self.value // divisor  # not of a shared object: it was made here
+        return base
+
+    def __rfloordiv__(self, other: Operand) -> Any:
+        return other // self._pinned()
+
+    def __mod__(self, other: Operand) -> Any:
+        divisor = int(other)
+        return self - self // divisor * divisor
+
+    def __rmod__(self, other: Operand) -> Any:
+        return other % self._pinned()
+
+    def __divmod__(self, other: Operand) -> tuple[Any, Any]:
+        quotient = self // other
+        return quotient, self - quotient * int(other)
+
+    def __rdivmod__(self, other: Operand) -> tuple[Any, Any]:
+        return divmod(other, self._pinned())
+
+    def __lshift__(self, other: Operand) -> Any:
+        return self._times(1 << int(other))
+
+    def __rlshift__(self, other: Operand) -> Any:
+        return other << self._pinned()
+
+    def __rshift__(self, other: Operand) -> Any:
+        return self // (1 << int(other))
+
+    def __rrshift__(self, other: Operand) -> Any:
+        return other >> self._pinned()
+
+    def __and__(self, other: Operand) -> Any:
+        return self._pinned() & int(other)
+
+    def __or__(self, other: Operand) -> Any:
+        return self._pinned() | int(other)
+
+    def __xor__(self, other: Operand) -> Any:
+        return self._pinned() ^ int(other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __truediv__(self, other: Operand) -> Any:
+        return self._real() / other
+
+    def __rtruediv__(self, other: Operand) -> Any:
+        return other / self._real()
+
+    def _real(self) -> Real:
+        return Real(self.trace, self.value, f"({show(self.terms, self.constant)})")
+
+    # comparisons ------------------------------------------------------------------------------------
+
+    def _compare(self, other: Operand, sign: str) -> bool:
+        if _is_real(other):
+            return bool(_COMPARE[sign](self._real(), other))
+        difference = self - other
+        if type(difference) is Number:
+            return self.trace.compare(difference.terms, difference.constant, difference.value, sign)
+        return bool(_COMPARE[sign](difference, 0))
+
+    def __lt__(self, other: Operand) -> bool:
+        return self._compare(other, "<")
+
+    def __le__(self, other: Operand) -> bool:
+        return self._compare(other, "<=")
+
+    def __gt__(self, other: Operand) -> bool:
+        return not self._compare(other, "<=")
+
+    def __ge__(self, other: Operand) -> bool:
+        return not self._compare(other, "<")
+
+    def __eq__(self, other: object) -> bool:
+        if other is None or isinstance(other, (str, bytes, tuple)):
+            return False
+        return self._compare(other, "==")
+
+    def __bool__(self) -> bool:
+        return not self._compare(0, "==")
+
+    # the number itself ------------------------------------------------------------------------------
+
+    def _pinned(self) -> int:
+        """The value, which it has to have from now on."""
+        self.trace.compare(self.terms, self.constant - self.value, 0, "==")
+        return self.value
+
+    __index__ = __int__ = __round__ = _pinned
+
+    def __hash__(self) -> int:
+        return hash(self._pinned())
+
+    def __float__(self) -> float:
+        return float(self._pinned())
+
+    def __str__(self) -> str:
+        return str(self._pinned())
+
+    def __format__(self, how: str) -> str:
+        return format(self._pinned(), how)
+
+    def bit_length(self) -> int:
+        return self._pinned().bit_length()
+
+    def __repr__(self) -> str:
+        return f"<{self.value} = {show(self.terms, self.constant)}>"
+
+
+class Real:
+    """A floating-point number that is made from parameters: done again, every operation is the same one."""
+
+    __slots__ = ("text", "trace", "value")
+    __array_ufunc__ = None
+
+    def __init__(self, trace: Trace, value: float, text: str) -> None:
+        self.trace = trace
+        self.value = value
+        self.text = text
+
+    def _with(self, other: Operand, sign: str, turned: bool = False) -> Real:
+        self.trace._check_open()
+        value, text = _operand(other)
+        first, second = ((value, text), (self.value, self.text))[:: 1 if turned else -1]
+        made = f"({first[1]} {sign} {second[1]})"
+        return Real(self.trace, _OPERATIONS[sign](first[0], second[0]), made)
+
+    def __add__(self, other: Operand) -> Real:
+        return self._with(other, "+")
+
+    def __radd__(self, other: Operand) -> Real:
+        return self._with(other, "+", True)
+
+    def __sub__(self, other: Operand) -> Real:
+        return self._with(other, "-")
+
+    def __rsub__(self, other: Operand) -> Real:
+        return self._with(other, "-", True)
+
+    def __mul__(self, other: Operand) -> Real:
+        return self._with(other, "*")
+
+    def __rmul__(self, other: Operand) -> Real:
+        return self._with(other, "*", True)
+
+    def __truediv__(self, other: Operand) -> Real:
+        return self._with(other, "/")
+
+    def __rtruediv__(self, other: Operand) -> Real:
+        return self._with(other, "/", True)
+
+    def __neg__(self) -> Real:
+        return self * -1
+
+    def _compare(self, other: Operand, sign: str) -> bool:
+        value, text = _operand(other)
+        return self.trace.compare_reals(f"({self.text} {sign} {text})", bool(_COMPARE[sign](self.value, value)))
+
+    def __lt__(self, other: Operand) -> bool:
+        return self._compare(other, "<")
+
+    def __le__(self, other: Operand) -> bool:
+        return self._compare(other, "<=")
+
+    def __gt__(self, other: Operand) -> bool:
+        return self._compare(other, ">")
+
+    def __ge__(self, other: Operand) -> bool:
+        return self._compare(other, ">=")
+
+    def __eq__(self, other: object) -> bool:
+        return self._compare(other, "==")
+
+    def __bool__(self) -> bool:
+        return not self._compare(0, "==")
+
+    def _pinned(self) -> float:
+        self._compare(self.value, "==")
+        return self.value
+
+    def __hash__(self) -> int:
+        return hash(self._pinned())
+
+    def __float__(self) -> float:
+        return self._pinned()
+
+    def __round__(self) -> int:
+        return round(self._pinned())
+
+    def __repr__(self) -> str:
+        return f"<{self.value} = {self.text}>"
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+}
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
+
+
+def _is_real(operand: object) -> bool:
+    return type(operand) is Real or isinstance(operand, float)
+
+
+def _operand(operand: Operand) -> tuple[Any, str]:
+    """The value of an operand of floating-point arithmetic, and its expression."""
+    if type(operand) is Real:
+        return operand.value, operand.text
+    if type(operand) is Number:
+        return operand.value, f"({show(operand.terms, operand.constant)})"
+    if isinstance(operand, float) and operand in (float("inf"), float("-inf")):
+        return operand, "inf" if operand > 0 else "(-inf)"
+    return operand, f"({operand!r})"
+
+
+def whole(number: Any) -> Any:
+    """`number` as an int, whatever kind of integer it is; a Number as it is."""
+    return number if type(number) is int or type(number) is Number else int(number)
