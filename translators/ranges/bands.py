@@ -12,8 +12,10 @@ buffers; the digits of level 0 have no bounds and may be negative.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from math import gcd
+from operator import itemgetter
 from typing import Optional
 
 import numpy as np
@@ -62,8 +64,27 @@ def span(start: int, stop: int, units: Units, level: int = 0) -> Bands:
     return tuple(bands)
 
 
+#: bands from which on those beside another set are left out by bisection
+_MANY = 12
+
+
+def _beside(a: Bands, b: Bands) -> tuple[int, int]:
+    """Where in `a`, of many bands, those begin and end that may meet `b`, or touch it."""
+    first, last = b[0][0], b[-1][1]
+    return bisect_left(a, first, key=_stop), bisect_right(a, last, key=_start)
+
+
+_start, _stop = itemgetter(0), itemgetter(1)
+
+
 def intersect(a: Bands, b: Bands) -> Bands:
     """What both have; both of one system of units."""
+    if len(a) > _MANY and b:
+        low, high = _beside(a, b)
+        a = a[low:high]
+    if len(b) > _MANY and a:
+        low, high = _beside(b, a)
+        b = b[low:high]
     found: list[Band] = []
     i, j, na, nb = 0, 0, len(a), len(b)
     while i < na and j < nb:
@@ -103,10 +124,16 @@ def meet(a: Bands, b: Bands) -> bool:
 
 def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     """What one of them has; both of level `level` of `units`."""
+    if not a or not b:
+        return a or b
+    if len(b) > len(a):
+        a, b = b, a
+    if len(a) > _MANY:
+        low, high = _beside(a, b)
+        if high - low < len(a):
+            return _joined(a[:low], unite(a[low:high], b, units, level), a[high:])
     found: list[Band] = []
     i, j, na, nb = 0, 0, len(a), len(b)
-    if not na or not nb:
-        return a or b
     alo, ahi, ain = a[0]
     blo, bhi, bin_ = b[0]
     while i < na and j < nb:
@@ -146,8 +173,27 @@ def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     return tuple(found)
 
 
+def _joined(before: Bands, between: Bands, after: Bands) -> Bands:
+    """Bands one behind the other, joined where they go on."""
+    found = list(before)
+    if between:
+        _append(found, *between[0])
+        found += between[1:]
+    if after:
+        _append(found, *after[0])
+        found += after[1:]
+    return tuple(found)
+
+
 def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     """What `a` has and `b` has not; both of level `level` of `units`."""
+    if len(a) > _MANY and b:
+        low, high = _beside(a, b)
+        if high - low < len(a):
+            return _joined(a[:low], subtract(a[low:high], b, units, level), a[high:])
+    if len(b) > _MANY and a:
+        low, high = _beside(b, a)
+        b = b[low:high]
     found: list[Band] = []
     j, nb = 0, len(b)
     for alo, ahi, ain in a:

@@ -258,7 +258,8 @@ class Number:
             rest = {v: c // common for v, c in rest.items()}
             text = f"({show(rest, low // common)}) // {divisor // common}"
             base = base + self._of(text, 0)
-        base.value = self.value // divisor  # not of a shared object: it was made here
+        if type(base) is Number:  # not a shared object: it was made here
+            base.value = self.value // divisor
         return base
 
     def __rfloordiv__(self, other: Operand) -> Any:
