@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .bands import Bands, first, last
-from .region import EMPTY, Region
+from .region import EMPTY, Region, _merged
 
 #: pitches, and for each band None or the pattern of what is inside
 Pattern = tuple[tuple[int, ...], tuple[Any, ...]]
@@ -46,6 +46,26 @@ def _bands(nested: tuple[Any, ...], numbers: Iterator[Any]) -> Bands:
     return tuple(
         (next(numbers), next(numbers), None if inner is None else _bands(inner, numbers)) for inner in nested
     )
+
+
+def pitches_of(region: Region) -> tuple[int, ...]:
+    """Its pitches; none where it has no pattern."""
+    return region._pitches
+
+
+def go_together(pitches: tuple[int, ...], region: Region) -> bool:
+    """Whether regions of these pitches and this one are worked with at the cost of their boxes."""
+    return pitches == region._pitches or _merged(pitches, region._pitches) is not None
+
+
+def replaced(region: Region, old: Region, new: Region) -> Region:
+    """`region` with `new` in the place of its part `old`, beside which it has nothing of `new`."""
+    found = region - old if old else region
+    if new:
+        found = found | new
+    if found._nbytes < 0:
+        found._nbytes = region.nbytes - old.nbytes + new.nbytes
+    return found
 
 
 def is_array(region: Region) -> bool:

@@ -121,6 +121,8 @@ class LaunchRequest:
     in_place: bool = False
     #: how launches of the kernel were cut before; None: all cuts are looked at
     habits: Habits | None = None
+    #: what sees to it that a buffer (by slot) stays in few boxes, of which some were written
+    tidied: Callable[[PlanBuilder, int, Sequence[Region]], None] = tidy
 
 
 def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan:
@@ -153,7 +155,7 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
         if slot in merging:
             merging[slot].finish()
             reasons.extend(_why_merged(chosen, slot))
-        tidy(builder, slot, chosen.resolutions[slot].owns)
+        request.tidied(builder, slot, chosen.resolutions[slot].owns)
     partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
     overwrites = [slot for slot in slots if _overwrites(chosen.resolutions[slot], states[slot].nbytes)]
     return builder.finish(partition, reasons, overwrites=overwrites)

@@ -5,44 +5,185 @@ Launches that differ in their scalars mostly have the same plan with other numbe
 which the planner would do the same again. Both are written down as one Python function, which for other numbers gives
 their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner makes.
 
-Decides how states are taken apart into a pattern and numbers. Which plans are worth it is the caller's to say.
+A program that moves on over a matrix leaves another directory behind it at each launch, but around what a launch
+touches it looks the same each time. So there are two such functions. One gives from the scalars, for each buffer, the
+*window*: all bytes that the launch touches. The other is the plan for the *views* of the states, what lies in the
+windows; whatever it changes there is put back into the whole. What the planner does that does not go by bytes in the
+window, it does by itself: plans that change memory, or bring together what is scattered, are not traced, nor are
+launches whose ranges do not go with how their buffers lie.
+
+Decides how states are taken apart. Which plans are worth it is the caller's to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from math import inf
 from typing import Any
 
+from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import BufferState, Replicas, Valid, interned
+from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Plan
+from vdev.planner.instructions import Plan, Reserve
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
-from vdev.translators.ranges.patterns import is_array, numbers_of, parts_of, region_of, remade, source_of
-from vdev.translators.ranges.region import Region
+from vdev.planner.partitioner import make_partition
+from vdev.planner.tidying import MOST_BOXES, most_boxes
+from vdev.translators.ranges.ndrange import Chunk, whole_chunk
+from vdev.translators.ranges.patterns import (
+    go_together,
+    is_array,
+    numbers_of,
+    parts_of,
+    pitches_of,
+    region_of,
+    remade,
+    replaced,
+    source_of,
+)
+from vdev.translators.ranges.region import EMPTY, Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, show, variables_in
 
-#: bands of all states together, above which a plan is no longer filled in: the trace would be long
+#: numbers of all views together, above which a plan is not filled in: the trace would be long
 MOST_NUMBERS = 400
+
+#: what a launch is for numbers that may be traced
+Request = Callable[[Sequence[Any]], LaunchRequest]
+View = dict[int, Region]  #: by holder, what it has in the window
+Pitches = tuple[int, ...]
 
 
 class Untraceable(Exception):
     """The plan cannot be made on traced numbers."""
 
 
-class TracedState(BufferState):
-    """A state of traced numbers: not interned, as it is none yet."""
+# windows ------------------------------------------------------------------------------------------------
 
-    __slots__ = ()
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """What launches touch, as a function of their scalars."""
+
+    #: by slot; None where ranges are made in another way for these scalars
+    of: Callable[[Sequence[int]], tuple[Region, ...] | None]
+    #: by slot, those of the chunks' ranges
+    pitches: tuple[frozenset[Pitches], ...]
+
+    def fit(self, states: Sequence[BufferState]) -> bool:
+        """Whether ranges go with how the buffers lie, so that they are planned with as they are."""
+        return all(
+            go_together(pitches, held)
+            for state, of_slot in zip(states, self.pitches, strict=True)
+            for _, held in state.valid
+            for pitches in of_slot
+        )
+
+
+def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
+    """The chunks of the usual cut, or the one of a launch that is not cut."""
+    if habit is None:
+        return (whole_chunk(request.ndrange),)
+    return make_partition(request.ndrange.num_groups, habit.cuts).chunks
+
+
+def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, request: Request) -> Windows:
+    """The windows of a launch with such scalars. Raises Untraceable."""
+    trace = Trace()
+    try:
+        traced = request([trace.parameter(value) for value in scalars])
+        touched: list[list[Region]] = [[] for _ in range(nslots)]
+        pitches: list[set[Pitches]] = [set() for _ in range(nslots)]
+        for chunk in chunks_of(traced, habit):
+            for slot, footprint in gather(traced.args, traced.evaluate(chunk)).items():
+                parts = _parts_of_footprint(footprint)
+                touched[slot] += parts
+                pitches[slot].update(map(pitches_of, parts))
+                if any(is_array(part) or part.nboxes > MOST_BOXES for part in parts):
+                    raise Untraceable("ranges of many boxes")
+        windows = tuple(map(Region.union, touched))
+        of = _Writer(trace, (), "numbers").function(windows)
+        return Windows(of, tuple(map(frozenset, pitches)))
+    finally:
+        trace.closed = True
+
+
+def _parts_of_footprint(footprint: Footprint) -> list[Region]:
+    parts = (footprint.reads, footprint.exact, footprint.inexact, *footprint.atomics.values())
+    return [part for part in parts if part]
+
+
+# states -------------------------------------------------------------------------------------------------
+
+
+class TracedState(BufferState):
+    """A view of a state, of traced numbers: not interned, as it is none."""
+
+    __slots__ = ("holders",)
+
+    #: of one that a plan leaves: who had anything of it while it was made
+    holders: tuple[int, ...]
 
     def followed_by(self, valid: Any, replicas: Any) -> BufferState:
-        kept = sorted(((holder, region) for holder, region in valid if region), key=_holder)
-        return TracedState(self.nbytes, tuple(kept), tuple(sorted(replicas, key=_holder)), self.kept)
+        held = dict(valid)
+        kept = sorted((holder, region) for holder, region in held.items() if region)
+        found = TracedState(self.nbytes, tuple(kept), tuple(replicas), self.kept)
+        found.holders = tuple(held)
+        return found
 
 
-def _holder(item: tuple[Any, ...]) -> Any:
-    return item[0]
+def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[View]:
+    """By slot, what lies in the window."""
+    return [
+        {holder: part for holder, held in state.valid if (part := held & window)}
+        for state, window in zip(states, windows, strict=True)
+    ]
+
+
+def taken_apart(states: Sequence[BufferState], views: Sequence[View]) -> tuple[Any, list[int]] | None:
+    """The pattern of views of states, with the states' replicas, and their numbers; None where there are too many, or no
+    pattern."""
+    numbers: list[int] = []
+    found = []
+    for state, view in zip(states, views, strict=True):
+        valid = []
+        for holder, region in view.items():
+            pattern = numbers_of(region, numbers)
+            if pattern is None or len(numbers) > MOST_NUMBERS:
+                return None
+            valid.append((holder, pattern))
+        workers = []
+        for worker, start, stop in state.replicas:
+            workers.append(worker)
+            numbers.append(start)
+            numbers.append(stop)
+        found.append((state.nbytes, tuple(valid), tuple(workers)))
+    return tuple(found), numbers
+
+
+def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[TracedState]:
+    """Views of a pattern, of traced numbers."""
+    rest = iter(numbers)
+    found: list[TracedState] = []
+    for nbytes, held, workers in pattern:
+        valid: Valid = tuple((holder, region_of(of_region, rest)) for holder, of_region in held)
+        replicas: Replicas = tuple((worker, next(rest), next(rest)) for worker in workers)
+        found.append(TracedState(nbytes, valid, replicas))
+    return found
+
+
+def _changed(state: BufferState, view: View, valid: Valid) -> BufferState:
+    """The state with `valid` in the place of its `view`."""
+    held, after = dict(state.valid), dict(valid)
+    for holder in {**view, **after}:
+        old, new = view.get(holder, EMPTY), after.get(holder, EMPTY)
+        if old is not new and old != new:
+            held[holder] = replaced(held.get(holder, EMPTY), old, new)
+    content = tuple(sorted((holder, region) for holder, region in held.items() if region))
+    return interned((state.nbytes, content, state.replicas, state.kept, False))
+
+
+# plans --------------------------------------------------------------------------------------------------
 
 
 class _Usual(Habits):
@@ -63,81 +204,74 @@ class _Usual(Habits):
         raise Untraceable("all cuts are looked at")
 
 
-#: what of states is no number
-StatesPattern = tuple[Any, ...]
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A plan with parameters."""
 
+    _fill: Callable[[Sequence[Any], Sequence[BufferState], Sequence[View]], Plan | None]
+    #: by slot: how many boxes it writes, and who holds something meanwhile
+    _written: tuple[tuple[int, int, tuple[int, ...]], ...]
 
-def taken_apart(states: Sequence[BufferState]) -> tuple[StatesPattern, list[int]] | None:
-    """The pattern of states and their numbers; None where there are too many, or no pattern."""
-    numbers: list[int] = []
-    found = []
-    for state in states:
-        valid = []
-        for holder, region in state.valid:
-            pattern = numbers_of(region, numbers)
-            if pattern is None or len(numbers) > MOST_NUMBERS:
+    def fill(self, numbers: Sequence[Any], states: Sequence[BufferState], views: Sequence[View]) -> Plan | None:
+        """The plan for the numbers of scalars, of views and the habit's cost; None where the planner would not do the
+        same."""
+        plan = self._fill(numbers, states, views)
+        if plan is None:
+            return None
+        for slot, written, holders in self._written:
+            valid = plan.states[slot].valid
+            nholders = len({*holders, *(holder for holder, _ in states[slot].valid)})
+            if sum(region.nboxes for _, region in valid) > most_boxes(nholders, written):
                 return None
-            valid.append((holder, pattern))
-        workers = []
-        for worker, start, stop in state.replicas:
-            workers.append(worker)
-            numbers.append(start)
-            numbers.append(stop)
-        found.append((state.nbytes, tuple(valid), tuple(workers)))
-    return tuple(found), numbers
-
-
-def _put_together(pattern: StatesPattern, numbers: Sequence[Any]) -> list[BufferState]:
-    """States of a pattern, of traced numbers."""
-    rest = iter(numbers)
-    found: list[BufferState] = []
-    for nbytes, held, workers in pattern:
-        valid: Valid = tuple((holder, region_of(of_region, rest)) for holder, of_region in held)
-        replicas: Replicas = tuple((worker, next(rest), next(rest)) for worker in workers)
-        found.append(TracedState(nbytes, valid, replicas))
-    return found
-
-
-#: what fills in a plan: from the numbers of scalars, of states and the habit's cost, and from the states; None where the
-#: planner would not do the same
-Fill = Callable[[Sequence[Any], Sequence[BufferState]], Plan | None]
+        return plan
 
 
 def trace_plan(
     scalars: Sequence[int],
-    pattern: StatesPattern,
+    pattern: Any,
     numbers: Sequence[int],
     habit: Habit | None,
-    request: Callable[[Sequence[Any]], LaunchRequest],
+    request: Request,
     options: LaunchOptions,
-) -> Fill:
-    """What fills in plans like that of this launch. Raises Untraceable.
+) -> Form:
+    """The form of plans like that of this launch. Raises Untraceable.
 
-    `request`: the launch for scalars that may be traced. `habit`: the cut that is usual, None for a launch that is not
-    cut at all.
+    `pattern`, `numbers`: as of `taken_apart`. `habit`: the cut that is usual, None for a launch that is not cut.
     """
     trace = Trace()
-    traced = [trace.parameter(value) for value in scalars]
-    states = _put_together(pattern, [trace.parameter(value) for value in numbers])
-    cost: Any = trace.real_parameter(0.0 if habit is None else habit.cost)
-    usual = None if habit is None else replace(habit, cost=cost, left=2)
+    written: dict[int, int] = {}
+
+    def note_written(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
+        written[slot] = sum(region.nboxes for region in fresh)
+
     try:
-        made = plan_launch(states, replace(request(traced), habits=_Usual(usual)), options)
+        traced = [trace.parameter(value) for value in scalars]
+        states = _put_together(pattern, [trace.parameter(value) for value in numbers])
+        cost: Any = trace.real_parameter(0.0 if habit is None else habit.cost)
+        usual = None if habit is None else replace(habit, cost=cost, left=2)
+        made = plan_launch(states, replace(request(traced), habits=_Usual(usual), tidied=note_written), options)
         if usual is not None and usual.left != 1:
             raise Untraceable("the usual cut was not taken")
-        return _Writer(trace, states).function(made)
+        if any(isinstance(item, Reserve) for item in made.instructions):
+            raise Untraceable("memory changes")
+        fill = _Writer(trace, states, "numbers, states, views").function(made)
     finally:
         trace.closed = True
+    after = [made.states[slot] for slot in written]
+    holders = [state.holders if state not in states else () for state in after]  # type: ignore[attr-defined]
+    return Form(fill, tuple(zip(written, written.values(), holders, strict=True)))
 
 
 class _Writer:
-    """Writes down a plan of traced numbers as a function that makes it."""
+    """Writes down what is made of traced numbers as a function that makes it."""
 
-    def __init__(self, trace: Trace, states: Sequence[BufferState]) -> None:
-        """`states`: those that the plan is for; what it leaves as it was is the same object."""
+    def __init__(self, trace: Trace, states: Sequence[BufferState], arguments: str) -> None:
+        """`states`: the views that the plan is for; what it leaves as it was is the same object. `arguments`: of the
+        function that is made."""
         self._trace = trace
+        self._arguments = arguments
         self._lines: list[str] = []
-        self._names: dict[str, Any] = {"region": remade, "interned": interned, "inf": inf}
+        self._names: dict[str, Any] = {"region": remade, "changed": _changed, "inf": inf}
         self._constants: dict[int, str] = {}
         self._objects: dict[int, tuple[str, Any]] = {
             id(state): (f"states[{slot}]", state) for slot, state in enumerate(states)
@@ -146,8 +280,9 @@ class _Writer:
         self._used: set[int] = set()
         self._traced: dict[int, tuple[bool, Any]] = {}
 
-    def function(self, plan: Plan) -> Fill:
-        result = self._show(plan)
+    def function(self, made: Any) -> Any:
+        """What makes `made` of other numbers."""
+        result = self._show(made)
         conditions = self._trace.conditions()
         for text in conditions:
             self._use(text)
@@ -155,10 +290,9 @@ class _Writer:
         unpacked = [f"{', '.join(self._trace.parameters)}, = numbers"] if count else []
         test = [f"if not ({' and '.join(conditions)}): return None"] if conditions else []
         lines = [*unpacked, *self._trace.definitions(self._used), *test, *self._lines, f"return {result}"]
-        text = "def fill(numbers, states):\n" + "".join(f"    {line}\n" for line in lines)
+        text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
         exec(compile(text, "<a plan with parameters>", "exec"), self._names)
-        filled: Fill = self._names["fill"]
-        return filled
+        return self._names["fill"]
 
     def _use(self, text: str) -> None:
         self._used.update(variables_in(text))
@@ -179,18 +313,26 @@ class _Writer:
                 if is_array(found):
                     raise Untraceable("a region without a pattern")
                 text = source_of(found, self._show)
-            elif isinstance(found, BufferState):
-                parts = [str(found.nbytes), self._show(found.valid), self._show(found.replicas), str(found.kept)]
-                text = f"interned(({', '.join(parts)}, False))"
             elif is_dataclass(found) and not isinstance(found, type):
                 kind = type(found)
                 self._names[kind.__name__] = kind
-                parts = [self._show(getattr(found, item.name)) for item in fields(found) if item.init]
+                parts = [
+                    self._states(found.states) if item.name == "states" else self._show(getattr(found, item.name))
+                    for item in fields(found)
+                ]
                 text = f"{kind.__name__}({', '.join(parts)})"
             else:
                 raise Untraceable(f"a {type(found).__name__} in the plan")
             known = self._objects[id(found)] = self._line(text), found
         return known[0]
+
+    def _states(self, found: Sequence[BufferState]) -> str:
+        """Those that a plan leaves, by slot."""
+        parts = []
+        for slot, state in enumerate(found):
+            known = self._objects.get(id(state))
+            parts.append(known[0] if known else f"changed(states[{slot}], views[{slot}], {self._show(state.valid)})")
+        return f"({', '.join(parts)},)"
 
     def _line(self, text: str) -> str:
         name = f"o{len(self._lines)}"

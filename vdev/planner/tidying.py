@@ -66,6 +66,13 @@ def _wider(region: Region, held: Sequence[Region]) -> Region:
     return cover if cover.nbytes - region.nbytes <= worth else region
 
 
+def most_boxes(nholders: int, written: int) -> int:
+    """The boxes in which a buffer with so many holders may lie, of which the last command has written so many."""
+    most = MOST_HELD + HELD_EACH * nholders + HELD_FRESH * written
+    # How many boxes its last launch wrote is not known where that wrote none: fields in one buffer are many.
+    return most if written else most * UNWRITTEN
+
+
 def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`).
 
@@ -73,10 +80,7 @@ def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     it is few boxes. What was scattered moves once for that.
     """
     draft = builder.drafts[slot]
-    written = sum(region.nboxes for region in fresh)
-    most = MOST_HELD + HELD_EACH * len(draft.valid) + HELD_FRESH * written
-    if not written:  # how many boxes its last launch wrote is not known: fields in one buffer are many
-        most *= UNWRITTEN
+    most = most_boxes(len(draft.valid), sum(region.nboxes for region in fresh))
     if draft.before.fine or sum(region.nboxes for region in draft.valid.values()) <= most:
         return
     everything = draft.initialised()

@@ -10,11 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
-from vdev.planner.parameters import Fill, Untraceable, taken_apart, trace_plan
+from vdev.planner.parameters import (
+    Form,
+    Request,
+    Untraceable,
+    Windows,
+    taken_apart,
+    trace_plan,
+    trace_windows,
+    views_of,
+)
 
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
@@ -22,32 +31,68 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("vdev.session.filling")
 
+T = TypeVar("T")
+
 #: launches that are alike, before one of them is traced: to trace a plan takes as long as to make some twenty
 MOST_PLANNED = 3
-#: plans with parameters for launches that are alike, one for each set of conditions that were met
+#: forms for launches that are alike, one for each set of conditions that were met
 MOST_FORMS = 6
-#: kinds of launches of one kernel that are told apart
+#: launches of one kernel that are told apart by what is no number; patterns of what lies where they reach
 MOST_KINDS = 256
+#: traces that come to nothing, before no launch of a kind is traced any more
+MOST_IN_VAIN = 4
 
 #: set by tests: called with each plan that was filled in, and the launch that it is for
 check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions], None] | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Form:
-    """One plan with parameters; `kept` is for whoever fills it in."""
+class Shape:
+    """A form and what those who fill it in keep with it."""
 
-    fill: Fill
+    form: Form
     kept: Any = None
 
 
 @dataclass(slots=True, eq=False)
-class _Kind:
-    """Launches that are alike."""
+class _Pattern:
+    """Launches that find the same pattern where they reach."""
 
     planned: int = 0  #: how many were planned by the planner since the last form
-    forms: list[Form] = field(default_factory=list)
-    hopeless: bool = False  #: tracing was given up
+    shapes: list[Shape] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Kind:
+    """Launches that are alike but for their numbers and for what they find."""
+
+    planned: int = 0
+    windows: list[Windows] = field(default_factory=list)
+    patterns: dict[Any, _Pattern] = field(default_factory=dict)
+    in_vain: int = 0  #: traces that came to nothing
+
+    @property
+    def hopeless(self) -> bool:
+        return self.in_vain >= MOST_IN_VAIN
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One launch."""
+
+    scalars: Sequence[Any]
+    varying: tuple[int, ...]  #: places among the scalars of those that are traced
+    states: Sequence[BufferState]
+    habit: Habit | None
+    request_for: Request  #: the launch for scalars, all of them
+    options: LaunchOptions
+
+    def request(self, traced: Sequence[Any]) -> LaunchRequest:
+        """The launch for other numbers of those that vary."""
+        values = list(self.scalars)
+        for index, number in zip(self.varying, traced, strict=True):
+            values[index] = number
+        return self.request_for(values)
 
 
 class Forms:
@@ -72,8 +117,8 @@ class Forms:
         options: LaunchOptions,
         habits: Habits,
         work_dim: int,
-        request: Callable[[Sequence[Any]], LaunchRequest],
-    ) -> tuple[Plan, Form] | None:
+        request: Request,
+    ) -> tuple[Plan, Shape] | None:
         """The plan of a launch, filled in; None where the planner has to make it.
 
         `where`: whatever else the plan depends on beside the scalars, the states, the options and the habits. `request`:
@@ -85,76 +130,91 @@ class Forms:
             self._options = options
             return None
         self._note_changes(last, scalars)
-        apart = taken_apart(states)
-        if apart is None:
-            return None
-        pattern, numbers = apart
         varying = self._varying
         habit = habits.find(work_dim, options.workers)
         cut = None if habit is None else (habit.cuts, habit.workers)
-        constant = tuple(value for index, value in enumerate(scalars) if index not in varying)
-        key = (where, constant, pattern, cut)
-        kind = self._kinds.get(key)
-        if kind is None:
-            if len(self._kinds) >= MOST_KINDS:
-                self._kinds.clear()
-            kind = self._kinds[key] = _Kind()
+        constant = tuple([value for index, value in enumerate(scalars) if index not in varying])
+        kind = _entry(self._kinds, (where, constant, cut), _Kind)
         if kind.hopeless:
             return None
-        changing = [scalars[index] for index in varying]
-        values = [*changing, *numbers, 0.0 if habit is None else habit.cost]
-        for form in kind.forms:
-            plan = form.fill(values, states)
-            if plan is not None:
-                self.filled += 1
-                if habit is not None:
-                    habit.left -= 1
-                if check is not None:
-                    check(plan, states, request(scalars), options)
-                return plan, form
+        case = _Case(scalars, varying, states, habit, request, options)
+        found = self._fill(kind, case)
+        if found is not None:
+            self.filled += 1
+            if habit is not None:
+                habit.left -= 1
+            if check is not None:
+                check(found[0], states, request(scalars), options)
+        return found
+
+    def _fill(self, kind: _Kind, case: _Case) -> tuple[Plan, Shape] | None:
+        values: list[Any] = [case.scalars[index] for index in case.varying]
+        states = case.states
+        for number, windows in enumerate(kind.windows):
+            reached = windows.of(values)
+            if reached is None:
+                continue
+            if not windows.fit(states):
+                return None
+            views = views_of(states, reached)
+            apart = taken_apart(states, views)
+            if apart is None:
+                return None
+            pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
+            cost = 0.0 if case.habit is None else case.habit.cost
+            numbers = [*values, *apart[1], cost]
+            for shape in pattern.shapes:
+                plan = shape.form.fill(numbers, states, views)
+                if plan is not None:
+                    return plan, shape
+            pattern.planned += 1
+            if pattern.planned > MOST_PLANNED and len(pattern.shapes) < MOST_FORMS:
+                pattern.planned = 0
+                form = self._traced(
+                    kind, lambda: trace_plan(values, *apart, case.habit, case.request, case.options)
+                )
+                pattern.shapes += [] if form is None else [Shape(form)]
+            return None
         kind.planned += 1
-        if kind.planned > MOST_PLANNED and len(kind.forms) < MOST_FORMS:
+        if kind.planned > MOST_PLANNED and len(kind.windows) < MOST_FORMS:
             kind.planned = 0
-            self._trace(kind, scalars, pattern, numbers, habit, request, options)
+            made = self._traced(kind, lambda: trace_windows(values, len(states), case.habit, case.request))
+            kind.windows += [] if made is None else [made]
         return None
 
     def _note_changes(self, last: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
-        changed = {index for index, (old, new) in enumerate(zip(last, scalars, strict=True)) if old != new}
-        # Only whole numbers are traced; what of others changes, makes launches differ.
-        changed = {index for index in changed if type(scalars[index]) is int}
+        if last == scalars:
+            return
+        # Only whole numbers are traced; where others change, launches differ.
+        changed = {
+            index
+            for index, (old, new) in enumerate(zip(last, scalars, strict=True))
+            if old != new and type(new) is int
+        }
         if not changed.issubset(self._varying):
             self._varying = tuple(sorted(changed.union(self._varying)))
             self._kinds.clear()
 
-    def _trace(
-        self,
-        kind: _Kind,
-        scalars: tuple[Any, ...],
-        pattern: Any,
-        numbers: Sequence[int],
-        habit: Habit | None,
-        request: Callable[[Sequence[Any]], LaunchRequest],
-        options: LaunchOptions,
-    ) -> None:
-        varying = self._varying
-
-        def traced_request(traced: Sequence[Any]) -> LaunchRequest:
-            values = list(scalars)
-            for index, number in zip(varying, traced, strict=True):
-                values[index] = number
-            return request(values)
-
-        changing = [scalars[index] for index in varying]
+    def _traced(self, kind: _Kind, trace: Callable[[], T]) -> T | None:
         try:
-            fill = trace_plan(changing, pattern, numbers, habit, traced_request, options)
+            found = trace()
         except Untraceable as refusal:
             logger.debug("no plan with parameters: %s", refusal)
-            kind.hopeless = True
-            return
         except Exception:
             # A fault of ours must not become the program's: the planner goes on as before.
             logger.exception("a plan could not be traced")
-            kind.hopeless = True
-            return
-        self.traced += 1
-        kind.forms.append(Form(fill))
+        else:
+            self.traced += 1
+            kind.in_vain = 0
+            return found
+        kind.in_vain += 1
+        return None
+
+
+def _entry(table: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
+    found = table.get(key)
+    if found is None:
+        if len(table) >= MOST_KINDS:
+            table.clear()
+        found = table[key] = make()
+    return found

@@ -314,10 +314,10 @@ def _filled_in(
     found = cache.forms.find(where, scalars, states, options, cache.habits, launch.ndrange.work_dim, request)
     if found is None:
         return None
-    plan, form = found
+    plan, shape = found
     recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
     steady = tuple(states) == plan.states
-    kept = form.kept
+    kept = shape.kept
     if kept is None:
         if kernel.one_worker and not plan.reasons:
             plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
@@ -326,7 +326,7 @@ def _filled_in(
         available = len(executor.all_workers) - 1
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)
-        form.kept = _Filled(prepared, plan.reasons, counted[0], by_slot)
+        shape.kept = _Filled(prepared, plan.reasons, counted[0], by_slot)
         return CachedPlan(plan, prepared, plan.states, *counted, steady=steady)
     if plan.reasons != kept.reasons:
         plan = replace(plan, reasons=kept.reasons)
