@@ -305,9 +305,11 @@ def _flatten(bands: Bands, ratio: int) -> Bands:
         if inner is None:
             _append(found, lo * ratio, hi * ratio, None)
             continue
-        for row in range(lo * ratio, hi * ratio, ratio):
+        row, stop = lo * ratio, hi * ratio
+        while row < stop:
             for low, high, below in inner:
                 _append(found, row + low, row + high, below)
+            row += ratio
     return tuple(found)
 
 

@@ -176,7 +176,7 @@ class _Search:
         self.request = request
         self.options = options
         self.reasons: list[str] = []
-        self._footprints: dict[Chunk, dict[int, Footprint]] = {}
+        self._footprints: dict[tuple[int, ...], list[dict[int, Footprint]]] = {}  #: by cut, of all chunks
 
     def run(self) -> _Candidate:
         """The candidate to take."""
@@ -212,17 +212,17 @@ class _Search:
         be looked at.
         """
         groups, options = self.request.ndrange.num_groups, self.options
-        habit = None
-        if self.request.habits is not None and options.compute_cost is None:
-            habit = self.request.habits.find(len(groups), options.workers)
-        if habit is None or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True)):
+        habits, habit = self.request.habits, None
+        if habits is not None and options.compute_cost is None:
+            habit = habits.find(len(groups), options.workers)
+        if habits is None or habit is None or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True)):
             return None
         try:
             found = self._candidate(make_partition(groups, habit.cuts), habit.workers)
         except Unmergeable:
             return None
         self._rate(found, inf)
-        return found if Habits.allows(habit, found.cost) else None
+        return found if habits.allows(habit, found.cost) else None
 
     def _against_cutting(self) -> list[str]:
         """Why the launch runs as one chunk, whatever the ranges are."""
@@ -317,7 +317,7 @@ class _Search:
         return best
 
     def _candidate(self, partition: Partition, workers: tuple[int, ...]) -> _Candidate:
-        footprints = [self._footprints_of(chunk) for chunk in partition.chunks]
+        footprints = self._footprints_of(partition)
         resolutions = {}
         for slot in footprints[0]:
             fitting = fitted([of_chunk[slot] for of_chunk in footprints], self.states[slot])
@@ -330,10 +330,12 @@ class _Search:
             return resolve_apart(footprints, in_place=self.request.in_place)
         return resolve(footprints, trust_exact=self.options.trust_exact)
 
-    def _footprints_of(self, chunk: Chunk) -> dict[int, Footprint]:
-        found = self._footprints.get(chunk)
+    def _footprints_of(self, partition: Partition) -> list[dict[int, Footprint]]:
+        found = self._footprints.get(partition.cuts)
         if found is None:
-            found = self._footprints[chunk] = gather(self.request.args, self.request.evaluate(chunk))
+            request = self.request
+            found = [gather(request.args, request.evaluate(chunk)) for chunk in partition.chunks]
+            self._footprints[partition.cuts] = found
         return found
 
     def _rate(self, candidate: _Candidate, limit: float) -> None:

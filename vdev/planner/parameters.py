@@ -187,7 +187,8 @@ def _changed(state: BufferState, view: View, valid: Valid) -> BufferState:
 
 
 class _Usual(Habits):
-    """A kernel's habits while a plan is traced: the usual cut is taken, or nothing is."""
+    """A kernel's habits while a plan is traced: the usual cut is taken, or nothing is. (What looks at all cuts keeps
+    tables of them, in which a traced number must not come to lie.)"""
 
     __slots__ = ("_habit",)
 
@@ -199,6 +200,12 @@ class _Usual(Habits):
         if self._habit is None:
             raise Untraceable("all cuts are looked at")
         return self._habit
+
+    @staticmethod
+    def allows(habit: Habit, cost: float) -> bool:
+        if not Habits.allows(habit, cost):
+            raise Untraceable("the usual cut costs too much")
+        return True
 
     def learn(self, *args: Any) -> None:
         raise Untraceable("all cuts are looked at")
@@ -251,7 +258,7 @@ def trace_plan(
         usual = None if habit is None else replace(habit, cost=cost, left=2)
         made = plan_launch(states, replace(request(traced), habits=_Usual(usual), tidied=note_written), options)
         if usual is not None and usual.left != 1:
-            raise Untraceable("the usual cut was not taken")
+            raise Untraceable("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise Untraceable("memory changes")
         fill = _Writer(trace, states, "numbers, states, views").function(made)

@@ -33,14 +33,15 @@ logger = logging.getLogger("vdev.session.filling")
 
 T = TypeVar("T")
 
-#: launches that are alike, before one of them is traced: to trace a plan takes as long as to make some twenty
+#: launches that are alike, before one of them is traced: to trace a plan takes as long as to make some twenty; twice as
+#: many each time that a trace came to nothing
 MOST_PLANNED = 3
 #: forms for launches that are alike, one for each set of conditions that were met
 MOST_FORMS = 6
 #: launches of one kernel that are told apart by what is no number; patterns of what lies where they reach
 MOST_KINDS = 256
-#: traces that come to nothing, before no launch of a kind is traced any more
-MOST_IN_VAIN = 4
+#: traces that come to nothing one after the other, before no launch of a kind is traced any more
+MOST_IN_VAIN = 12
 
 #: set by tests: called with each plan that was filled in, and the launch that it is for
 check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions], None] | None = None
@@ -58,7 +59,8 @@ class Shape:
 class _Pattern:
     """Launches that find the same pattern where they reach."""
 
-    planned: int = 0  #: how many were planned by the planner since the last form
+    planned: int = 0  #: how many were planned by the planner since the last trace
+    most_planned: int = MOST_PLANNED
     shapes: list[Shape] = field(default_factory=list)
 
 
@@ -168,12 +170,15 @@ class Forms:
                 if plan is not None:
                     return plan, shape
             pattern.planned += 1
-            if pattern.planned > MOST_PLANNED and len(pattern.shapes) < MOST_FORMS:
+            if pattern.planned > pattern.most_planned and len(pattern.shapes) < MOST_FORMS:
                 pattern.planned = 0
                 form = self._traced(
                     kind, lambda: trace_plan(values, *apart, case.habit, case.request, case.options)
                 )
-                pattern.shapes += [] if form is None else [Shape(form)]
+                if form is None:
+                    pattern.most_planned *= 2
+                else:
+                    pattern.shapes.append(Shape(form))
             return None
         kind.planned += 1
         if kind.planned > MOST_PLANNED and len(kind.windows) < MOST_FORMS:

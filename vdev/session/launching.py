@@ -306,12 +306,17 @@ def _filled_in(
     pointers = pointer_args(launch, buffers)
     indices = sorted(kernel.scalars)
 
-    def request(values: Sequence[Any]) -> LaunchRequest:
-        return _request(launch, pointers, dict(zip(indices, values, strict=True)))
+    ndrange = launch.ndrange
+    count, work_dim = len(indices), ndrange.work_dim
 
-    scalars = tuple(scalar_value(kernel, index, launch.args[index]) for index in indices)
-    where = (launch.ndrange, pointers)
-    found = cache.forms.find(where, scalars, states, options, cache.habits, launch.ndrange.work_dim, request)
+    def request(values: Sequence[Any]) -> LaunchRequest:
+        sizes, offset = tuple(values[count : count + work_dim]), tuple(values[count + work_dim :])
+        return _request(launch, NDRange(sizes, ndrange.local_size, offset), pointers, dict(zip(indices, values[:count], strict=True)))
+
+    passed = [scalar_value(kernel, index, launch.args[index]) for index in indices]
+    scalars = (*passed, *ndrange.global_size, *ndrange.offset)
+    where = (ndrange.local_size, pointers)
+    found = cache.forms.find(where, scalars, states, options, cache.habits, work_dim, request)
     if found is None:
         return None
     plan, shape = found
@@ -352,7 +357,7 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
     kernel = launch.kernel
     pointers = pointer_args(launch, buffers)
     values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
-    request = _request(launch, pointers, values)
+    request = _request(launch, launch.ndrange, pointers, values)
     if kernel.plans is None:
         return request
     key = tuple(launch.args[index] for index in sorted(kernel.scalars))
@@ -361,13 +366,15 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
     return replace(request, evaluate=evaluate)
 
 
-def _request(launch: Launch, pointers: tuple[PointerArg, ...], values: dict[int, Any]) -> LaunchRequest:
-    """The same for other numbers than those of its scalars. `values`: by argument."""
+def _request(
+    launch: Launch, ndrange: NDRange, pointers: tuple[PointerArg, ...], values: dict[int, Any]
+) -> LaunchRequest:
+    """The same for other numbers than those of its NDRange and its scalars. `values`: by argument."""
     kernel = launch.kernel
     return LaunchRequest(
         args=pointers,
-        ndrange=launch.ndrange,
-        evaluate=evaluator(kernel, launch, _sizes(pointers), values),
+        ndrange=ndrange,
+        evaluate=evaluator(kernel, launch, ndrange, _sizes(pointers), values),
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
         habits=None if kernel.plans is None else kernel.plans.habits,
@@ -425,7 +432,7 @@ def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Poin
 
 
 def evaluator(
-    kernel: SessionKernel, launch: Launch, sizes: dict[int, int], values: dict[int, Any]
+    kernel: SessionKernel, launch: Launch, ndrange: NDRange, sizes: dict[int, int], values: dict[int, Any]
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
     """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `values`: of
     its scalars."""
@@ -436,7 +443,7 @@ def evaluator(
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
         try:
-            return summary.evaluate(launch.ndrange, chunk, values, sizes, before)
+            return summary.evaluate(ndrange, chunk, values, sizes, before)
         except Exception as error:
             # A fault of ours must not become the program's: the launch still runs, on one worker.
             logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
