@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
@@ -105,14 +106,7 @@ class SubgridKernel:
             raise ValueError(
                 f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
             )
-        fields = (
-            *_three(chunk.start, 0),
-            *_three(ndrange.num_groups, 1),
-            *_three(ndrange.global_size, 1),
-            *_three(ndrange.offset, 0),
-            *_three(chunk.first(ndrange), 0),
-        )
-        return struct.pack(f"<15Q{len(shifts)}q", *fields, *shifts)
+        return _index_space(ndrange, chunk) + struct.pack(f"<{len(shifts)}q", *shifts)
 
 
 @dataclass(frozen=True)
@@ -123,6 +117,19 @@ class SubgridProgram:
 
     source: str
     kernels: Mapping[str, SubgridKernel]
+
+
+@lru_cache(maxsize=1024)
+def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
+    """What the hidden argument says of a chunk, wherever its buffers are."""
+    fields = (
+        *_three(chunk.start, 0),
+        *_three(ndrange.num_groups, 1),
+        *_three(ndrange.global_size, 1),
+        *_three(ndrange.offset, 0),
+        *_three(chunk.first(ndrange), 0),
+    )
+    return struct.pack("<15Q", *fields)
 
 
 def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ program was built for non-uniform work-groups; they belong to the last work-grou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 
@@ -22,7 +23,7 @@ class NDRange:
     def work_dim(self) -> int:
         return len(self.global_size)
 
-    @property
+    @cached_property
     def num_groups(self) -> tuple[int, ...]:
         return tuple(-(-size // local) for size, local in zip(self.global_size, self.local_size, strict=True))
 

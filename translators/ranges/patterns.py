@@ -58,13 +58,15 @@ def go_together(pitches: tuple[int, ...], region: Region) -> bool:
     return pitches == region._pitches or _merged(pitches, region._pitches) is not None
 
 
-def replaced(region: Region, old: Region, new: Region) -> Region:
-    """`region` with `new` in the place of its part `old`, beside which it has nothing of `new`."""
-    found = region - old if old else region
-    if new:
-        found = found | new
+def replaced(region: Region, lost: Region, gained: Region) -> Region:
+    """`region` without its part `lost`, and with `gained`, of which it has nothing."""
+    found = region
+    if lost:
+        found = found - lost
+    if gained:
+        found = found | gained
     if found._nbytes < 0:
-        found._nbytes = region.nbytes - old.nbytes + new.nbytes
+        found._nbytes = region.nbytes - lost.nbytes + gained.nbytes
     return found
 
 

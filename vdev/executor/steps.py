@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -441,8 +442,7 @@ class LaunchStep(Step):
         self.kernel: object = None  # the worker's handle, asked for on its thread at the first launch
         shifts = tuple((arg, shift) for arg, _, shift in item.bases)
         hidden = None if recipe.hidden is None else recipe.hidden(ndrange, item.chunk, shifts)
-        chunk_size = item.chunk.global_size(ndrange)
-        first = item.chunk.first(ndrange)
+        chunk_size, first = _extent_of_chunk(ndrange, item.chunk)
         self.shape = LaunchShape(
             ndrange, item.chunk, chunk_size, ndrange.local_size, first, shifts, hidden
         )
@@ -477,6 +477,12 @@ class LaunchStep(Step):
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
         return args
+
+
+@lru_cache(maxsize=1024)
+def _extent_of_chunk(ndrange: NDRange, chunk: Chunk) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Its work-items in each dimension and the global ids of the first."""
+    return chunk.global_size(ndrange), chunk.first(ndrange)
 
 
 class CallStep(Step):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.observe.figures import Moved, Times
-from vdev.planner.instructions import HOST, Download, Merge, Plan, Restore, Upload, moved_bytes
+from vdev.planner.instructions import HOST, Download, Launch, Merge, Plan, Reserve, Restore, Upload, route_of
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 if TYPE_CHECKING:
@@ -273,17 +273,27 @@ def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]
     moved: dict[int, Moved] = {}
     merged: dict[int, int] = {}
     for item in plan.instructions:
+        kind = type(item)
+        if kind is Launch or kind is Reserve:
+            continue
         if isinstance(item, (Merge, Restore)):  # on the host or on a worker: every merged byte once
             merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
-        for source, target, nbytes in moved_bytes((item,)):
-            add_route(moved.setdefault(getattr(item, "slot", -1), Moved()), source, target, nbytes)
+        route = route_of(item)
+        if route is not None:
+            slot: int = getattr(item, "slot", -1)
+            of_slot = moved.get(slot)
+            if of_slot is None:
+                of_slot = moved[slot] = Moved()
+            add_route(of_slot, *route)
+    if not moved and not merged:
+        return None
     parts = []
     for slot in sorted({*moved, *merged}):
         argument = by_slot.get(slot)
         if argument is None:  # shared memory that the kernel reaches by addresses it finds elsewhere
             argument = tally.arguments.setdefault(-1, ArgumentTally(-1, "(no argument)", "", exact=False))
         parts.append((argument, moved.get(slot, Moved()), merged.get(slot, 0)))
-    return Traffic(parts) if parts else None
+    return Traffic(parts)
 
 
 def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:

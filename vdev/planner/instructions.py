@@ -349,22 +349,27 @@ class Plan:
         return sum(nbytes for _, _, nbytes in self.moved)
 
 
-def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
-    """What `Plan.moved` says: copies, fetches, gathers from peers, and exchange of workers with the host.
-
-    Reserving and copies within a holder move nothing.
+def route_of(item: Instruction) -> tuple[int, int, int] | None:
+    """(source, target, bytes) of an instruction that moves bytes between holders, as `Plan.moved` counts them: copies,
+    fetches, gathers from peers, and exchange of workers with the host. Reserving and copies within a holder move nothing.
     """
+    if isinstance(item, Copy):
+        return item.source, item.target, item.region.nbytes
+    if isinstance(item, (Fetch, Download)) and item.worker != HOST:
+        return item.worker, HOST, item.region.nbytes
+    if isinstance(item, Gather) and item.source != item.worker:
+        return item.source, item.worker, item.region.nbytes
+    if isinstance(item, Upload) and item.worker != HOST:
+        return HOST, item.worker, item.region.nbytes
+    return None
+
+
+def moved_bytes(instructions: Iterable[Instruction]) -> tuple[tuple[int, int, int], ...]:
+    """What `Plan.moved` says."""
     routes: dict[tuple[int, int], int] = {}
     for item in instructions:
-        if isinstance(item, Copy):
-            route = (item.source, item.target)
-        elif isinstance(item, (Fetch, Download)) and item.worker != HOST:
-            route = (item.worker, HOST)
-        elif isinstance(item, Gather) and item.source != item.worker:
-            route = (item.source, item.worker)
-        elif isinstance(item, Upload) and item.worker != HOST:
-            route = (HOST, item.worker)
-        else:
-            continue
-        routes[route] = routes.get(route, 0) + item.region.nbytes
+        found = route_of(item)
+        if found is not None:
+            source, target, nbytes = found
+            routes[source, target] = routes.get((source, target), 0) + nbytes
     return tuple((source, target, nbytes) for (source, target), nbytes in sorted(routes.items()))

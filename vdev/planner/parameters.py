@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from vdev.planner.builder import PlanBuilder
@@ -172,15 +173,16 @@ def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[TracedState]:
     return found
 
 
-def _changed(state: BufferState, view: View, valid: Valid) -> BufferState:
-    """The state with `valid` in the place of its `view`."""
-    held, after = dict(state.valid), dict(valid)
-    for holder in {**view, **after}:
-        old, new = view.get(holder, EMPTY), after.get(holder, EMPTY)
-        if old is not new and old != new:
-            held[holder] = replaced(held.get(holder, EMPTY), old, new)
-    content = tuple(sorted((holder, region) for holder, region in held.items() if region))
+def _changed(state: BufferState, changes: Sequence[tuple[int, Region, Region]]) -> BufferState:
+    """The state with (holder, bytes it loses, bytes it gains)."""
+    held = dict(state.valid)
+    for holder, lost, gained in changes:
+        held[holder] = replaced(held.get(holder, EMPTY), lost, gained)
+    content = tuple([(holder, region) for holder, region in sorted(held.items(), key=_first) if region])
     return interned((state.nbytes, content, state.replicas, state.kept, False))
+
+
+_first = itemgetter(0)
 
 
 # plans --------------------------------------------------------------------------------------------------
@@ -215,14 +217,14 @@ class _Usual(Habits):
 class Form:
     """A plan with parameters."""
 
-    _fill: Callable[[Sequence[Any], Sequence[BufferState], Sequence[View]], Plan | None]
+    _fill: Callable[[Sequence[Any], Sequence[BufferState]], Plan | None]
     #: by slot: how many boxes it writes, and who holds something meanwhile
     _written: tuple[tuple[int, int, tuple[int, ...]], ...]
 
-    def fill(self, numbers: Sequence[Any], states: Sequence[BufferState], views: Sequence[View]) -> Plan | None:
+    def fill(self, numbers: Sequence[Any], states: Sequence[BufferState]) -> Plan | None:
         """The plan for the numbers of scalars, of views and the habit's cost; None where the planner would not do the
         same."""
-        plan = self._fill(numbers, states, views)
+        plan = self._fill(numbers, states)
         if plan is None:
             return None
         for slot, written, holders in self._written:
@@ -261,7 +263,7 @@ def trace_plan(
             raise Untraceable("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise Untraceable("memory changes")
-        fill = _Writer(trace, states, "numbers, states, views").function(made)
+        fill = _Writer(trace, states, "numbers, states").function(made)
     finally:
         trace.closed = True
     after = [made.states[slot] for slot in written]
@@ -277,6 +279,8 @@ class _Writer:
         function that is made."""
         self._trace = trace
         self._arguments = arguments
+        self._views = states
+        self._kept: list[Any] = []  #: what is told apart by identity must not go
         self._lines: list[str] = []
         self._names: dict[str, Any] = {"region": remade, "changed": _changed, "inf": inf}
         self._constants: dict[int, str] = {}
@@ -338,7 +342,18 @@ class _Writer:
         parts = []
         for slot, state in enumerate(found):
             known = self._objects.get(id(state))
-            parts.append(known[0] if known else f"changed(states[{slot}], views[{slot}], {self._show(state.valid)})")
+            if known is None:
+                before = self._views[slot]
+                changes = []
+                for holder in sorted({holder for holder, _ in (*before.valid, *state.valid)}):
+                    old, new = before.valid_at(holder), state.valid_at(holder)
+                    lost, gained = old - new, new - old
+                    if lost or gained:
+                        changes.append((holder, lost, gained))
+                self._kept.append(changes)
+                parts.append(f"changed(states[{slot}], {self._show(tuple(changes))})")
+            else:
+                parts.append(known[0])
         return f"({', '.join(parts)},)"
 
     def _line(self, text: str) -> str:

@@ -166,7 +166,7 @@ class Forms:
             cost = 0.0 if case.habit is None else case.habit.cost
             numbers = [*values, *apart[1], cost]
             for shape in pattern.shapes:
-                plan = shape.form.fill(numbers, states, views)
+                plan = shape.form.fill(numbers, states)
                 if plan is not None:
                     return plan, shape
             pattern.planned += 1
