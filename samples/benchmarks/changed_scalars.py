@@ -4,9 +4,9 @@
 
 Each program is launched again and again with other scalars: through a session's cache of plans, to plans that are ready
 to run, on states that the launch before has left. Nothing is run. Shown are, in microseconds of processor time: the first
-plan of the kernel, the median and the worst tenth of all later launches, and of the median launch what went into access ranges, into
-the plan, into its steps, and into what is counted of it; beside them how many launches made a plan, and how many of these
-filled in one that was there. `--near`: workers that use the host's memory; otherwise they have memory of their own.
+plan of the kernel, of all later launches the median, the mean and the worst tenth, and of the median launch what went into
+access ranges, into the plan, into its steps, and into what is counted of it (nothing, where it was filled in); beside them
+how many launches were filled in, and how many were planned at all. `--near`: workers that use the host's memory; otherwise they have memory of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import statistics
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time_ns
 from typing import Any
@@ -92,7 +92,7 @@ def count(launches: int) -> Iterator[Step]:
 
 def tile(launches: int) -> Iterator[Step]:
     for number in range(launches):
-        yield Step("tile", (64, 64), (8, 8), ("a", 512, number))
+        yield Step("tile", (64, 64), (8, 8), ("a", 512, number % 480))
 
 
 def leap(launches: int) -> Iterator[Step]:
@@ -103,8 +103,8 @@ def leap(launches: int) -> Iterator[Step]:
 
 def update(launches: int) -> Iterator[Step]:
     for number in range(launches):
-        rest = -(-(511 - number) // 8) * 8
-        yield Step("update", (rest, rest), (8, 8), ("a", 512, number))
+        rest = -(-(511 - number % 480) // 8) * 8
+        yield Step("update", (rest, rest), (8, 8), ("a", 512, number % 480))
 
 
 def scan(launches: int) -> Iterator[Step]:
@@ -155,7 +155,7 @@ class Workers:
             for number in range(count)
         )
         self.all_workers = (*range(count), HOST)
-        links = LinkCosts.uniform(count, peer=0.1, per_run=64.0, direct=not near)
+        links = replace(LinkCosts.uniform(count, peer=0.1, per_run=64.0, direct=not near), gaps_nbytes=1 << 30)
         self.options = LaunchOptions(tuple(range(count)), links)
 
     def prepare(self, plan: Any, recipe: Any) -> PreparedPlan:
@@ -201,6 +201,11 @@ class Bench:
         for buffer, state in zip(buffers, found.states, strict=True):
             buffer.state = state
         return found
+
+    @property
+    def filled(self) -> int:
+        """Plans that were filled in."""
+        return sum(kernel.plans.forms.filled for kernel in self.kernels.values() if kernel.plans is not None)
 
     def _plan(self, command: Launch, buffers: Any) -> launching.CachedPlan:
         self.plans += 1
@@ -261,8 +266,10 @@ def measure(name: str, workers: int, launches: int, *, near: bool) -> dict[str, 
     return {
         "first_us": found[0],
         "median_us": statistics.median(later),
+        "mean_us": statistics.mean(later),
         "worst_tenth_us": later[len(later) * 9 // 10],
         "plans": bench.plans,
+        "filled": bench.filled,
         "launches": launches,
         **parts,
     }
@@ -297,7 +304,7 @@ def profile(names: list[str], workers: int, launches: int, *, near: bool) -> Non
         pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 
-COLUMNS = "first", "median", "worst_tenth", "ranges", "plan", "steps", "counted"
+COLUMNS = "first", "median", "mean", "worst_tenth", "ranges", "plan", "steps", "counted"
 
 
 def main() -> int:
@@ -312,12 +319,12 @@ def main() -> int:
     if options.profile:
         profile(options.only, options.workers, options.launches, near=options.near)
         return 0
-    print(f"{'us':8}" + "".join(f"{column.replace('_', ' '):>13}" for column in COLUMNS) + f"{'plans':>13}")
+    print(f"{'us':8}" + "".join(f"{column.replace('_', ' '):>13}" for column in COLUMNS) + f"{'filled, plans':>20}")
     found = {}
     for name in options.only:
         figures = found[name] = measure(name, options.workers, options.launches, near=options.near)
         line = "".join(f"{figures[column + '_us']:13.0f}" for column in COLUMNS)
-        print(f"{name:8}{line}{figures['plans']:8d} / {figures['launches']}", flush=True)
+        print(f"{name:8}{line}{figures['filled']:9d}, {figures['plans']} / {figures['launches']}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0
