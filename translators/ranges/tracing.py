@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import gcd
+from operator import index
 from typing import Any
 
 Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
@@ -84,8 +85,6 @@ class Trace:
         else:
             bound = constant if true else 1 - constant
             self._narrow(linear, -(-bound // abs(factor)), None)
-        low, high = self._ranges[linear]
-        assert (low is None or low <= now) and (high is None or now <= high), "the condition holds now"
         return true
 
     def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
@@ -110,7 +109,7 @@ class Trace:
             if variable not in needed:
                 needed.add(variable)
                 pending += variables_in(self._variables[variable])
-        return [f"v{index} = {self._variables[index]}" for index in sorted(needed)]
+        return [f"v{variable} = {self._variables[variable]}" for variable in sorted(needed)]
 
     def conditions(self) -> list[str]:
         """Expressions, all of which are true where the calculation runs as it did."""
@@ -203,7 +202,7 @@ class Number:
             return self._made(self.value + other.value, terms, self.constant + other.constant)
         if _is_real(other):
             return self._real() + other
-        number = int(other)
+        number = index(other)
         return self._made(self.value + number, self.terms, self.constant + number)
 
     __radd__ = __add__
@@ -232,7 +231,7 @@ class Number:
             return self._of(f"({first}) * ({second})", self.value * other.value)
         if _is_real(other):
             return self._real() * other
-        return self._times(int(other))
+        return self._times(index(other)) if hasattr(other, "__index__") else NotImplemented  # a list, say
 
     __rmul__ = __mul__
 
@@ -244,7 +243,7 @@ class Number:
     def __floordiv__(self, other: Operand) -> Any:
         if _is_real(other):
             raise TypeError("quotients of floating-point numbers are not rounded here")
-        divisor = int(other)
+        divisor = index(other)
         if divisor < 0:
             return -self // -divisor
         if divisor == 0:
@@ -266,7 +265,7 @@ class Number:
         return other // self._pinned()
 
     def __mod__(self, other: Operand) -> Any:
-        divisor = int(other)
+        divisor = index(other)
         return self - self // divisor * divisor
 
     def __rmod__(self, other: Operand) -> Any:
@@ -274,31 +273,31 @@ class Number:
 
     def __divmod__(self, other: Operand) -> tuple[Any, Any]:
         quotient = self // other
-        return quotient, self - quotient * int(other)
+        return quotient, self - quotient * index(other)
 
     def __rdivmod__(self, other: Operand) -> tuple[Any, Any]:
         return divmod(other, self._pinned())
 
     def __lshift__(self, other: Operand) -> Any:
-        return self._times(1 << int(other))
+        return self._times(1 << index(other))
 
     def __rlshift__(self, other: Operand) -> Any:
         return other << self._pinned()
 
     def __rshift__(self, other: Operand) -> Any:
-        return self // (1 << int(other))
+        return self // (1 << index(other))
 
     def __rrshift__(self, other: Operand) -> Any:
         return other >> self._pinned()
 
     def __and__(self, other: Operand) -> Any:
-        return self._pinned() & int(other)
+        return self._pinned() & index(other)
 
     def __or__(self, other: Operand) -> Any:
-        return self._pinned() | int(other)
+        return self._pinned() | index(other)
 
     def __xor__(self, other: Operand) -> Any:
-        return self._pinned() ^ int(other)
+        return self._pinned() ^ index(other)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.planner.habits import Habit, Habits
@@ -43,8 +44,8 @@ MOST_KINDS = 256
 #: traces that come to nothing one after the other, before no launch of a kind is traced any more
 MOST_IN_VAIN = 12
 
-#: set by tests: called with each plan that was filled in, and the launch that it is for
-check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions], None] | None = None
+#: set by tests: called with each plan that was filled in, and what it is for
+check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habit | None], None] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -143,10 +144,10 @@ class Forms:
         found = self._fill(kind, case)
         if found is not None:
             self.filled += 1
+            if check is not None:
+                check(found[0], states, request(scalars), options, habit)
             if habit is not None:
                 habit.left -= 1
-            if check is not None:
-                check(found[0], states, request(scalars), options)
         return found
 
     def _fill(self, kind: _Kind, case: _Case) -> tuple[Plan, Shape] | None:
@@ -172,9 +173,8 @@ class Forms:
             pattern.planned += 1
             if pattern.planned > pattern.most_planned and len(pattern.shapes) < MOST_FORMS:
                 pattern.planned = 0
-                form = self._traced(
-                    kind, lambda: trace_plan(values, *apart, case.habit, case.request, case.options)
-                )
+                trace = partial(trace_plan, values, *apart, case.habit, case.request, case.options)
+                form = self._traced(kind, trace)
                 if form is None:
                     pattern.most_planned *= 2
                 else:
@@ -183,7 +183,7 @@ class Forms:
         kind.planned += 1
         if kind.planned > MOST_PLANNED and len(kind.windows) < MOST_FORMS:
             kind.planned = 0
-            made = self._traced(kind, lambda: trace_windows(values, len(states), case.habit, case.request))
+            made = self._traced(kind, partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None
 

@@ -1,0 +1,207 @@
+"""Numbers that note what is done with them: done again with others, a calculation gives what it gave on plain ints, or a
+condition does not hold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from vdev.translators.ranges.patterns import numbers_of, region_of, remade, replaced, source_of
+from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.tracing import Number, Real, Trace, show, variables_in
+
+Calculation = Callable[[Sequence[Any]], list[Any]]
+
+
+def compiled(trace: Trace, results: Sequence[Any]) -> Callable[[Sequence[int]], list[Any] | None]:
+    """What gives the results of other parameters, None where a condition does not hold."""
+    texts = [
+        show(item.terms, item.constant) if type(item) is Number else item.text if type(item) is Real else repr(item)
+        for item in results
+    ]
+    conditions = trace.conditions()
+    used = {variable for text in (*texts, *conditions) for variable in variables_in(text)}
+
+    def run(values: Sequence[int]) -> list[Any] | None:
+        names: dict[str, Any] = dict(zip(trace.parameters, values, strict=True)) | {"inf": float("inf")}
+        for line in trace.definitions(used):
+            exec(line, names)
+        return [eval(text, names) for text in texts] if all(eval(text, names) for text in conditions) else None
+
+    return run
+
+
+def traced(calculation: Calculation, values: Sequence[int]) -> Callable[[Sequence[int]], list[Any] | None]:
+    trace = Trace()
+    return compiled(trace, calculation([trace.parameter(value) for value in values]))
+
+
+def plain(results: Sequence[Any]) -> list[Any]:
+    return [item.value if isinstance(item, (Number, Real)) else item for item in results]
+
+
+OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
+    lambda a, b, n: a + b,
+    lambda a, b, n: a - b,
+    lambda a, b, n: n * a - b,
+    lambda a, b, n: a * b,
+    lambda a, b, n: a // n,
+    lambda a, b, n: a % n,
+    lambda a, b, n: (a + n * b) // -n,
+    lambda a, b, n: divmod(a, n)[1] + b,
+    lambda a, b, n: a // (abs(b) % 3 + 1),
+    lambda a, b, n: min(a, b, n),
+    lambda a, b, n: max(a, b),
+    lambda a, b, n: sorted([a, b, n])[1],
+    lambda a, b, n: abs(a - b),
+    lambda a, b, n: a if a < b else n,
+    lambda a, b, n: a if a == b else b,
+    lambda a, b, n: b if n >= a else -a,
+    lambda a, b, n: a if a != n else a + 1,
+    lambda a, b, n: a if a else n,
+    lambda a, b, n: (a << 2) + (b >> 1),
+    lambda a, b, n: a & 6,
+    lambda a, b, n: {3: n}.get(a, 0) + b,
+    lambda a, b, n: [7, 8, 9][a % 3],
+    lambda a, b, n: a if a * 0.5 + 1.25 < b * 0.7 else n,
+    lambda a, b, n: 1 if max(a / 3, b * 1.5) > n - 0.5 * a else b,
+)
+
+
+def calculation(rng: random.Random) -> Calculation:
+    steps = [
+        (rng.choice(OPERATIONS), rng.randrange(100), rng.randrange(100), rng.randrange(1, 9)) for _ in range(12)
+    ]
+
+    def run(values: Sequence[Any]) -> list[Any]:
+        found = list(values)
+        for operation, first, second, number in steps:
+            a, b = found[first % len(found)], found[second % len(found)]
+            found.append(operation(a, b, number))
+        return found
+
+    return run
+
+
+def test_a_calculation_done_again_is_the_same_or_refused() -> None:
+    again = 0
+    for seed in range(600):
+        rng = random.Random(seed)
+        run = calculation(rng)
+        values = [rng.randrange(-20, 40) for _ in range(3)]
+        done = traced(run, values)
+        assert done(values) == run(values), seed
+        for _ in range(12):
+            others = [value + rng.choice((0, 0, 1, -1, 8, rng.randrange(-30, 30))) for value in values]
+            found = done(others)
+            if found is not None:
+                assert found == run(others), (seed, values, others)
+                again += others != values
+    assert again > 500
+
+
+def test_conditions_that_are_left_out_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would see it."""
+    monkeypatch.setattr(Trace, "conditions", lambda self: [])
+    with pytest.raises(AssertionError):
+        test_a_calculation_done_again_is_the_same_or_refused()
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [hash, int, float, str, repr, range, lambda n: [0] * n, lambda n: f"{n:d}", lambda n: n.bit_length(), lambda n: n ^ 3],
+)
+def test_who_asks_for_the_number_itself_gets_it_and_pins_it(asks: Callable[[Any], Any]) -> None:
+    trace = Trace()
+    number = trace.parameter(5) + 2
+    got = asks(number)
+    if asks is repr:  # for whoever debugs
+        return
+    assert got == asks(7)
+    again = compiled(trace, [number])
+    assert again([5]) == [7]
+    assert again([6]) is None
+
+
+def test_sums_that_cancel_are_plain_numbers() -> None:
+    trace = Trace()
+    number = trace.parameter(70)
+    assert type(number - number) is int
+    assert type((number + 12) // 4 - (number // 4)) is int
+    assert type((number - number // 64 * 64) // 64) is int
+    assert trace.conditions() == []
+
+
+def test_a_number_does_not_outlive_its_trace() -> None:
+    trace = Trace()
+    number = trace.parameter(1)
+    trace.closed = True
+    for use in (lambda: number + 1, lambda: number < 2, lambda: hash(number)):
+        with pytest.raises(RuntimeError):
+            use()
+
+
+def region(rng: random.Random, values: Sequence[Any]) -> Any:
+    """Some sets, made from three numbers in ways that a seed decides."""
+    k, n, m = values
+    pitch = 64
+    tile = Region.boxes(k * pitch + 4 * k, 4 * n, ((pitch, 5),))
+    other = Region.boxes(m * pitch, 8, ((pitch, n),)) | Region.span(3 * m, 3 * m + 7)
+    rest = Region.span(0, 4096)
+    return rng.choice(
+        (
+            lambda: tile & other,
+            lambda: tile - other,
+            lambda: (rest - tile) | other,
+            lambda: (rest - other) & tile.shift(m),
+            lambda: Region.union((tile, other, Region.span(k, k + n))),
+            lambda: other.clip(2 * k, 1000 + m) - tile.hull(),
+            lambda: tile.shift(-k) & other.whole(4),
+        )
+    )()
+
+
+def test_regions_of_traced_numbers_are_those_of_plain_ones() -> None:
+    again = 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        values = [rng.randrange(1, 12), rng.randrange(1, 9), rng.randrange(1, 12)]
+        trace = Trace()
+        got = region(random.Random(seed), [trace.parameter(value) for value in values])
+        text = source_of(got, lambda item: _show(item)) if got else "None"
+        conditions = trace.conditions()
+        used = {variable for line in (text, *conditions) for variable in variables_in(line)}
+        for _ in range(8):
+            others = [max(1, value + rng.choice((0, 0, 1, -1, 3))) for value in values]
+            names: dict[str, Any] = dict(zip(trace.parameters, others, strict=True)) | {"region": remade}
+            for line in trace.definitions(used):
+                exec(line, names)
+            if not all(eval(line, names) for line in conditions):
+                continue
+            found, right = eval(text, names) or Region.empty(), region(random.Random(seed), others)
+            assert found == right and found.nbytes == right.nbytes, (seed, others)
+            assert found.runs.tolist() == right.runs.tolist()
+            again += others != values
+    assert again > 50
+
+
+def _show(item: Any) -> str:
+    if type(item) is tuple:
+        return f"({', '.join(map(_show, item))},)" if item else "()"
+    return show(item.terms, item.constant) if type(item) is Number else repr(item)
+
+
+def test_regions_are_taken_apart_and_put_together() -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        found = region(rng, [rng.randrange(1, 12) for _ in range(3)])
+        numbers: list[int] = []
+        pattern = numbers_of(found, numbers)
+        assert pattern is not None
+        again = region_of(pattern, iter(numbers))
+        assert again == found and again.nbytes == found.nbytes
+        part = found & Region.span(found.start, found.start + 40)
+        assert replaced(found, part, Region.empty()).nbytes == (found - part).nbytes
+        assert replaced(found - part, Region.empty(), part) == found
