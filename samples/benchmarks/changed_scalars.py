@@ -4,9 +4,10 @@
 
 Each program is launched again and again with other scalars: through a session's cache of plans, to plans that are ready
 to run, on states that the launch before has left. Nothing is run. Shown are, in microseconds of processor time: the first
-plan of the kernel, of all later launches the median, the mean and the worst tenth, and of the median launch what went into
-access ranges, into the plan, into its steps, and into what is counted of it (nothing, where it was filled in); beside them
-how many launches were filled in, and how many were planned at all. `--near`: workers that use the host's memory; otherwise they have memory of their own.
+plan of the kernel; of all later launches the median, the mean and the worst tenth; and of the median launch what went into
+access ranges, into the plan, into its steps, and into what is counted of it (nothing, where it was filled in). Beside them:
+how many launches were filled in, and how many were planned at all. `--near`: workers that use the host's memory; otherwise
+they have memory of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import cProfile
 import json
 import pstats
+import re
 import statistics
 import struct
 import sys
@@ -161,19 +163,20 @@ class Workers:
     def prepare(self, plan: Any, recipe: Any) -> PreparedPlan:
         return PreparedPlan(plan, recipe)
 
-    def build(self) -> dict[str, SessionKernel]:
-        program = SessionProgram(SOURCE, (), self.workers)
+    def build(self, source: str) -> dict[str, SessionKernel]:
+        program = SessionProgram(source, (), self.workers)
         resources = KernelResources(1024, (0, 0, 0), 0, 0, 32)
-        program.build(lambda _: [BuildResult("", dict.fromkeys(PROGRAMS, resources), b"") for _ in self.workers])
+        kernels = dict.fromkeys(re.findall(r"kernel void (\w+)", source), resources)
+        program.build(lambda _: [BuildResult("", kernels, b"") for _ in self.workers])
         return program.kernels
 
 
 class Bench:
     """A program, launched as a session does it up to the hand-over to workers."""
 
-    def __init__(self, workers: int, *, near: bool = False) -> None:
+    def __init__(self, workers: int, *, near: bool = False, source: str = SOURCE) -> None:
         self.workers = Workers(workers, near=near)
-        self.kernels = self.workers.build()
+        self.kernels = self.workers.build(source)
         self.buffers: dict[str, Buffer] = {}
         self._ledger = Ledger()
         self.plans = 0

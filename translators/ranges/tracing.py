@@ -276,7 +276,8 @@ class Number:
         return quotient, self - quotient * index(other)
 
     def __rdivmod__(self, other: Operand) -> tuple[Any, Any]:
-        return divmod(other, self._pinned())
+        found: tuple[Any, Any] = divmod(other, self._pinned())
+        return found
 
     def __lshift__(self, other: Operand) -> Any:
         return self._times(1 << index(other))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from math import gcd
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..ranges.ndrange import Chunk, NDRange
 from ..ranges.tracing import Number
@@ -53,7 +53,7 @@ class Launch:
         self,
         ndrange: NDRange,
         chunk: Chunk,
-        values: Mapping[int, int | float | bytes],
+        values: Mapping[int, int | float | bytes | Number],
         merged: frozenset[int],
     ) -> None:
         """`merged`: dimensions in which nothing but global ids is asked for, so that one variable serves."""
@@ -103,15 +103,19 @@ class Launch:
 
     def argument(self, index: int, byte: int, kind: IntType) -> int | None:
         """The integer passed for a value argument; None where the caller did not say."""
-        value = self.values.get(index)
+        value: Any = self.values.get(index)
         if isinstance(value, bytes | bytearray | memoryview):
             part = bytes(value[byte : byte + kind.bits // 8])
             return int.from_bytes(part, "little", signed=kind.signed) if len(part) == kind.bits // 8 else None
         if value is None or byte:
             return None
+        number: Any = value
         if type(value) is not Number:
-            return kind.wrap(int(value)) if int(value) == value else None
-        return value if kind.lo <= value <= kind.hi else kind.wrap(value)
+            number = int(value)
+            if number != value:
+                return None
+        found: int = number if kind.lo <= number <= kind.hi else kind.wrap(number)
+        return found
 
 
 def _variable_form(domain: Domain, lo: int, hi: int) -> Form:

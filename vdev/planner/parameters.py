@@ -327,8 +327,9 @@ class _Writer:
             elif is_dataclass(found) and not isinstance(found, type):
                 kind = type(found)
                 self._names[kind.__name__] = kind
+                states = self._states(found.states) if isinstance(found, Plan) else ""
                 parts = [
-                    self._states(found.states) if item.name == "states" else self._show(getattr(found, item.name))
+                    states if item.name == "states" and states else self._show(getattr(found, item.name))
                     for item in fields(found)
                 ]
                 text = f"{kind.__name__}({', '.join(parts)})"

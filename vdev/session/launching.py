@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -374,7 +374,7 @@ def _request(
     return LaunchRequest(
         args=pointers,
         ndrange=ndrange,
-        evaluate=evaluator(kernel, launch, ndrange, _sizes(pointers), values),
+        evaluate=evaluator(kernel, launch, _sizes(pointers), ndrange, values),
         one_worker=kernel.one_worker,
         whole_replicas=kernel.subgrid is None,
         habits=None if kernel.plans is None else kernel.plans.habits,
@@ -432,13 +432,21 @@ def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[Poin
 
 
 def evaluator(
-    kernel: SessionKernel, launch: Launch, ndrange: NDRange, sizes: dict[int, int], values: dict[int, Any]
+    kernel: SessionKernel,
+    launch: Launch,
+    sizes: dict[int, int],
+    ndrange: NDRange | None = None,
+    values: Mapping[int, Any] | None = None,
 ) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `values`: of
-    its scalars."""
+    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `ndrange`,
+    `values`: other index space and scalars, by argument, than those of the launch.
+    """
     summary = kernel.summary
     if summary is None:  # only the worker's compiler understands the kernel
         return everything(launch, sizes)
+    if values is None:
+        values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    ndrange = launch.ndrange if ndrange is None else ndrange
     before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
 
     def evaluate(chunk: Chunk) -> Sequence[AccessRange]:

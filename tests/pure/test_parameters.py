@@ -1,0 +1,254 @@
+"""Plans with parameters: a plan that is filled in is the one that the planner makes, instruction by instruction."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.tracing import Trace
+
+from samples.benchmarks import changed_scalars as bench
+from samples.benchmarks.changed_scalars import Bench, Step
+from vdev.executor.prepare import PreparedPlan
+from vdev.executor.steps import CopyStep, LaunchRecipe, LaunchStep
+from vdev.planner.directory import BufferState, check
+from vdev.planner.habits import Habit, Habits
+from vdev.planner.instructions import Plan
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.transfers import plan_read, plan_write
+from vdev.session import filling
+
+SOURCE = """
+kernel void shifted(global int *to, global const int *from, int n, int by) {
+    int i = get_global_id(0);
+    if (i + by >= 0 && i + by < n) to[i] = from[i + by];
+}
+kernel void backwards(global int *a, int last) { a[last - (int)get_global_id(0)] += 1; }
+kernel void every(global int *a, int first, int step) { a[first + step * get_global_id(0)] = first; }
+kernel void tile(global int *a, int n, int x0, int y0) {
+    int x = get_global_id(0) + x0, y = get_global_id(1) + y0;
+    if (x < n && y < n) a[y * n + x] += a[y * n + x0] * a[y0 * n + x];
+}
+kernel void below(global int *a, int n, int d) {
+    int x = get_global_id(0), y = get_global_id(1);
+    if (x + d <= y) a[y * n + x] = d;
+}
+kernel void sum_rows(global int *sums, global const int *a, int n, int from, int to) {
+    int y = get_global_id(0), sum = 0;
+    for (int x = from; x < to; ++x) sum += a[y * n + x];
+    sums[y] = sum;
+}
+kernel void histogram(global int *counts, global const int *a, int first) {
+    atomic_inc(&counts[a[get_global_id(0) + first] & 63]);
+}
+kernel void scatter(global int *a, global const int *where, int first) { a[where[get_global_id(0) + first]] = first; }
+kernel void between(global int *a, int low, int high, int value) {
+    int i = get_global_id(0);
+    if (i >= low && i < high) a[i] = value;
+}
+kernel void ring(global int *a, global const int *b, int n, int step) {
+    int i = get_global_id(0);
+    a[(step % 16) * n + i] = b[i] + a[((step + 15) % 16) * n + i];
+}
+kernel void wrapped(global int *a, uint first, uint mask) { a[(get_global_id(0) + first) & mask] = first; }
+kernel void chosen(global int *a, global const int *b, int which) {
+    int i = get_global_id(0);
+    a[i] = which > 3 ? b[i + which] : b[i];
+}
+"""
+KERNELS = re.findall(r"kernel void (\w+)", SOURCE)
+N = 128  #: a side of a matrix
+
+
+def launches(rng: random.Random) -> Iterator[Step]:
+    """Some launches of one kernel, with scalars that go on, stay, or jump."""
+    kernel = rng.choice(KERNELS)
+    x, y, step = rng.randrange(40), rng.randrange(40), rng.choice((1, 1, 2, 5))
+    size = rng.choice((256, 1024, 1000))
+    for number in range(rng.randrange(4, 40)):
+        if rng.random() < 0.06:
+            x, y = rng.randrange(60), rng.randrange(60)
+        if rng.random() < 0.05:
+            size = rng.choice((256, 512, 1000, 1024))
+        x, y = x + step, y + rng.choice((0, 1))
+        at = number % 2
+        ends = [*(rng.sample(("a", "b"), 2) if rng.random() < 0.1 else ("a", "b"))]
+        yield {
+            "shifted": Step("shifted", (size,), (8,), (*ends, 4096, x - 30)),
+            "backwards": Step("backwards", (size,), (8,), ("a", 2048 + 4 * x)),
+            "every": Step("every", (size,), (8,), ("a", x, 1 + at)),
+            "tile": Step("tile", (32, 32), (8, 8), ("a", N, x % 96, (x if at else y) % 96)),
+            "below": Step("below", (64, 64), (8, 8), ("a", N, x % 50)),
+            "sum_rows": Step("sum_rows", (128,), (8,), (*ends[::-1], N, x % 50, 50 + y % 50)),
+            "histogram": Step("histogram", (size,), (8,), (*ends, 8 * x)),
+            "scatter": Step("scatter", (size,), (8,), (*ends, x)),
+            "between": Step("between", (1024,), (8,), ("a", 4 * x, 4 * x + 8 * y, number)),
+            "ring": Step("ring", (256,), (8,), (*ends, 256, number)),
+            "wrapped": Step("wrapped", (256,), (8,), ("a", 16 * x, 1023)),
+            "chosen": Step("chosen", (size,), (8,), (*ends, x % 8)),
+        }[kernel]
+
+
+class Usual(Habits):
+    """Habits that know one cut."""
+
+    def __init__(self, habit: Habit | None) -> None:
+        super().__init__()
+        self.habit = habit
+
+    def find(self, work_dim: int, workers: tuple[int, ...]) -> Habit | None:
+        return None if self.habit is None else replace(self.habit, left=2)
+
+
+class Comparison:
+    """Has the planner make every plan that is filled in."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(
+        self,
+        plan: Plan,
+        states: Sequence[BufferState],
+        request: LaunchRequest,
+        options: LaunchOptions,
+        habit: Habit | None,
+    ) -> None:
+        self.count += 1
+        made = plan_launch(states, replace(request, habits=Usual(habit)), options)
+        for item in fields(Plan):
+            ours, theirs = getattr(plan, item.name), getattr(made, item.name)
+            assert ours == theirs, (item.name, ours, theirs)
+        for state in plan.states:
+            check(state)
+            for _, region in state.valid:  # what was worked out with the plan
+                assert region.nbytes == sum(stop - start for start, stop in region.runs.tolist())
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    found = Comparison()
+    monkeypatch.setattr(filling, "check", found)
+    return found
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("name", [name for name in bench.PROGRAMS if name != "leap"])
+def test_plans_of_the_benchmarks_programs_are_the_planners(name: str, near: bool, compared: Comparison) -> None:
+    program = Bench(3, near=near)
+    for step in bench.PROGRAMS[name](120):
+        program.launch(program.command(step))
+    assert compared.count == program.filled >= 40
+
+
+def transfer(program: Bench, rng: random.Random) -> None:
+    """The host writes or reads a part of a buffer."""
+    links = program.workers.options.links
+    buffer = rng.choice([*program.buffers.values()])
+    start = rng.randrange(0, 8192, 4)
+    region = Region.span(start, start + rng.randrange(4, 8192, 4))
+    reads = rng.random() < 0.5
+    plan = plan_read(buffer.state, region, links, contiguous=True) if reads else plan_write(buffer.state, region, links)
+    (buffer.state,) = plan.states
+
+
+def run_random(seed: int, workers: int, near: bool) -> int:
+    """How many plans of a random program were filled in."""
+    rng = random.Random(seed)
+    program = Bench(workers, near=near, source=SOURCE)
+    for _ in range(14):
+        for step in launches(rng):
+            program.launch(program.command(step))
+            if rng.random() < 0.03:
+                transfer(program, rng)
+    return program.filled
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_of_random_launches_are_the_planners(seed: int, compared: Comparison) -> None:
+    filled = run_random(seed, 2 + seed % 3, seed % 2 == 0)
+    assert filled == compared.count
+    assert filled > 20
+
+
+def planted_conditions(trace: Trace) -> list[str]:
+    return []
+
+
+def test_a_plan_for_other_conditions_would_be_seen(compared: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Trace, "conditions", planted_conditions)
+    with pytest.raises(AssertionError):
+        sum(run_random(seed, 3, True) for seed in range(6))
+
+
+def test_a_scalar_that_no_range_depends_on_leads_to_no_plan() -> None:
+    program = Bench(4)
+    for step in bench.PROGRAMS["leap"](100):
+        program.launch(program.command(step))
+    assert program.plans <= 4
+
+
+def test_steps_are_those_of_a_plan_made_ready_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a plan is prepared into, it is from its own numbers."""
+    count = 0
+    with_numbers = PreparedPlan.with_numbers
+
+    def compare(self: PreparedPlan, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
+        nonlocal count
+        found, made = with_numbers(self, plan, recipe), PreparedPlan(plan, recipe)
+        for name in PreparedPlan.__slots__:
+            if name not in ("batches", "workers"):
+                assert getattr(found, name) == getattr(made, name), name
+        for (worker, ours), (other, theirs) in zip(found.batches, made.batches, strict=True):
+            assert worker == other
+            for name in ("waits", "marks", "careful", "plain", "brief", "rows"):
+                assert getattr(ours, name) == getattr(theirs, name), name
+            for one, another in zip(ours.steps, theirs.steps, strict=True):
+                assert content(one) == content(another)
+        count += 1
+        return found
+
+    monkeypatch.setattr(PreparedPlan, "with_numbers", compare)
+    for seed in range(3):
+        run_random(seed, 3, True)
+    assert count > 50
+
+
+def content(step: Any) -> Any:
+    if isinstance(step, LaunchStep):
+        shape = step.shape
+        of_shape = (shape.ndrange, shape.chunk, shape.global_size, shape.first, shape.bases, shape.hidden)
+        return LaunchStep, step.bases, step.homes, step.recipe.ndrange, of_shape
+    if isinstance(step, CopyStep):
+        return type(step), step.slot, step.source, step.target, step.region
+    names = [name for kind in type(step).__mro__ for name in getattr(kind, "__slots__", ())]
+    return type(step), [getattr(step, name) for name in names]
+
+
+def test_what_is_counted_is_what_the_planner_would_have_counted() -> None:
+    """The same program with and without plans that are filled in."""
+    found = []
+    for fills in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not fills:
+                patch.setattr(filling.Forms, "_fill", lambda *_: None)
+            program = Bench(3, near=True)
+            moved = []
+            for step in bench.PROGRAMS["tile"](80):
+                cached = program.launch(program.command(step))
+                cached.outcome.launches += 1
+                if cached.traffic is not None:
+                    cached.traffic.count()
+                moved.append(cached.plan.moved)
+            tally = program.kernels["tile"].plans.tally  # type: ignore[union-attr]
+            outcomes = [(key, item.chunks, item.reasons, item.launches) for key, item in tally.outcomes.items()]
+            found.append((program.filled, moved, tally.arguments, outcomes, tally.plans))
+    filled, plain = found
+    assert filled[0] > 20
+    assert plain[0] == 0
+    assert filled[1:] == plain[1:]
