@@ -72,6 +72,21 @@ class PlanBuilder:
         #: by worker: how many bytes more than before the plan it has, and the most there were meanwhile
         self._grown: dict[int, tuple[int, int]] = {}
 
+    @staticmethod
+    def resumed(plan: Plan, states: Sequence[BufferState], links: LinkCosts) -> PlanBuilder:
+        """The builder of a finished plan for `states` that changes no memory, as it was before the end."""
+        found = PlanBuilder(states, links)
+        found._instructions, found._dependencies = list(plan.instructions), list(plan.dependencies)
+        found._touches, found._stages = list(plan.touches), list(plan.stages)
+        for draft, after in zip(found.drafts, plan.states, strict=True):
+            draft.become(after)
+        for index, (item, touches) in enumerate(zip(plan.instructions, plan.touches, strict=True)):
+            for touch in touches:
+                found._log.setdefault((touch.slot, touch.holder), []).append((index, item.worker, touch))
+            if isinstance(item, Copy):
+                found._outgoing[item.source] = found._outgoing.get(item.source, 0) + item.region.nbytes
+        return found
+
     def finish(
         self,
         partition: Sequence[tuple[int, Chunk]] = (),

@@ -170,6 +170,11 @@ class Draft:
             return fine_grain_state(self.nbytes, replicas, self.before.kept)
         return self.before.followed_by(self.valid.items(), replicas)
 
+    def become(self, state: BufferState) -> None:
+        """Hold what that state of the same buffer does, which has the same replicas."""
+        self.valid = dict.fromkeys(self.valid, EMPTY) | dict(state.valid)
+        self._changed = self._changed or state is not self.before
+
     def valid_at(self, holder: int) -> Region:
         return self.valid.get(holder, EMPTY)
 

@@ -27,10 +27,11 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import BufferState, Replicas, Valid, interned
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Plan, Reserve
+from vdev.planner.instructions import Copy, Launch, Plan, Reserve
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
-from vdev.planner.tidying import MOST_BOXES, most_boxes
+from vdev.planner.tidying import MOST_BOXES, MOST_HELD, bring_together, most_boxes
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import (
     go_together,
@@ -220,19 +221,29 @@ class Form:
     _fill: Callable[[Sequence[Any], Sequence[BufferState]], Plan | None]
     #: by slot: how many boxes it writes, and who holds something meanwhile
     _written: tuple[tuple[int, int, tuple[int, ...]], ...]
+    _links: LinkCosts
+    _merges: bool  #: whether versions are merged
 
-    def fill(self, numbers: Sequence[Any], states: Sequence[BufferState]) -> Plan | None:
-        """The plan for the numbers of scalars, of views and the habit's cost; None where the planner would not do the
-        same."""
+    def fill(self, numbers: Sequence[Any], states: Sequence[BufferState]) -> tuple[Plan, bool] | None:
+        """The plan for the numbers of scalars, of views and the habit's cost, and whether it also brings together what is
+        scattered, in instructions of its own; None where the planner would not do the same."""
         plan = self._fill(numbers, states)
         if plan is None:
             return None
-        for slot, written, holders in self._written:
-            valid = plan.states[slot].valid
-            nholders = len({*holders, *(holder for holder, _ in states[slot].valid)})
-            if sum(region.nboxes for _, region in valid) > most_boxes(nholders, written):
-                return None
-        return plan
+        scattered = [
+            slot
+            for slot, written, holders in self._written
+            if (total := sum([region.nboxes for _, region in plan.states[slot].valid])) > MOST_HELD
+            and total > most_boxes(len({*holders, *[holder for holder, _ in states[slot].valid]}), written)
+        ]
+        if not scattered:
+            return plan, False
+        if self._merges:
+            return None
+        builder = PlanBuilder.resumed(plan, states, self._links)
+        for slot in scattered:
+            bring_together(builder, slot)
+        return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites), True
 
 
 def trace_plan(
@@ -268,7 +279,8 @@ def trace_plan(
         trace.closed = True
     after = [made.states[slot] for slot in written]
     holders = [state.holders if state not in states else () for state in after]  # type: ignore[attr-defined]
-    return Form(fill, tuple(zip(written, written.values(), holders, strict=True)))
+    slots = tuple(zip(written, written.values(), holders, strict=True))
+    return Form(fill, slots, options.links, any(not isinstance(item, (Copy, Launch)) for item in made.instructions))
 
 
 class _Writer:

@@ -74,15 +74,18 @@ def most_boxes(nholders: int, written: int) -> int:
 
 
 def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
-    """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`).
+    """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
+    draft = builder.drafts[slot]
+    most = most_boxes(len(draft.valid), sum(region.nboxes for region in fresh))
+    if not draft.before.fine and sum(region.nboxes for region in draft.valid.values()) > most:
+        bring_together(builder, slot)
 
-    On workers with memory of their own, into equal blocks; otherwise at home, where everything else is kept as far as
+
+def bring_together(builder: PlanBuilder, slot: int) -> None:
+    """On workers with memory of their own, into equal blocks; otherwise at home, where everything else is kept as far as
     it is few boxes. What was scattered moves once for that.
     """
     draft = builder.drafts[slot]
-    most = most_boxes(len(draft.valid), sum(region.nboxes for region in fresh))
-    if draft.before.fine or sum(region.nboxes for region in draft.valid.values()) <= most:
-        return
     everything = draft.initialised()
     workers = tuple(worker for worker in builder.links.direct if worker in draft.replicas)
     blocks = list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]

@@ -56,6 +56,15 @@ class Shape:
     kept: Any = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A plan that was filled in."""
+
+    plan: Plan
+    longer: bool  #: it has more instructions than others of its shape
+    shape: Shape
+
+
 @dataclass(slots=True, eq=False)
 class _Pattern:
     """Launches that find the same pattern where they reach."""
@@ -121,7 +130,7 @@ class Forms:
         habits: Habits,
         work_dim: int,
         request: Request,
-    ) -> tuple[Plan, Shape] | None:
+    ) -> Found | None:
         """The plan of a launch, filled in; None where the planner has to make it.
 
         `where`: whatever else the plan depends on beside the scalars, the states, the options and the habits. `request`:
@@ -145,12 +154,12 @@ class Forms:
         if found is not None:
             self.filled += 1
             if check is not None:
-                check(found[0], states, request(scalars), options, habit)
+                check(found.plan, states, request(scalars), options, habit)
             if habit is not None:
                 habit.left -= 1
         return found
 
-    def _fill(self, kind: _Kind, case: _Case) -> tuple[Plan, Shape] | None:
+    def _fill(self, kind: _Kind, case: _Case) -> Found | None:
         values: list[Any] = [case.scalars[index] for index in case.varying]
         states = case.states
         for number, windows in enumerate(kind.windows):
@@ -167,9 +176,9 @@ class Forms:
             cost = 0.0 if case.habit is None else case.habit.cost
             numbers = [*values, *apart[1], cost]
             for shape in pattern.shapes:
-                plan = shape.form.fill(numbers, states)
-                if plan is not None:
-                    return plan, shape
+                filled = shape.form.fill(numbers, states)
+                if filled is not None:
+                    return Found(*filled, shape)
             pattern.planned += 1
             if pattern.planned > pattern.most_planned and len(pattern.shapes) < MOST_FORMS:
                 pattern.planned = 0

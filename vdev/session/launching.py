@@ -319,11 +319,11 @@ def _filled_in(
     found = cache.forms.find(where, scalars, states, options, cache.habits, work_dim, request)
     if found is None:
         return None
-    plan, shape = found
+    plan, shape = found.plan, found.shape
     recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
     steady = tuple(states) == plan.states
     kept = shape.kept
-    if kept is None:
+    if kept is None or found.longer:
         if kernel.one_worker and not plan.reasons:
             plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
         prepared = executor.prepare(plan, recipe)
@@ -331,7 +331,7 @@ def _filled_in(
         available = len(executor.all_workers) - 1
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)
-        shape.kept = _Filled(prepared, plan.reasons, counted[0], by_slot)
+        shape.kept = kept if found.longer else _Filled(prepared, plan.reasons, counted[0], by_slot)
         return CachedPlan(plan, prepared, plan.states, *counted, steady=steady)
     if plan.reasons != kept.reasons:
         plan = replace(plan, reasons=kept.reasons)
