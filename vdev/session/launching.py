@@ -88,6 +88,8 @@ class CachedPlan:
     stake: Stake | None = None
     #: it is of a launch that needs none (`vdev.session.direct`)
     direct: bool = False
+    #: it was not made, but filled in (`vdev.session.filling`)
+    filled: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +133,7 @@ class LaunchCache:
     __slots__ = (
         "_in_vain",
         "_kernel",
+        "_once",
         "_plans",
         "_scalars",
         "forms",
@@ -150,6 +153,7 @@ class LaunchCache:
         self.pointers = kernel.pointers
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
         self._plans: dict[Any, CachedPlan] = {}
+        self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
         self.ranges = RangeCache()
         self.habits = Habits()
         self.forms = Forms()
@@ -198,10 +202,23 @@ class LaunchCache:
         key = tuple(parts)
         found = self._plans.get(key)
         if found is None:
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            found = self._plans[key] = plan(launch, buffers)
+            found = plan(launch, buffers)
+            if not found.filled or self._wanted_again(key):
+                if len(self._plans) >= _MOST_PLANS:
+                    self._plans.clear()
+                self._plans[key] = found
         return found, buffers
+
+    def _wanted_again(self, key: Any) -> bool:
+        """Whether a plan that is easily filled in once more is worth keeping: those of scalars that never come back
+        would only be walked through by the garbage collector."""
+        name = hash(key)
+        if name in self._once:
+            return True
+        if len(self._once) >= _MOST_PLANS:
+            self._once.clear()
+        self._once.add(name)
+        return False
 
 
 def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) -> None:
@@ -323,7 +340,7 @@ def _filled_in(
     recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
     steady = tuple(states) == plan.states
     kept = shape.kept
-    if kept is None or found.longer:
+    if kept is None:
         if kernel.one_worker and not plan.reasons:
             plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
         prepared = executor.prepare(plan, recipe)
@@ -331,14 +348,15 @@ def _filled_in(
         available = len(executor.all_workers) - 1
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)
-        shape.kept = kept if found.longer else _Filled(prepared, plan.reasons, counted[0], by_slot)
-        return CachedPlan(plan, prepared, plan.states, *counted, steady=steady)
+        if not found.longer:
+            shape.kept = _Filled(prepared, plan.reasons, counted[0], by_slot)
+        return CachedPlan(plan, prepared, plan.states, *counted, steady=steady, filled=True)
     if plan.reasons != kept.reasons:
         plan = replace(plan, reasons=kept.reasons)
     cache.tally.plans += 1
     traffic = traffic_of(cache.tally, plan, kept.by_slot)
-    prepared = kept.prepared.with_numbers(plan, recipe)
-    return CachedPlan(plan, prepared, plan.states, kept.outcome, traffic, steady=steady)
+    prepared = executor.prepare(plan, recipe) if found.longer else kept.prepared.with_numbers(plan, recipe)
+    return CachedPlan(plan, prepared, plan.states, kept.outcome, traffic, steady=steady, filled=True)
 
 
 def _plan(
