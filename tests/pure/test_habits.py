@@ -27,7 +27,7 @@ def test_one_look_is_no_habit() -> None:
 
 
 def test_looks_that_find_the_same_grow_rare() -> None:
-    assert [taken(learned(times), 0.0) for times in range(2, 9)] == [2, 4, 8, 16, MOST, MOST, MOST]
+    assert [taken(learned(times), 0.0) for times in range(2, 11)] == [2, 4, 8, 16, 32, 64, MOST, MOST, MOST]
 
 
 def test_another_cut_begins_anew() -> None:

@@ -29,7 +29,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.parameters: list[str] = []
-        #: by variable: its expression, in terms of earlier ones
+        #: by variable: its expression, in terms of earlier ones; none of a parameter
         self._variables: list[str] = []
         self._known: dict[object, int] = {}
         #: by linear part: the least and the largest value with which comparisons come out as they did; and what
@@ -42,8 +42,8 @@ class Trace:
 
     def parameter(self, value: int) -> Number:
         """The next parameter, whose value it is."""
-        variable = self._variable(("parameter", len(self.parameters)), f"p{len(self.parameters)}")
-        self.parameters.append(f"p{len(self.parameters)}")
+        variable = self._variable(("parameter", len(self.parameters)), "")
+        self.parameters.append(f"v{variable}")
         return Number(self, value, {variable: 1}, 0)
 
     def real_parameter(self, value: float) -> Real:
@@ -109,7 +109,7 @@ class Trace:
             if variable not in needed:
                 needed.add(variable)
                 pending += variables_in(self._variables[variable])
-        return [f"v{variable} = {self._variables[variable]}" for variable in sorted(needed)]
+        return [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
 
     def conditions(self) -> list[str]:
         """Expressions, all of which are true where the calculation runs as it did."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 #: a usual cut may cost so many times what the best did, or so much more
 RATIO, MORE = 1.25, float(1 << 16)
 #: the most plans between two looks at all cuts
-MOST = 32
+MOST = 128
 
 
 @dataclass(slots=True)

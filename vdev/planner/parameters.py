@@ -299,7 +299,7 @@ class _Writer:
         self._objects: dict[int, tuple[str, Any]] = {
             id(state): (f"states[{slot}]", state) for slot, state in enumerate(states)
         }
-        self._forms: dict[str, str] = {}
+        self._named: dict[str, str] = {}  #: by what is written down, its name
         self._used: set[int] = set()
         self._traced: dict[int, tuple[bool, Any]] = {}
 
@@ -370,17 +370,16 @@ class _Writer:
         return f"({', '.join(parts)},)"
 
     def _line(self, text: str) -> str:
-        name = f"o{len(self._lines)}"
-        self._lines.append(f"{name} = {text}")
+        name = self._named.get(text)  # nothing that is made changes: what is made alike is one object
+        if name is None:
+            name = self._named[text] = f"o{len(self._lines)}"
+            self._lines.append(f"{name} = {text}")
         return name
 
     def _number(self, found: Number) -> str:
         text = show(found.terms, found.constant)
-        name = self._forms.get(text)
-        if name is None:
-            self._use(text)
-            name = self._forms[text] = self._line(text)
-        return name
+        self._use(text)
+        return text if text.startswith("v") and " " not in text else self._line(text)
 
     def _constant(self, found: Any) -> str:
         if found is None or type(found) in (int, bool):
