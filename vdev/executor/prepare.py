@@ -65,8 +65,14 @@ class Batch:
         self.rows = _rows(steps)
 
 
-    def with_steps(self, steps: tuple[Step, ...]) -> Batch:
-        """The batch with other steps of the same kinds."""
+    def with_numbers(self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe) -> Batch:
+        """The batch of instructions that differ from this one's in their numbers alone."""
+        steps = tuple(
+            [
+                step if type(step) is LaunchStep and step.performs(item, recipe) else _step(item, stages, recipe)
+                for step, item in zip(self.steps, items, strict=True)
+            ]
+        )
         found = Batch.__new__(Batch)
         for name in Batch.__slots__:
             setattr(found, name, getattr(self, name))
@@ -142,13 +148,15 @@ class PreparedPlan:
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
         """A plan that differs from this one's in its numbers alone, made ready."""
+        items: dict[int, list[Instruction]] = {worker: [] for worker, _ in self.batches}
+        for item in plan.instructions:
+            items[item.worker].append(item)
         found = PreparedPlan.__new__(PreparedPlan)
         for name in PreparedPlan.__slots__:
             setattr(found, name, getattr(self, name))
-        steps: dict[int, list[Step]] = {}
-        for item in plan.instructions:
-            steps.setdefault(item.worker, []).append(_step(item, plan.stages, recipe))
-        found.batches = tuple((worker, batch.with_steps(tuple(steps[worker]))) for worker, batch in self.batches)
+        found.batches = tuple(
+            [(worker, batch.with_numbers(items[worker], plan.stages, recipe)) for worker, batch in self.batches]
+        )
         found.stages = plan.stages
         return found
 

@@ -432,12 +432,13 @@ class DownloadStep(Step):
 
 
 class LaunchStep(Step):
-    __slots__ = ("bases", "homes", "kernel", "offsets", "recipe", "shape")
+    __slots__ = ("bases", "homes", "item", "kernel", "offsets", "recipe", "shape")
     brief = True
 
     def __init__(self, item: plan_of.Launch, recipe: LaunchRecipe) -> None:
         ndrange = recipe.ndrange
         assert ndrange is not None, "a chunk is part of an NDRange"
+        self.item = item
         self.recipe = recipe
         self.kernel: object = None  # the worker's handle, asked for on its thread at the first launch
         shifts = tuple((arg, shift) for arg, _, shift in item.bases)
@@ -461,6 +462,10 @@ class LaunchStep(Step):
         if kernel is None:
             kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
         backend.launch(kernel, self._arguments(worker, job), self.shape)
+
+    def performs(self, item: object, recipe: LaunchRecipe) -> bool:
+        """Whether it is the step of that instruction of a launch of the same kernel, too: scalars come with a job."""
+        return self.item == item and self.recipe.ndrange == recipe.ndrange
 
     def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
         """After `run`: what does it once more, as long as nothing changes; None where nothing does."""

@@ -355,7 +355,10 @@ def _filled_in(
         plan = replace(plan, reasons=kept.reasons)
     cache.tally.plans += 1
     traffic = traffic_of(cache.tally, plan, kept.by_slot)
-    prepared = executor.prepare(plan, recipe) if found.longer else kept.prepared.with_numbers(plan, recipe)
+    if found.longer:
+        prepared = executor.prepare(plan, recipe)
+    else:
+        prepared = kept.prepared = kept.prepared.with_numbers(plan, recipe)
     return CachedPlan(plan, prepared, plan.states, kept.outcome, traffic, steady=steady, filled=True)
 
 
