@@ -20,6 +20,7 @@ from vdev.planner.directory import BufferState, check
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.parameters import Form
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session import filling
 
@@ -252,3 +253,39 @@ def test_what_is_counted_is_what_the_planner_would_have_counted() -> None:
     assert filled[0] > 20
     assert plain[0] == 0
     assert filled[1:] == plain[1:]
+
+
+def planned(name: str, count: int) -> tuple[Bench, list[tuple[tuple[int, int, int], ...]]]:
+    """A program, and what each of its launches moved."""
+    program = Bench(3)
+    return program, [program.launch(program.command(step)).plan.moved for step in bench.PROGRAMS[name](count)]
+
+
+@pytest.mark.parametrize("fault", ["trace_plan", "trace_windows", "views_of"])
+def test_a_fault_of_tracing_or_filling_in_is_not_the_programs(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = planned("window", 40)[1]
+
+    def fail(*_: Any) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(filling, fault, fail)
+    program, found = planned("window", 40)
+    assert found == right
+    assert program.filled == 0
+
+
+def test_launches_are_not_traced_for_ever_where_that_serves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Form, "fill", lambda *_: None)
+    program, _ = planned("tile", 200)
+    forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
+    assert 0 < forms.traced <= filling.MOST_AT_FIRST
+    assert program.filled == 0
+
+
+def test_plans_that_come_back_are_kept() -> None:
+    """Launches of a few scalars in turn, on states that come back: found after the second time, not filled in again."""
+    program = Bench(3, near=True, source=SOURCE)
+    steps = [Step("chosen", (1024,), (8,), ("a", "b", 8 + number % 4)) for number in range(200)]
+    for step in steps:
+        program.launch(program.command(step))
+    assert program.plans <= 40

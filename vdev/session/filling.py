@@ -41,8 +41,8 @@ MOST_PLANNED = 3
 MOST_FORMS = 6
 #: launches of one kernel that are told apart by what is no number; patterns of what lies where they reach
 MOST_KINDS = 256
-#: traces that come to nothing one after the other, before no launch of a kind is traced any more
-MOST_IN_VAIN = 12
+#: launches of one kernel that are traced before that has served anybody; and plans that are filled in for each further one
+MOST_AT_FIRST, FILLED_EACH = 8, 8
 
 #: set by tests: called with each plan that was filled in, and what it is for
 check: Callable[[Plan, Sequence[BufferState], LaunchRequest, LaunchOptions, Habit | None], None] | None = None
@@ -81,11 +81,6 @@ class _Kind:
     planned: int = 0
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
-    in_vain: int = 0  #: traces that came to nothing
-
-    @property
-    def hopeless(self) -> bool:
-        return self.in_vain >= MOST_IN_VAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ class Forms:
         #: places among the scalars whose numbers were not always the same
         self._varying: tuple[int, ...] = ()
         self.filled = 0  #: plans that were filled in
-        self.traced = 0  #: forms that were made
+        self.traced = 0  #: launches that were traced
 
     def find(
         self,
@@ -147,10 +142,14 @@ class Forms:
         cut = None if habit is None else (habit.cuts, habit.workers)
         constant = tuple([value for index, value in enumerate(scalars) if index not in varying])
         kind = _entry(self._kinds, (where, constant, cut), _Kind)
-        if kind.hopeless:
-            return None
         case = _Case(scalars, varying, states, habit, request, options)
-        found = self._fill(kind, case)
+        try:
+            found = self._fill(kind, case)
+        except Exception:
+            # A fault of ours must not become the program's: the planner makes the plan.
+            logger.exception("a plan could not be filled in")
+            self._kinds.clear()
+            return None
         if found is not None:
             self.filled += 1
             if check is not None:
@@ -178,12 +177,14 @@ class Forms:
             for shape in pattern.shapes:
                 filled = shape.form.fill(numbers, states)
                 if filled is not None:
-                    return Found(*filled, shape)
+                    plan, longer = filled
+                    return Found(plan, longer, shape)
             pattern.planned += 1
-            if pattern.planned > pattern.most_planned and len(pattern.shapes) < MOST_FORMS:
+            worth = self.traced < MOST_AT_FIRST + self.filled // FILLED_EACH
+            if worth and pattern.planned > pattern.most_planned and len(pattern.shapes) < MOST_FORMS:
                 pattern.planned = 0
-                trace = partial(trace_plan, values, *apart, case.habit, case.request, case.options)
-                form = self._traced(kind, trace)
+                self.traced += 1
+                form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options))
                 if form is None:
                     pattern.most_planned *= 2
                 else:
@@ -192,7 +193,7 @@ class Forms:
         kind.planned += 1
         if kind.planned > MOST_PLANNED and len(kind.windows) < MOST_FORMS:
             kind.planned = 0
-            made = self._traced(kind, partial(trace_windows, values, len(states), case.habit, case.request))
+            made = _traced(partial(trace_windows, values, len(states), case.habit, case.request))
             kind.windows += [] if made is None else [made]
         return None
 
@@ -209,20 +210,17 @@ class Forms:
             self._varying = tuple(sorted(changed.union(self._varying)))
             self._kinds.clear()
 
-    def _traced(self, kind: _Kind, trace: Callable[[], T]) -> T | None:
-        try:
-            found = trace()
-        except Untraceable as refusal:
-            logger.debug("no plan with parameters: %s", refusal)
-        except Exception:
-            # A fault of ours must not become the program's: the planner goes on as before.
-            logger.exception("a plan could not be traced")
-        else:
-            self.traced += 1
-            kind.in_vain = 0
-            return found
-        kind.in_vain += 1
-        return None
+
+def _traced(trace: Callable[[], T]) -> T | None:
+    """What a trace gives; None where it comes to nothing."""
+    try:
+        return trace()
+    except Untraceable as refusal:
+        logger.debug("no plan with parameters: %s", refusal)
+    except Exception:
+        # A fault of ours must not become the program's: the planner goes on as before.
+        logger.exception("a plan could not be traced")
+    return None
 
 
 def _entry(table: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
