@@ -396,7 +396,10 @@ def count_runs(bands: Bands, units: Units, level: int = 0) -> tuple[int, bool, b
 
 def count_boxes(bands: Bands) -> int:
     """How many boxes `leaves` gives."""
-    return sum(1 if inner is None else count_boxes(inner) for _, _, inner in bands)
+    total = 0
+    for _, _, inner in bands:
+        total += 1 if inner is None else count_boxes(inner)
+    return total
 
 
 def leaves(bands: Bands, units: Units, level: int = 0, base: int = 0, dims: Dims = ()) -> Iterator[tuple[int, int, Dims]]:
