@@ -35,7 +35,7 @@ from vdev.observe.tallies import Ledger
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.launches import LaunchOptions
 from vdev.planner.links import LinkCosts
-from vdev.session import launching
+from vdev.session import launching, requests
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel, SessionProgram
 
@@ -225,19 +225,21 @@ class Phases:
         self._inner = 0.0
 
     def __enter__(self) -> Phases:
-        self._kept = launching.plan_launch, launching.PreparedPlan, launching.count_plan, launching.evaluator
-        plan, _, counted, evaluator = self._kept
+        self._kept = launching.plan_launch, launching.count_plan, requests.evaluator
+        plan, counted, evaluator = self._kept
         module: Any = launching
         module.plan_launch = self._timed("plan", plan)
         module.count_plan = self._timed("counted", counted)
-        module.evaluator = lambda *args: self._timed("ranges", evaluator(*args))
+        of_requests: Any = requests
+        of_requests.evaluator = lambda *args: self._timed("ranges", evaluator(*args))
         self._prepare = Workers.prepare
         Workers.prepare = self._timed("steps", self._prepare)  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
         module: Any = launching
-        module.plan_launch, _, module.count_plan, module.evaluator = self._kept
+        of_requests: Any = requests
+        module.plan_launch, module.count_plan, of_requests.evaluator = self._kept
         Workers.prepare = self._prepare  # type: ignore[method-assign]
 
     def _timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:

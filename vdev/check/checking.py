@@ -53,8 +53,8 @@ from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.launching import EvaluationFault, evaluator, pointer_args
 from vdev.session.programs import SessionKernel, SessionProgram
+from vdev.session.requests import EvaluationFault, evaluator, pointer_args
 from vdev.session.shadow_runs import ShadowFailure, Shadows
 from vdev.translators.frontend.layout import element_types
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk

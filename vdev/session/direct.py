@@ -23,8 +23,9 @@ from vdev.planner.whole import plan_whole
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg, Launch
-from vdev.session.launching import THRIFTY, CachedPlan, LaunchCache, hidden_packer, keep, pointer_args
+from vdev.session.launching import THRIFTY, CachedPlan, LaunchCache, keep
 from vdev.session.programs import SessionKernel
+from vdev.session.requests import hidden_packer, pointer_args
 
 ONE_WORKER = "one worker needs no plan: its buffers are there whole, and what the kernel touches is not analysed"
 _MOST_PLANS = 1024

@@ -32,7 +32,8 @@ from vdev.planner.launches import LaunchOptions, plan_launch
 from vdev.planner.regret import Mean, Median, Stake, TwoWays, stake_of, weighty
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.launching import CachedPlan, EvaluationFault, request_of
+from vdev.session.launching import CachedPlan
+from vdev.session.requests import EvaluationFault, request_of
 
 logger = logging.getLogger("vdev.session.gathering")
 

@@ -8,8 +8,7 @@ cannot change which bytes are touched. The plan itself is the planner's.
 from __future__ import annotations
 
 import logging
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,9 +39,19 @@ from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.filling import Forms
 from vdev.session.programs import SessionKernel
-from vdev.translators.interpreter.access import AccessRange, Reason
-from vdev.translators.ranges.ndrange import Chunk, NDRange
-from vdev.translators.ranges.region import Region
+from vdev.session.requests import (
+    EvaluationFault,
+    RangeCache,
+    everything,
+    hidden_packer,
+    pointer_args,
+    request_of,
+    request_with,
+    scalar_value,
+    sizes_of,
+)
+from vdev.translators.interpreter.access import Reason
+from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.session.launching")
 
@@ -62,12 +71,6 @@ _MOST_PLANS = 1024
 _MOST_IN_VAIN = 8
 #: boxes of bytes in a remembered plan of a transfer
 _MOST_TRANSFER_BOXES = 256
-#: boxes of bytes in remembered access ranges per kernel, of some hundred bytes each
-_MOST_BOXES = 1 << 16
-
-
-class EvaluationFault(Exception):
-    """Analysis could not say what a chunk touches, for a reason of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,7 +279,7 @@ def make_plan(
             plan = _plan(states, request, options, room)
     except EvaluationFault:
         reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
-        evaluate = everything(launch, _sizes(pointers))
+        evaluate = everything(launch, sizes_of(pointers))
         plan = _plan(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options, room)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
@@ -328,7 +331,8 @@ def _filled_in(
 
     def request(values: Sequence[Any]) -> LaunchRequest:
         sizes, offset = tuple(values[count : count + work_dim]), tuple(values[count + work_dim :])
-        return _request(launch, NDRange(sizes, ndrange.local_size, offset), pointers, dict(zip(indices, values[:count], strict=True)))
+        by_argument = dict(zip(indices, values[:count], strict=True))
+        return request_with(launch, NDRange(sizes, ndrange.local_size, offset), pointers, by_argument)
 
     passed = [scalar_value(kernel, index, launch.args[index]) for index in indices]
     scalars = (*passed, *ndrange.global_size, *ndrange.offset)
@@ -373,39 +377,6 @@ def _plan(
     return plan
 
 
-def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
-    """What the planner has to know of a launch beside its buffers' states. `buffers`: by slot."""
-    kernel = launch.kernel
-    pointers = pointer_args(launch, buffers)
-    values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
-    request = _request(launch, launch.ndrange, pointers, values)
-    if kernel.plans is None:
-        return request
-    key = tuple(launch.args[index] for index in sorted(kernel.scalars))
-    places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
-    evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), request.evaluate)
-    return replace(request, evaluate=evaluate)
-
-
-def _request(
-    launch: Launch, ndrange: NDRange, pointers: tuple[PointerArg, ...], values: dict[int, Any]
-) -> LaunchRequest:
-    """The same for other numbers than those of its NDRange and its scalars. `values`: by argument."""
-    kernel = launch.kernel
-    return LaunchRequest(
-        args=pointers,
-        ndrange=ndrange,
-        evaluate=evaluator(kernel, launch, _sizes(pointers), ndrange, values),
-        one_worker=kernel.one_worker,
-        whole_replicas=kernel.subgrid is None,
-        habits=None if kernel.plans is None else kernel.plans.habits,
-    )
-
-
-def _sizes(pointers: Sequence[PointerArg]) -> dict[int, int]:
-    return {pointer.arg: pointer.nbytes for pointer in pointers}
-
-
 def keep(plan: Plan, worker: int, links: LinkCosts, *, small: bool = False) -> Plan:
     """The plan of a launch that runs whole on `worker` because a buffer of it is kept there: all that count are then.
 
@@ -439,112 +410,3 @@ def _near_home(options: LaunchOptions, executor: Executor) -> tuple[int, ...]:
     """
     able = [number for number in options.workers if shares_host_memory(executor.workers[number])]
     return tuple(able) or options.workers
-
-
-def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:
-    """Where each pointer argument that is not NULL points, by slot."""
-    found = []
-    for index in launch.kernel.pointers:
-        arg = launch.args[index]
-        if isinstance(arg, BufferArg):
-            slot = buffers.index(arg.buffer)
-            found.append(PointerArg(index, slot, arg.offset, arg.nbytes, arg.before))
-    return tuple(found)
-
-
-def evaluator(
-    kernel: SessionKernel,
-    launch: Launch,
-    sizes: dict[int, int],
-    ndrange: NDRange | None = None,
-    values: Mapping[int, Any] | None = None,
-) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `ndrange`,
-    `values`: other index space and scalars, by argument, than those of the launch.
-    """
-    summary = kernel.summary
-    if summary is None:  # only the worker's compiler understands the kernel
-        return everything(launch, sizes)
-    if values is None:
-        values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
-    ndrange = launch.ndrange if ndrange is None else ndrange
-    before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
-
-    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
-        try:
-            return summary.evaluate(ndrange, chunk, values, sizes, before)
-        except Exception as error:
-            # A fault of ours must not become the program's: the launch still runs, on one worker.
-            logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
-            raise EvaluationFault from error
-
-    return evaluate
-
-
-def _before(launch: Launch, index: int) -> int:
-    """Bytes of a pointer argument's memory before the pointer."""
-    arg = launch.args[index]
-    return arg.before if isinstance(arg, BufferArg) else 0
-
-
-def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
-    """What a kernel may do of which nothing is known: read and write all that it is given."""
-    ranges = [
-        AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
-        for arg, nbytes in sizes.items()
-        for mode in ("read", "write")
-    ]
-    return lambda chunk: ranges
-
-
-class RangeCache:
-    """The access ranges of one kernel's chunks, by all that they depend on.
-
-    That is less than a plan depends on: a loop that goes through the same index spaces and numbers again,
-    with buffers in other states, evaluates nothing again.
-    """
-
-    __slots__ = ("_known", "_nboxes")
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Sequence[AccessRange]] = {}
-        self._nboxes = 0
-
-    def remember(
-        self, key: Any, evaluate: Callable[[Chunk], Sequence[AccessRange]]
-    ) -> Callable[[Chunk], Sequence[AccessRange]]:
-        """`evaluate`, which depends on `key` and the chunk alone, with a memory."""
-
-        def known_or_evaluated(chunk: Chunk) -> Sequence[AccessRange]:
-            found = self._known.get((key, chunk))
-            if found is None:
-                found = evaluate(chunk)
-                self._nboxes += sum(item.region.nboxes + 1 for item in found)
-                if self._nboxes > _MOST_BOXES:
-                    self._known.clear()
-                    self._nboxes = 0
-                self._known[key, chunk] = found
-            return found
-
-        return known_or_evaluated
-
-
-def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
-    """The number in the bytes of a value argument; the bytes themselves of a vector or a structure."""
-    code = kernel.info.args[index].scalar
-    return content if code is None else struct.unpack("=" + code, content)[0]
-
-
-def hidden_packer(
-    kernel: SessionKernel,
-) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
-    """What fills the hidden argument of a chunk; None for a kernel that has none."""
-    subgrid = kernel.subgrid
-    if subgrid is None:
-        return None
-
-    def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
-        by_arg = dict(shifts)
-        return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
-
-    return pack

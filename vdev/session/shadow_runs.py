@@ -23,8 +23,8 @@ from vdev.planner.instructions import Touch
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.launching import hidden_packer
 from vdev.session.programs import SessionProgram
+from vdev.session.requests import hidden_packer
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region

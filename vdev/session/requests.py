@@ -1,0 +1,172 @@
+"""From a captured launch to what the planner asks of it: where its pointers point, and what its chunks access.
+
+Decides nothing: numbers come from the launch, ranges from the kernel's analysis.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vdev.planner.footprints import PointerArg
+from vdev.planner.launches import LaunchRequest
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import BufferArg, Launch
+from vdev.session.programs import SessionKernel
+from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
+
+logger = logging.getLogger("vdev.session.requests")
+
+#: boxes of bytes in remembered access ranges per kernel, of some hundred bytes each
+_MOST_BOXES = 1 << 16
+
+
+class EvaluationFault(Exception):
+    """Analysis could not say what a chunk touches, for a reason of its own."""
+
+
+def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchRequest:
+    """What the planner has to know of a launch beside its buffers' states. `buffers`: by slot."""
+    kernel = launch.kernel
+    pointers = pointer_args(launch, buffers)
+    values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    request = request_with(launch, launch.ndrange, pointers, values)
+    if kernel.plans is None:
+        return request
+    key = tuple(launch.args[index] for index in sorted(kernel.scalars))
+    places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
+    evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), request.evaluate)
+    return replace(request, evaluate=evaluate)
+
+
+def request_with(
+    launch: Launch, ndrange: NDRange, pointers: tuple[PointerArg, ...], values: dict[int, Any]
+) -> LaunchRequest:
+    """The same for other numbers than those of its NDRange and its scalars. `values`: by argument."""
+    kernel = launch.kernel
+    return LaunchRequest(
+        args=pointers,
+        ndrange=ndrange,
+        evaluate=evaluator(kernel, launch, sizes_of(pointers), ndrange, values),
+        one_worker=kernel.one_worker,
+        whole_replicas=kernel.subgrid is None,
+        habits=None if kernel.plans is None else kernel.plans.habits,
+    )
+
+
+def sizes_of(pointers: Sequence[PointerArg]) -> dict[int, int]:
+    return {pointer.arg: pointer.nbytes for pointer in pointers}
+
+
+def pointer_args(launch: Launch, buffers: Sequence[VirtualBuffer]) -> tuple[PointerArg, ...]:
+    """Where each pointer argument that is not NULL points, by slot."""
+    found = []
+    for index in launch.kernel.pointers:
+        arg = launch.args[index]
+        if isinstance(arg, BufferArg):
+            slot = buffers.index(arg.buffer)
+            found.append(PointerArg(index, slot, arg.offset, arg.nbytes, arg.before))
+    return tuple(found)
+
+
+def evaluator(
+    kernel: SessionKernel,
+    launch: Launch,
+    sizes: dict[int, int],
+    ndrange: NDRange | None = None,
+    values: Mapping[int, Any] | None = None,
+) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """The access ranges of a chunk of `launch`. `sizes`: bytes from each pointer to the end of its memory. `ndrange`,
+    `values`: other index space and scalars, by argument, than those of the launch.
+    """
+    summary = kernel.summary
+    if summary is None:  # only the worker's compiler understands the kernel
+        return everything(launch, sizes)
+    if values is None:
+        values = {index: scalar_value(kernel, index, launch.args[index]) for index in kernel.scalars}
+    ndrange = launch.ndrange if ndrange is None else ndrange
+    before = {index: nbytes for index in sizes if (nbytes := _before(launch, index))}
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        try:
+            return summary.evaluate(ndrange, chunk, values, sizes, before)
+        except Exception as error:
+            # A fault of ours must not become the program's: the launch still runs, on one worker.
+            logger.exception("the access ranges of kernel %s could not be evaluated", kernel.name)
+            raise EvaluationFault from error
+
+    return evaluate
+
+
+def _before(launch: Launch, index: int) -> int:
+    """Bytes of a pointer argument's memory before the pointer."""
+    arg = launch.args[index]
+    return arg.before if isinstance(arg, BufferArg) else 0
+
+
+def everything(launch: Launch, sizes: dict[int, int]) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """What a kernel may do of which nothing is known: read and write all that it is given."""
+    ranges = [
+        AccessRange(arg, mode, Region.span(0, nbytes + _before(launch, arg)), exact=False)
+        for arg, nbytes in sizes.items()
+        for mode in ("read", "write")
+    ]
+    return lambda chunk: ranges
+
+
+class RangeCache:
+    """The access ranges of one kernel's chunks, by all that they depend on.
+
+    That is less than a plan depends on: a loop that goes through the same index spaces and numbers again,
+    with buffers in other states, evaluates nothing again.
+    """
+
+    __slots__ = ("_known", "_nboxes")
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Sequence[AccessRange]] = {}
+        self._nboxes = 0
+
+    def remember(
+        self, key: Any, evaluate: Callable[[Chunk], Sequence[AccessRange]]
+    ) -> Callable[[Chunk], Sequence[AccessRange]]:
+        """`evaluate`, which depends on `key` and the chunk alone, with a memory."""
+
+        def known_or_evaluated(chunk: Chunk) -> Sequence[AccessRange]:
+            found = self._known.get((key, chunk))
+            if found is None:
+                found = evaluate(chunk)
+                self._nboxes += sum(item.region.nboxes + 1 for item in found)
+                if self._nboxes > _MOST_BOXES:
+                    self._known.clear()
+                    self._nboxes = 0
+                self._known[key, chunk] = found
+            return found
+
+        return known_or_evaluated
+
+
+def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
+    """The number in the bytes of a value argument; the bytes themselves of a vector or a structure."""
+    code = kernel.info.args[index].scalar
+    return content if code is None else struct.unpack("=" + code, content)[0]
+
+
+def hidden_packer(
+    kernel: SessionKernel,
+) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
+    """What fills the hidden argument of a chunk; None for a kernel that has none."""
+    subgrid = kernel.subgrid
+    if subgrid is None:
+        return None
+
+    def pack(ndrange: NDRange, chunk: Chunk, shifts: tuple[tuple[int, int], ...]) -> bytes:
+        by_arg = dict(shifts)
+        return subgrid.pack(ndrange, chunk, [by_arg.get(arg, 0) for arg in subgrid.pointer_args])
+
+    return pack
