@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from vdev.translators.dialects.cuda.translation import translate_cuda
-from vdev.translators.frontend.source import parse_program
+from vdev.translators.dialects.subgrid import translate_subgrid
+from vdev.translators.frontend import clang
+from vdev.translators.frontend.source import ParsedProgram, parse_program
 
 from .nvrtc import MISSING, compile_cuda, library
 
@@ -242,3 +244,20 @@ def test_compiles(name: str) -> None:
         done, text = compile_cuda(program.source, program.options)
         assert done, text[:4000]
         assert text.count(".visible .entry") == len(program.kernels)
+
+
+def place_of(program: ParsedProgram, name: str) -> int:
+    """Where a function's name stands in what the CUDA translation of the program rewrites."""
+    again = parse_program(translate_subgrid(program, shared_variables=True, offsets=False).source)
+    return next(int(c.location.offset) for c in again.functions() if c.spelling == name)
+
+
+def test_a_function_is_known_by_its_place_in_the_text_alone() -> None:
+    """The base header declares functions, too, at offsets of its own: one that stands there in the text is another function."""
+    text = "int {}helper(int x) {{ return x + 1; }} kernel void k(global int *a, short2 b) {{ a[0] = helper(as_int(b)); }}"
+    program = parse_program(text.format(""))
+    calls = [c for c in clang.walk(program.tu.cursor) if c.spelling == "as_int" and c.referenced is not None]
+    there = int(calls[-1].referenced.canonical.location.offset)
+    moved = parse_program(text.format(" " * (there - place_of(program, "helper"))))
+    assert place_of(moved, "helper") == there
+    assert "helper(as_int(" not in translate_cuda(moved).source.partition("namespace user")[2]

@@ -197,7 +197,7 @@ class Functions:
         self.declared: set[int] = set()
         self.defined: list[Function] = []
         for cursor in program.functions():
-            key = self._key(cursor)
+            key = self.key(cursor)
             self.declared.add(key)
             body = next((c for c in cursor.get_children() if c.kind == CursorKind.COMPOUND_STMT), None)
             if body is not None and cursor.is_definition():
@@ -210,8 +210,13 @@ class Functions:
         self._places = self._index()
 
     @staticmethod
-    def _key(cursor: Cursor) -> int:
-        return int(cursor.canonical.location.offset)
+    def key(cursor: Cursor) -> int:
+        """What tells a declared function from others: where its first declaration's name stands; below zero for what the base header
+        declares, whose offsets would meet those of the text by chance.
+        """
+        first = cursor.canonical
+        offset = int(first.location.offset)
+        return offset if clang.in_text(first) else -1 - offset
 
     def _index(self) -> Mapping[str, list[int]]:
         """Every identifier of the text with its offsets, those inside string literals left out."""
@@ -258,8 +263,8 @@ class Functions:
             cursor = Cursor.from_location(self.program.tu, location)
             meaning = cursor.referenced
             if cursor.kind == CursorKind.FUNCTION_DECL and cursor.location.offset == offset:
-                found.append(Use(offset, name, self._key(cursor), True, cursor))
+                found.append(Use(offset, name, self.key(cursor), True, cursor))
             elif meaning is not None and meaning.kind == CursorKind.FUNCTION_DECL:
-                key = self._key(meaning)
+                key = self.key(meaning)
                 found.append(Use(offset, name, key if key in self.declared else None, False, cursor))
         return found

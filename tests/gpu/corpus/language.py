@@ -49,6 +49,12 @@ STATEMENTS = {
     "2 * __builtin_types_compatible_p(int, uint); r[2] = (x & 3) ?: 9; char k = (char)x; r[3] = sizeof(k ?: k) + (r[2]++ ?: 5); global int *p = 0; r[1] += *(p ?: &r[2]);",
     "ranges": "int t[6] = { [0 ... 2] = 7, [4] = x }; float f[3] = { [1 ... 2] = 1.5f }; switch (x & 15) { case 0 ... 3: r[0] = 1; break; case 7 ... 7: r[0] = 2; break; "
     "case -2 ... -1: case 9: r[0] = 3; break; default: r[0] = 4; } r[1] = t[x & 3]; r[2] = t[4] + t[5]; r[3] = (int)(f[x & 1] + f[2]);",
+    "case_labels": "uint u = (uint)(x & 7) - 3; switch (u) { case -1: r[0] = 1; break; case -3 ... -2: r[0] = 2; break; case 0x100000001l: r[0] = 3; break; default: r[0] = 4; } "
+    "switch ((ulong)(x & 7) - 2) { case -1: r[1] = 1; break; case 0xfffffffffffffffe: r[1] = 2; break; case -5 ... -3: r[1] = 7; break; case 'a' - 95: r[1] = 3; } "
+    "uchar c = (uchar)x; char d = (char)x; enum { A = 3, B } e = x & 3; switch (c & 3 ? 255 : c) { case -1: r[2] = 1; break; case 255: r[2] = 2; } "
+    "switch (d) { case (char)255: case 3 ... 9: r[2] += 5; break; case 1 << 8: r[2] += 9; } switch ((long)x << 62) { case 0x8000000000000000: r[3] = 1; break; "
+    "case 0x4000000000000000: r[3] = 2; switch (u) { case -2: r[3] = 7; } break; case -0x4000000000000000: r[3] = 3; } "
+    "switch (e) { case A: r[3] += 10; break; case -1: case 2: r[3] += 20; } switch (x > 3) { case true: r[3] += 40; case -1: ; }",
     "gnu_functions": "uint u = (uint)x | 16; ulong l = (ulong)u << 33; r[0] = __builtin_popcount(u) + 100 * __builtin_popcountl(l) + 10000 * __builtin_parity(u); "
     "r[1] = __builtin_clz(u) + 100 * __builtin_ctz(u) + 10000 * __builtin_ffs(x); r[2] = __builtin_clzl(l) + 100 * __builtin_ctzll(l) + 10000 * __builtin_abs(-5); "
     "if (__builtin_expect(x > 3, 0)) r[2]++; r[3] = (int)__builtin_sqrtf(16.0f) + "

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clang.cindex import Cursor
+from clang.cindex import Cursor, Type
 
 from ...frontend import clang
 from ...frontend.edits import Untranslatable
 from .declarations import SKIPPED
-from .types import spell, vector_type
+from .types import converted, literal, spell, vector_type
 
 if TYPE_CHECKING:
     from .rewriting import Rewriter
@@ -58,14 +58,14 @@ def _otherwise(rewriter: Rewriter, cursor: Cursor, first: Cursor, other: Cursor)
     rewriter.edits.insert(stop, "; }))")
 
 
-def case_range(rewriter: Rewriter, first: Cursor, last: Cursor) -> None:
-    """`case first ... last:`."""
-    low, high = clang.evaluate(first), clang.evaluate(last)
-    assert isinstance(low, int)  # or clang refuses the label
-    assert isinstance(high, int)
+def labels(rewriter: Rewriter, first: Cursor, last: Cursor, condition: Type) -> None:
+    """`case first ... last:`, or one label that is both; C99 6.8.4.2p5: each is converted to the type of the condition, which C++ does
+    not do where the value would change.
+    """
+    low, high = (converted(number, condition) for number in (clang.evaluate(first), clang.evaluate(last)))
     if not 0 <= high - low < _MOST_CASES:
         raise Untranslatable(f"{high - low + 1} case labels", clang.line_of(first))
-    numbers = ": case ".join(f"({number})" for number in range(low, high + 1))
+    numbers = ": case ".join(literal(number, condition) for number in range(low, high + 1))
     rewriter.blank(clang.extent_of(first)[0], clang.extent_of(last)[1], numbers)
 
 

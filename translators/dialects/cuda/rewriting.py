@@ -40,6 +40,7 @@ class Rewriter(Declarations):
         self.single = single  # -cl-single-precision-constant
         self.constants = cuda_dialect.constants()
         self.uses_work_dim = False
+        self._conditions: list[Type] = []  # of the `switch` statements around
         self._passing: set[int] = set()  # array literals that nothing keeps
         self._initialising = False  # a constant, which in C++ takes others' values only where these are integers
 
@@ -247,7 +248,7 @@ class Rewriter(Declarations):
         callee, *arguments = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         function = cursor.referenced
         # clang declares built-in functions where they are first called.
-        ours = function is not None and int(function.canonical.location.offset) in self.functions.declared
+        ours = function is not None and self.functions.key(function) in self.functions.declared
         if not ours:
             self._builtin(cursor, callee)
         for argument in arguments:
@@ -477,12 +478,17 @@ class Rewriter(Declarations):
         self._apart(children[0], children[-1])
 
     def _case(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        children = list(cursor.get_children())
-        if len(children) == 3:
-            cuda_gnu.case_range(self, *children[:2])
-            children = children[2:]
-        for child in children:
-            self.visit(child)
+        *numbers, statement = cursor.get_children()
+        cuda_gnu.labels(self, numbers[0], numbers[-1], self._conditions[-1])
+        self.visit(statement)
+
+    def _switch(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
+        """The condition shows its type, after C's promotions, which that of an enumeration is not in C++."""
+        condition, body = cursor.get_children()
+        self._wrap(*clang.extent_of(condition), f"({spell(condition.type)})(", ")", lambda: self.visit(condition))
+        self._conditions.append(condition.type)
+        self.visit(body)
+        self._conditions.pop()
 
     def _statement_expression(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         """`({ ... })` becomes a lambda that is called at once; the last statement's value is what it returns."""
@@ -576,6 +582,7 @@ _HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], N
     CursorKind.DECL_REF_EXPR: Rewriter._reference,
     CursorKind.FLOATING_LITERAL: Rewriter._float,
     CursorKind.STRING_LITERAL: Rewriter._string,
+    CursorKind.SWITCH_STMT: Rewriter._switch,
     CursorKind.CASE_STMT: Rewriter._case,
     CursorKind.FOR_STMT: Rewriter._for,
     CursorKind.CXX_UNARY_EXPR: Rewriter._size,

@@ -19,6 +19,9 @@ _SCALARS = {
     TypeKind.UINT: "uint", TypeKind.LONG: "long", TypeKind.ULONG: "ulong", TypeKind.HALF: "half",
     TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double", TypeKind.LONGLONG: "long", TypeKind.ULONGLONG: "ulong",
 }  # fmt: skip
+_UNSIGNED = (
+    TypeKind.BOOL, TypeKind.CHAR_U, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG,
+)  # fmt: skip
 _VECTORS = (TypeKind.EXTVECTOR, TypeKind.VECTOR)
 ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY)
 
@@ -41,6 +44,23 @@ def spell(type_: Type) -> str | None:
     if name is None:
         return None
     return cuda_dialect.type_name(name)
+
+
+def literal(number: int, type_: Type) -> str:
+    """A number as a constant of an integer type, converted to it as C does."""
+    number = converted(number, type_)
+    if number == -(1 << 63):
+        return f"(({spell(type_)})0x8000000000000000ul)"  # C++ reads no such number behind a sign
+    return f"(({spell(type_)}){number}{'ul' if number >> 63 > 0 else ''})"
+
+
+def converted(number: int | float | None, type_: Type) -> int:
+    """A constant integer converted to an integer type (C99 6.3.1.3; clang wraps)."""
+    assert isinstance(number, int)  # or clang refuses it
+    nbits = 8 * int(type_.get_canonical().get_size())
+    number %= 1 << nbits
+    negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)
+    return number - (1 << nbits) if negative else number
 
 
 def conversion(target: Type, source: Type, exact: bool) -> str | None:

@@ -66,7 +66,7 @@ class Words:
         renamed: dict[int, str] = {}
         keys: dict[str, set[int]] = {}
         for cursor in self.program.functions():
-            keys.setdefault(cursor.spelling, set()).add(int(cursor.canonical.location.offset))
+            keys.setdefault(cursor.spelling, set()).add(self.functions.key(cursor))
         for name, found in keys.items():
             if len(found) < 2 and name not in self.known:
                 continue
