@@ -21,7 +21,7 @@ from .mutations import DEFECTS, Defect
 from .run import Options, Outcome, Run
 
 #: programs of a batch
-SIZE = 24
+SIZE = 8
 
 
 def differ_anyhow(args: argparse.Namespace, cache: str) -> str:

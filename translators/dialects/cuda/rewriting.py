@@ -18,6 +18,7 @@ from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, ma
 from ...frontend.source import ParsedProgram
 from ...frontend.syntax import swizzle_components
 from . import gnu as cuda_gnu
+from . import records as cuda_records
 from . import tables as cuda_dialect
 from .declarations import SKIPPED, Declarations
 from .initialisers import Initialisers, characters
@@ -354,6 +355,14 @@ class Rewriter(Declarations):
         if operator in _TRUTHS and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
         elif operator == "=":
+            copying = cuda_records.copying(left.type, self.word)
+            if copying is not None:
+                self.edits.insert(start, "::vdev_cl::assigned(")
+                self.visit(left, stored=True)
+                self.mark(clang.extent_of(left)[1], b"=")
+                self.visit(right)
+                self.edits.insert(stop, f", {copying})")
+                return
             if is_volatile_record(left.type):
                 start, stop = clang.extent_of(left)
                 self._wrap(start, stop, "::vdev_cl::settled(", ")", lambda: self.visit(left, stored=True))
@@ -431,7 +440,7 @@ class Rewriter(Declarations):
         self.edits.insert(stop, ")")
 
     def mark(self, offset: int, mark: bytes, text: str = ",") -> int:
-        """The `?` or `:` behind an operand becomes a comma, or `text`. Returns where it stands."""
+        """The `?`, `:` or `=` behind an operand becomes a comma, or `text`. Returns where it stands."""
         while (offset := after_blanks(self.text, offset)) < len(self.text) and self.text[
             offset : offset + 1
         ] == b")":
