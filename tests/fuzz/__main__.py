@@ -38,8 +38,8 @@ def report(o: Outcome) -> None:
     print(
         f"{o.programs} programs, {o.launches} launches each way, {len(o.failures)} failed, {o.seconds:.0f} s"
     )
-    print(f"passed over: {len(o.crashed)} batches that ended the native compiler, {len(o.refused)} that it refuses, "
-          f"{len(o.undetermined)} programs that differ natively")  # fmt: skip
+    print(f"passed over: {len(o.crashed)} programs that ended the native compiler, {len(o.refused)} that it refuses, "
+          f"{len(o.undetermined)} that differ natively")  # fmt: skip
     for title, table in (("launches under vdev", o.counts), ("forms", o.forms), ("seconds", o.times)):
         print(f"{title}: " + ", ".join(f"{name} {count:.0f}" for name, count in table.most_common()))
     for text in [*o.refused[:3], *o.undetermined[:5], *o.crashed[:5]]:
@@ -78,6 +78,7 @@ def main() -> int:
         metavar="FORMS",
         help="forms left out, with commas, that known defects hide others by",
     )
+    parser.add_argument("--check", action="store_true", help="as under VDEV_CHECK=1, which has to say nothing")
     parser.add_argument("--json", default="", metavar="FILE", help="write the outcome to a file")
     args = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
@@ -87,7 +88,7 @@ def main() -> int:
         Path(args.keep).mkdir(parents=True, exist_ok=True)
     options = Options(
         seed, worker_lists(args.workers), args.native, args.jobs, keep=args.keep and str(Path(args.keep).absolute()),
-        shrink=args.shrink, skip=args.skip,
+        shrink=args.shrink, skip=args.skip, check=args.check,
     )  # fmt: skip
     outcome = Run(options, args.programs, seconds, lambda text: print(text, flush=True)).run()
     report(outcome)

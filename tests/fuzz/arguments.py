@@ -38,6 +38,7 @@ class Features:
 
     partial_groups: bool = True  #: work-groups that do not divide the index space
     longs: bool = True  #: 64-bit atomics
+    plain: bool = False  #: only what C99 and OpenCL C 1.2 have, for older compilers
     skip: frozenset[str] = frozenset()  #: forms that are left out, by which known defects would hide others
 
 
@@ -59,7 +60,7 @@ class Arguments:
         rng = self.rng
         skip = self.features.skip
         self.shapes = random_shapes(rng, self.features)
-        self.prelude = Prelude(rng, self.name, rare=self.rare, alternatives=self.alternatives, skip=skip)
+        self.prelude = Prelude(rng, self.name, rare=self.rare, alternatives=self.alternatives, plain=self.features.plain, skip=skip)
         self.prelude.write()
         self.scope = self.prelude.scope
         self.expressions = Expressions(rng, self.scope)

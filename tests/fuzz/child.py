@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from .mutations import plant
+from .parts import Part
 
 
 def main() -> None:
@@ -21,17 +22,20 @@ def main() -> None:
     parser.add_argument("--shrink", type=float, default=0)
     parser.add_argument("--defect", default="")
     parser.add_argument("--skip", default="")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--excused", action="store_true")
     parser.add_argument("--cache", default="")
     parser.add_argument("--except", dest="left_out", default="")
-    parser.add_argument("batches", type=int, nargs="+")
+    parser.add_argument("parts", type=Part.parse, nargs="+")
     args = parser.parse_args()
     if args.defect:
         plant(args.defect)
     from .worker import Child, say  # not before the defect is there
 
     child = Child(args)
-    for number in args.batches:
-        child.batch(number)
+    parts = list(args.parts)
+    while parts:
+        parts[:1] = child.part(parts[0])
     child.machines.close()
     say(ended=True)
     sys.stdout.flush()

@@ -19,6 +19,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import LocalBytes
+from vdev.check.checking import CheckFailure
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_workers
 from vdev.session import commands
@@ -151,11 +152,11 @@ class Native:
 
 
 class Machine:
-    """A session with its workers, which lasts."""
+    """A session with its workers, which lasts. `check`: as under VDEV_CHECK=1."""
 
-    def __init__(self, workers: str, counts: Counter[str]) -> None:
+    def __init__(self, workers: str, counts: Counter[str], check: bool = False) -> None:
         self.workers, self.counts = workers, counts
-        self.session = Session(open_workers(parse_workers(workers)), min_items=0)
+        self.session = Session(open_workers(parse_workers(workers)), min_items=0, check=check)
         self.session.observers.append(self._observe)
 
     def _observe(self, command: object, plan: Plan) -> None:
@@ -242,11 +243,14 @@ class Machine:
 
 
 class Machines:
-    """All sessions of a run."""
+    """All sessions of a run. `check`: as under VDEV_CHECK=1. `excused`: what the check stops is as it should be, and what it lets
+    pass counts alone.
+    """
 
-    def __init__(self, workers: Sequence[str]) -> None:
+    def __init__(self, workers: Sequence[str], check: bool = False, excused: bool = False) -> None:
         self.counts: Counter[str] = Counter()
-        self.all = [Machine(text, self.counts) for text in workers]
+        self.excused = excused
+        self.all = [Machine(text, self.counts, check) for text in workers]
 
     def close(self) -> None:
         for machine in self.all:
@@ -275,6 +279,13 @@ class Machines:
         for machine, each in zip(self.all, built, strict=True):
             try:
                 found = machine.run(each, program)
+            except CheckFailure as failure:
+                assert machine.session.checker is not None
+                machine.session.checker.failure = None
+                if self.excused:
+                    self.counts["programs that the check stopped"] += 1
+                    continue
+                return Difference(machine.workers, f"{type(failure).__name__}: {failure}")
             except Exception as error:
                 return Difference(machine.workers, f"{type(error).__name__}: {error}")
             difference = compare(machine.workers, program, expected, found)

@@ -22,9 +22,21 @@ RARE_CONDITIONS = ("SEMI == 59", "LETTER == 97", "LETTER")
 CONDITIONS = (
     "USE", "!USE", "NOT", "true", "false", "!true", "NUM > 2", "NUM == 4", "defined(FLAG)", "defined FLAG && NUM",
     "!defined(FLAG)", "TWO == 2", "'a' == 97", "'\\\\' == 92", "-1 > 0u", "-1 < 0", "UNKNOWN", "!UNKNOWN",
-    "1 ? 0 : 1", "(2 || 1 / 0)", "0 && (1 / 0)", "0x10 == 16", "010 == 8", "0b11 == 3", "1L == 1u", "~0 == -1",
+    "1 ? 0 : 1", "(2 || 1 / 0)", "0 && (1 / 0)", "0x10 == 16", "010 == 8", "1L == 1u", "~0 == -1",
     "(-7 / 2) == -3", "(-7 % 4) == -3", "(1 << 3) > 7", "-8 >> 1 == -4", "NUM /* ; */ == 3", "USE && NUM", "TWO - 2",
     "__OPENCL_VERSION__ >= 110", "defined(__OPENCL_C_VERSION__)", "USE == 1", "(USE) + (USE) == 2",
+)  # fmt: skip
+
+
+#: C23's, and clang's in every language
+NEWER_CONDITIONS = ("0b11 == 3",)
+
+
+#: what a helper may ask of its work-item
+WORK_ITEM = (
+    Ex("((int)get_local_id(0))", INT, 0, 255), Ex("((int)get_num_groups(0))", INT, 1, 4096, uniform=True),
+    Ex("((int)get_global_id(0))", INT, 0, 1 << 20), Ex("((int)get_group_id(0))", INT, 0, 4096),
+    Ex("((int)get_global_size(0))", INT, 1, 1 << 20, uniform=True),
 )  # fmt: skip
 
 
@@ -67,7 +79,10 @@ class Prelude:
     rare: bool = False
     #: whether `#elifdef` may come: in few programs of a source, as what refuses one refuses all
     alternatives: bool = False
+    plain: bool = False  #: as of Features
     skip: frozenset[str] = frozenset()
+    #: values that `#elifdef` chooses: each is stored somewhere, since few programs have one
+    chosen: list[Ex] = field(default_factory=list)
 
     def fresh(self, stem: str) -> str:
         self._number = getattr(self, "_number", 0) + 1
@@ -116,7 +131,7 @@ class Prelude:
     def condition(self) -> None:
         """A macro whose value a condition of the preprocessor chooses."""
         rng, name = self.rng, self.fresh("V")
-        conditions = CONDITIONS + (RARE_CONDITIONS * 4 if self.rare else ())
+        conditions = CONDITIONS + (() if self.plain else NEWER_CONDITIONS) + (RARE_CONDITIONS * 4 if self.rare else ())
         first, second = rng.choice(conditions), rng.choice(conditions)
         values = rng.sample(range(-2, 6), 3)
         opening = rng.choice(
@@ -128,7 +143,10 @@ class Prelude:
         lines = [opening, f"#define {name} {values[0]}", middle, f"#define {name} ({values[1]})", "#else",
                  f"  #  define {name} \\\n {values[2]}", "#endif"]  # fmt: skip
         self.declare("\n".join(lines))
-        self.scope.leaves.append(Ex(f"({name})", INT, min(values), max(values), uniform=True))
+        found = Ex(f"({name})", INT, min(values), max(values), uniform=True)
+        self.scope.leaves.append(found)
+        if middle.startswith(("#elifdef", "#elifndef")):
+            self.chosen.append(found)
         self.forms.add("preprocessor condition")
 
     def macro(self) -> None:
@@ -201,14 +219,18 @@ class Prelude:
             parameters.append(Ex(letter, t, lo, hi, uniform=True))
         inner = Scope(list(parameters), list(self.scope.tables), [], [])
         inner.leaves += [e for e in self.scope.leaves if rng.random() < 0.5]
-        ids = rng.random() < 0.3
+        ids = rng.random() < 0.4
         if ids:
-            inner.leaves.append(Ex("((int)get_local_id(0))", INT, 0, 255))
-            inner.leaves.append(Ex("((int)get_num_groups(0))", INT, 1, 4096, uniform=True))
+            inner.leaves += WORK_ITEM
         expressions = Expressions(rng, inner)
         expressions.loads = False
         result, t = expressions.scalar(2), rng.choice(INTS)
         result = cast(t, expressions.small(4, 2)) if rng.random() < 0.5 else cast(t, result)
+        if ids and rng.random() < 0.5:
+            asked = rng.choice(WORK_ITEM)
+            text = f"({cast(UINT, result).text} ^ {cast(UINT, asked).text})"
+            result = cast(t, Ex(text, UINT, 0, UINT.hi, uniform=result.uniform and asked.uniform))
+            self.forms.add("work-item functions in a helper")
         lines = []
         lo, hi, uniform = result.lo, result.hi, result.uniform
         if rng.random() < 0.4:

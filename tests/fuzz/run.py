@@ -1,7 +1,7 @@
 """A run: batches dealt to processes, and what came of them.
 
-Decides what a process that died means: where the native compiler or a native run ended it, the batch proves nothing and
-is passed over; anywhere else it is a failure like a difference. Processes are replaced after some batches: compilers
+Decides what a process that died means: where the native compiler or a native run ended it, halves of the batch are tried, and
+a single program is passed over; anywhere else it is a failure like a difference. Processes are replaced after some batches: compilers
 keep what they built.
 """
 
@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .parts import Part
+
 ROOT = Path(__file__).parents[2]
 #: batches that one process takes
 _BATCHES = 24
@@ -37,12 +39,15 @@ class Options:
     native: str = "CPU"
     jobs: int = 2
     size: int = 24  #: programs of a batch
+    first: int = 0  #: the batch that a run begins with
     keep: str = ""
     shrink: float = 30.0
     defect: str = ""
     skip: str = ""  #: forms left out, with commas
     cache: str = ""  #: a folder for what the native device gives, of runs that repeat the same programs
     left_out: str = ""  #: programs that are not run, as "batch:name", with commas
+    check: bool = False  #: as under VDEV_CHECK=1; what it stops is a failure
+    excused: bool = False  #: the same, but only what it lets pass is one
     failures: int = 1 << 30  #: after which a run ends
 
 
@@ -56,8 +61,8 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     times: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    refused: list[str] = field(default_factory=list)
-    crashed: list[str] = field(default_factory=list)  #: in the native compiler
+    refused: list[str] = field(default_factory=list)  #: programs, by the native compiler
+    crashed: list[str] = field(default_factory=list)  #: programs that ended it
     undetermined: list[str] = field(default_factory=list)
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -74,7 +79,7 @@ class Run:
         self.options, self.programs, self.seconds, self.tell = options, programs, seconds, tell
         self.outcome = Outcome()
         self._lock = threading.Lock()
-        self._next = 0
+        self._next = options.first
         self._started = time.monotonic()
 
     @property
@@ -90,11 +95,11 @@ class Run:
         self.outcome.seconds = self.elapsed
         return self.outcome
 
-    def _take(self) -> list[int]:
+    def _take(self) -> list[Part]:
         """The next batches for a process."""
         with self._lock:
             size = self.options.size
-            left = -(-self.programs // size) - self._next
+            left = self.options.first + -(-self.programs // size) - self._next
             if (
                 left <= 0
                 or self.elapsed > self.seconds
@@ -102,31 +107,31 @@ class Run:
             ):
                 return []
             count = max(1, min(_BATCHES, -(-left // self.options.jobs)))
-            found = list(range(self._next, self._next + count))
+            found = [Part(number, 0, size) for number in range(self._next, self._next + count)]
             self._next += count
             return found
 
     def _work(self) -> None:
-        while batches := self._take():
-            while batches:
-                batches = self._process(batches)
+        while parts := self._take():
+            while parts:
+                parts = self._process(parts)
 
-    def _process(self, batches: list[int]) -> list[int]:
-        """Run a process on `batches`; what is left for another."""
+    def _process(self, parts: list[Part]) -> list[Part]:
+        """Run a process on `parts`; what is left for another."""
         o = self.options
         command = [
             sys.executable, "-m", "tests.fuzz.child", "--seed", str(o.seed), "--size", str(o.size), "--workers",
             "+".join(o.workers), "--native", o.native, "--keep", o.keep, "--shrink", str(o.shrink),
             "--defect", o.defect, "--skip", o.skip, "--cache", o.cache,
-            "--except", o.left_out,
-            *map(str, batches),
+            "--except", o.left_out, *["--check"] * o.check, *["--excused"] * o.excused,
+            *map(str, parts),
         ]  # fmt: skip
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
         environment["PYOPENCL_NO_CACHE"] = "1"
         child = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        last: dict[str, Any] = {"phase": "start", "batch": batches[0]}
+        last: dict[str, Any] = {"phase": "start", "part": str(parts[0])}
         tail: list[str] = []
         drain = threading.Thread(target=lambda: tail.extend(child.stderr or ()), daemon=True)
         drain.start()
@@ -141,6 +146,9 @@ class Run:
                     last = said
                 if said.get("ended"):
                     last = said
+                if "split" in said:
+                    at = parts.index(Part.parse(said["split"]))
+                    parts = parts[:at] + [Part.parse(text) for text in said["into"]] + parts[at + 1 :]
                 self._note(said)
                 if self._enough():
                     child.terminate()
@@ -152,8 +160,16 @@ class Run:
             return []
         if last.get("ended") and status == 0:
             return []
-        self._died(last, status, "".join(tail)[-3000:])
-        return [] if last.get("ended") else batches[batches.index(last["batch"]) + 1 :]
+        text = "".join(tail)[-3000:]
+        if last.get("ended"):
+            self._died(last, status, text)
+            return []
+        part = Part.parse(last["part"])
+        native = last["phase"] in _NATIVE or _COMPILER_CRASH in text
+        halves = part.halves() if native and last["phase"] != "shrink" else []
+        if not halves:
+            self._died(last, status, text)
+        return halves + parts[parts.index(part) + 1 :]
 
     def _enough(self) -> bool:
         return self.elapsed > self.seconds or len(self.outcome.failures) >= self.options.failures
@@ -177,7 +193,9 @@ class Run:
         over.set()
 
     def _died(self, last: dict[str, Any], status: int, text: str) -> None:
-        what = f"batch {last.get('batch')} {last.get('program', '')}: status {status} in {last.get('phase', 'end')}"
+        number, _, programs = last.get("part", "").partition(":")
+        program = last.get("program") or f"p{programs.partition('-')[0]}"
+        what = f"batch {number} {program}: status {status} in {last.get('phase', 'end')}"
         with self._lock:
             if last.get("phase") in _NATIVE or _COMPILER_CRASH in text:
                 self.outcome.crashed.append(what)
@@ -202,7 +220,7 @@ class Run:
                         f"{o.programs} programs, {len(o.failures)} failed, {self.elapsed:.0f} s ({rate:.1f}/s)"
                     )
             elif "refused" in said:
-                o.refused.append(f"batch {said['refused']}: {said['log']}")
+                o.refused.append(f"batch {said['refused']} {said['program']}: {said['log']}")
             elif "undetermined" in said:
                 o.undetermined.append(f"batch {said['undetermined']} {said['program']}: {said['what']}")
             elif "failed" in said:

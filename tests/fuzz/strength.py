@@ -1,50 +1,66 @@
 """The generator's strength: `python -m tests.fuzz.strength`, a table of planted defects and the programs each took.
 
-Each defect is planted in a process of its own that runs the programs of one seed in order, until one differs. Decides
-nothing of what a defect is (`mutations`). The status is 1 if one was not found.
+Each defect is planted in a process of its own that runs the programs of one seed in order, until one differs. The table is
+written after each; a run that is broken off is gone on with by the same command. Decides nothing of what a defect is
+(`mutations`). The status is 1 if one was not found.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
+import hashlib
 import json
 import re
 import sys
 import tempfile
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .__main__ import worker_lists
 from .mutations import DEFECTS, Defect
 from .run import Options, Outcome, Run
+from .writer import Features, random_batch
 
 #: programs of a batch
 SIZE = 8
 
 
-def differ_anyhow(args: argparse.Namespace, cache: str) -> str:
-    """Programs that differ without a defect; their native results come into the cache."""
-    options = Options(args.seed, worker_lists(args.workers), jobs=args.jobs, size=SIZE, shrink=0, cache=cache)
-    outcome = Run(options, args.programs, float("inf"), print).run()
-    keys = [re.match(r"batch (\d+) (p\d+)", key) for key in outcome.failures]
-    return ",".join(f"{key[1]}:{key[2]}" for key in keys if key is not None)
+class Bench:
+    """Runs the generator against defects. Programs that differ without one prove nothing: a batch in which a defect is found is run
+    without it as well, once.
+    """
+
+    def __init__(self, args: argparse.Namespace, cache: str) -> None:
+        self.args = args
+        self.options = Options(
+            args.seed, worker_lists(args.workers), jobs=1, size=SIZE, shrink=0, cache=cache
+        )
+        self.anyhow: dict[int, set[str]] = {}  #: programs of a batch that differ without a defect, as "batch:name"
+
+    def run(self, defect: Defect) -> Outcome:
+        """Up to the first program that the defect alone makes different."""
+        while True:
+            left_out = ",".join(sorted(set().union(*self.anyhow.values())))
+            options = replace(
+                self.options, defect=defect.name, failures=1, left_out=left_out, excused=defect.checked
+            )
+            outcome = Run(options, self.args.programs, float("inf"), lambda text: None).run()
+            took, _ = first_failure(outcome)
+            if took is None or not self._differ_anyhow((took - 1) // SIZE) - set(left_out.split(",")):
+                return outcome
+
+    def _differ_anyhow(self, batch: int) -> set[str]:
+        if batch not in self.anyhow:
+            outcome = Run(replace(self.options, first=batch), SIZE, float("inf"), print).run()
+            keys = [re.match(r"batch (\d+) (p\d+)", key) for key in outcome.failures]
+            self.anyhow[batch] = {f"{key[1]}:{key[2]}" for key in keys if key is not None}
+        return self.anyhow[batch]
 
 
-def measured(defect: Defect, args: argparse.Namespace, cache: str, left_out: str) -> dict[str, Any]:
-    options = Options(
-        args.seed,
-        worker_lists(args.workers),
-        jobs=1,
-        size=SIZE,
-        shrink=0,
-        defect=defect.name,
-        failures=1,
-        cache=cache,
-        left_out=left_out,
-    )
-    outcome = Run(options, args.programs, float("inf"), lambda text: None).run()
+def measured(defect: Defect, bench: Bench) -> dict[str, Any]:
+    outcome = bench.run(defect)
     took, what = first_failure(outcome)
     found = {
         "defect": defect.name,
@@ -82,49 +98,61 @@ def main() -> int:
     )
     parser.add_argument("--workers", default="cpu:3", help="a session each (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--jobs", type=int, default=2, help="processes that look for what differs without a defect"
-    )
-    parser.add_argument(
-        "--left-out", default=None, metavar="LIST", help="what does, as printed by a run before"
-    )
     parser.add_argument("--only", default="*", metavar="PATTERN", help="defects by name, as in a shell")
-    parser.add_argument("--known", default="", metavar="FILE", help="a table that is gone on with")
+    parser.add_argument("--again", action="store_true", help="measure what the table in --json has found, too")
     parser.add_argument("--cache", default="", metavar="FOLDER", help="keeps what the native device gives")
     parser.add_argument("--json", default="", metavar="FILE", help="write the table to a file")
     args = parser.parse_args()
-    table: list[dict[str, Any]] = json.loads(Path(args.known).read_text())["defects"] if args.known else []
-    known = {row["defect"] for row in table if row["programs"] is not None}
-    table = [row for row in table if row["defect"] in known]
-    started = time.monotonic()
+    table = [] if args.again else known_rows(args)
+    known = {row["defect"] for row in table}
     with tempfile.TemporaryDirectory() as scratch:
         cache = args.cache or scratch
         Path(cache).mkdir(parents=True, exist_ok=True)
-        left_out = args.left_out if args.left_out is not None else differ_anyhow(args, cache)
-        print(f"differ without a defect: {left_out or 'none'}", flush=True)
+        bench = Bench(args, cache)
         for defect in sorted(DEFECTS, key=lambda defect: defect.kind == "analysis"):
             if defect.name in known or not fnmatch.fnmatchcase(defect.name, args.only):
                 continue
-            row = measured(defect, args, cache, left_out)
+            row = measured(defect, bench)
             table.append(row)
             print(
                 f"{row['programs'] or 'not found':>9}  {row['seconds']:6.1f} s  {row['kind']:12}  {row['defect']}",
                 flush=True,
             )
             if args.json:
-                write(args, table, time.monotonic() - started)
+                write(args, table)
     print(markdown(table))
     return int(any(row["programs"] is None for row in table))
 
 
-def write(args: argparse.Namespace, table: list[dict[str, Any]], seconds: float) -> None:
+def generator(seed: int) -> str:
+    """A digest of programs: tables of another generator are not gone on with."""
+    text = "".join(random_batch(seed, number, SIZE, Features()).source() for number in range(12))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def known_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """What the table in --json has measured of these programs: found, or not found in as many."""
+    path = Path(args.json)
+    content = json.loads(path.read_text()) if args.json and path.exists() else {}
+    about = {"seed": args.seed, "workers": args.workers, "generator": generator(args.seed)}
+    if {name: content.get(name) for name in about} != about:
+        return []
+    names = {defect.name for defect in DEFECTS}
+    return [
+        row for row in content["defects"]
+        if row["defect"] in names and (row["programs"] is not None or row["ran"] >= args.programs)
+    ]  # fmt: skip
+
+
+def write(args: argparse.Namespace, table: list[dict[str, Any]]) -> None:
     order = {defect.name: number for number, defect in enumerate(DEFECTS)}
     table = sorted(table, key=lambda row: order.get(row["defect"], len(order)))
     content = {
         "seed": args.seed,
         "workers": args.workers,
         "limit": args.programs,
-        "seconds": round(seconds),
+        "generator": generator(args.seed),
+        "seconds": round(sum(row["seconds"] for row in table)),
         "defects": table,
     }
     path = Path(args.json)

@@ -19,6 +19,7 @@ from vdev.backends.base import BackendProgram
 from vdev.backends.opencl.device import SharedDevice
 
 from .machines import Difference, Machines, Native, compare
+from .parts import Part
 from .program import Batch, Memory, Program
 from .script import script
 from .shrink import Shrinker
@@ -32,8 +33,8 @@ def say(**what: Any) -> None:
 class Reference:
     """What a batch's programs give natively, built when it is needed; from the cache where it is there."""
 
-    def __init__(self, child: Child, batch: Batch) -> None:
-        self.child, self.batch = child, batch
+    def __init__(self, child: Child, batch: Batch, part: Part) -> None:
+        self.child, self.batch, self.part = child, batch, part
         content = hashlib.sha256(
             pickle.dumps((batch.source(), [(p.buffers, p.steps) for p in batch.programs]))
         ).hexdigest()[:32]
@@ -49,12 +50,12 @@ class Reference:
             return
         self._build()
         if self.path is not None:
-            self.child.phase("native run", self.batch.number)
+            self.child.phase("native run", self.part)
             self.known = {p.name: self.child.native.run(self.built, p) for p in self.batch.programs}
             self.path.write_bytes(pickle.dumps(self.known))
 
     def _build(self) -> None:
-        self.child.phase("native build", self.batch.number)
+        self.child.phase("native build", self.part)
         self.built = self.child.native.build(self.batch.source(), self.batch.options)
 
     def run(self, program: Program, again: bool = False) -> list[Memory]:
@@ -92,38 +93,52 @@ class Child:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.native = Native(args.native)
-        self.machines = Machines(args.workers.split("+"))
+        self.machines = Machines(args.workers.split("+"), args.check or args.excused, args.excused)
         self.features = Features(
-            partial_groups=args.native == "CPU", skip=frozenset(filter(None, args.skip.split(",")))
+            partial_groups=args.native == "CPU",
+            plain=args.native == "GPU",
+            skip=frozenset(filter(None, args.skip.split(","))),
         )
         self.times: Counter[str] = Counter()
         if args.cache:
             remember_binaries(Path(args.cache))
 
-    def phase(self, name: str, batch: int, program: str = "") -> None:
+    def phase(self, name: str, part: Part, program: str = "") -> None:
         now = time.perf_counter()
         before = getattr(self, "_phase", None)
         if before is not None:
             self.times[before[0]] += now - before[1]  # type: ignore[assignment]
         self._phase = (name, now)
-        say(phase=name, batch=batch, program=program)
+        say(phase=name, part=str(part), program=program)
 
-    def batch(self, number: int) -> None:
-        self.phase("generate", number)
+    def part(self, part: Part) -> list[Part]:
+        """Run programs of a batch. Returns what is to be run instead, where the native compiler takes them not."""
+        self.phase("generate", part)
+        number = part.number
         batch = random_batch(self.args.seed, number, self.args.size, self.features)
-        source = batch.source()
-        reference = Reference(self, batch)
+        batch.programs = batch.programs[part.first : part.stop]
+        reference = Reference(self, batch, part)
         try:
             reference.prepare()
         except RuntimeError as error:
+            halves = part.halves()
             errors = [line for line in str(error).split("\n") if "error" in line]
-            say(refused=number, log="\n".join(errors)[:1000])
-            return
-        self.phase("build", number)
+            if halves:
+                say(split=str(part), into=[str(half) for half in halves])
+            else:
+                say(refused=number, program=batch.programs[0].name, log="\n".join(errors)[:1000])
+            return halves
+        self.run(part, batch, reference)
+        return []
+
+    def run(self, part: Part, batch: Batch, reference: Reference) -> None:
+        number, source = part.number, batch.source()
+        self.phase("build", part)
         try:
             built = self.machines.build(source, batch.options)
         except Exception as error:
-            self.failed(batch, batch.programs[0], Difference("build", f"{type(error).__name__}: {error}"))
+            what = Difference("build", f"{type(error).__name__}: {error}")
+            self.failed(batch, batch.programs[0], what, part)
             return
         forms: Counter[str] = Counter(
             {"source on one worker": len(batch.programs) if built[0].reasons else 0}
@@ -135,15 +150,15 @@ class Child:
         for program in batch.programs:
             if f"{number}:{program.name}" in left_out:
                 continue
-            self.phase("native run", number, program.name)
+            self.phase("native run", part, program.name)
             expected = reference.run(program)
-            self.phase("run", number, program.name)
+            self.phase("run", part, program.name)
             found = self.machines.check(built, program, expected)
             forms.update(program.forms)
             count += 1
             if found is None:
                 continue
-            self.phase("native run", number, program.name)
+            self.phase("native run", part, program.name)
             again = compare("native", program, expected, reference.run(program, again=True))
             if again is not None:
                 say(undetermined=number, program=program.name, what=str(again))
@@ -152,14 +167,14 @@ class Child:
             if self.args.defect:
                 break
         reasons = [str(reason) for reason in built[0].reasons]
-        self.phase("done", number)
+        self.phase("done", part)
         say(done=number, programs=count, launches=sum(p.nlaunches for p in batch.programs), forms=dict(forms),
             counts=dict(self.machines.counts), reasons=reasons, times=dict(self.times))  # fmt: skip
         self.times.clear()
         for program, found in failures:
-            self.failed(batch, program, found)
+            self.failed(batch, program, found, part)
 
-    def failed(self, batch: Batch, program: Program, found: Difference) -> None:
+    def failed(self, batch: Batch, program: Program, found: Difference, part: Part) -> None:
         """Say so at once; then make it smaller, which may end the process in the native compiler."""
         known = {"failed": batch.number, "program": program.name, "what": str(found)}
         say(**known, script="")
@@ -170,7 +185,7 @@ class Child:
         say(**known, script=str(path))
         if self.args.shrink <= 0:
             return
-        self.phase("shrink", batch.number, program.name)
+        self.phase("shrink", part, program.name)
         source, smaller, difference = Shrinker(self.native, self.machines, batch, self.args.shrink).shrink(
             program
         )

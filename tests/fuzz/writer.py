@@ -264,7 +264,12 @@ class Draft(Arguments):
             found += s.idiom()
         for extra in rng.sample(s.extra, min(2, len(s.extra))):
             found += extra()
-        return found + s.store()
+        found += s.store()
+        for number, value in enumerate(self.prelude.chosen):
+            own = s.owns[number % len(s.owns)]
+            if own.n == 1:
+                found.append(Stmt(f"{own.name}[{own.base(s.me)}] = {cast(own.t, value).text};"))
+        return found
 
     def finish(self, body: list[Stmt]) -> Program:
         rng = self.rng
@@ -295,14 +300,14 @@ def random_batch(seed: int, number: int, size: int, features: Features) -> Batch
     options = ["-cl-std=CL3.0", "-cl-opt-disable", "-w", *OPTIONS]
     head = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
     programs = []
-    rare = number % 12 == 9
+    rare = number % 12 == 9 and not features.plain
     if rare:
         options += [option for option in RARE_OPTIONS if rng.random() < 0.5]
     light = number % 12 == 5
     if light:
         options.remove("-cl-opt-disable")
     for index in range(size):
-        programs.append(Draft(rng, f"p{index}", features, rare, index == number % size, light).write())
+        programs.append(Draft(rng, f"p{index}", features, rare, index == number % size and not features.plain, light).write())
     return Batch(number, seed, tuple(options), head + STIR, programs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.fuzz.__main__ import worker_lists
 from tests.fuzz.host import ALIGNMENT, LAUNCHES
 from tests.fuzz.mutations import DEFECTS, Defect, plant, replaced
 from tests.fuzz.program import Bound, Launch
+from tests.fuzz.run import Options, Run
 from tests.fuzz.values import INTS, Ex, IntType, converted, scalar_operation, truncated
 from tests.fuzz.writer import Features, random_batch
 
@@ -73,6 +75,59 @@ def test_a_seed_and_a_number_make_one_batch(batches: list) -> None:
     assert random_batch(6, 3, 24, Features()).source() != again.source()
 
 
+def test_older_compilers_get_what_c99_has() -> None:
+    """What some refuse, or take for another program."""
+    newer = ("#elifdef", "#elifndef", "0b11", "SEMI", "LETTER")
+    plain, rich = (
+        [random_batch(5, number, 12, Features(partial_groups=False, plain=plain)) for number in range(12)]
+        for plain in (True, False)
+    )
+    texts = [" ".join((batch.source(), *batch.options)) for batch in plain]
+    assert not [word for word in newer for text in texts if word in text]
+    assert any(word in batch.source() for batch in rich for word in newer)
+
+
+#: Stands in for a process of a run: programs 2 and 11 of batch 1 are refused natively, program 5 ends it.
+CHILD = """#!{python}
+import json, os, sys
+
+def say(**what):
+    print("FUZZ " + json.dumps(what), flush=True)
+
+parts = [(int(n), *map(int, p.split("-"))) for n, p in (text.split(":") for text in sys.argv[1:] if text[:1].isdigit() and ":" in text)]
+while parts:
+    number, first, stop = parts.pop(0)
+    name, inside = f"{{number}}:{{first}}-{{stop}}", range(first, stop)
+    say(phase="native build", part=name, program="")
+    if number == 1 and 5 in inside:
+        os.abort()
+    if number == 1 and (2 in inside or 11 in inside):
+        if stop - first == 1:
+            say(refused=number, program=f"p{{first}}", log="no")
+            continue
+        halves = [(number, first, (first + stop) // 2), (number, (first + stop) // 2, stop)]
+        parts[:0] = halves
+        say(split=name, into=[f"{{n}}:{{a}}-{{b}}" for n, a, b in halves])
+        continue
+    say(done=number, programs=stop - first, launches=0, forms={{}}, counts={{}}, reasons=[], times={{}})
+say(ended=True)
+"""
+
+
+def test_a_program_that_natively_fails_takes_only_itself_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = tmp_path / "child"
+    child.write_text(CHILD.format(python=sys.executable))
+    child.chmod(0o755)
+    monkeypatch.setattr("tests.fuzz.run.sys.executable", str(child))
+    outcome = Run(Options(1, ("cpu:2",), jobs=1, size=24), 72, float("inf"), print).run()
+    assert outcome.programs == 72 - 3
+    assert [text.split(":")[0] for text in outcome.crashed] == ["batch 1 p5"]
+    assert [text.split(":")[0] for text in outcome.refused] == ["batch 1 p2", "batch 1 p11"]
+    assert not outcome.failures
+
+
 def test_launches_are_enough_and_within_their_buffers(batches: list) -> None:
     for program in (program for batch in batches for program in batch.programs):
         assert program.nlaunches >= LAUNCHES
@@ -90,7 +145,7 @@ def test_all_forms_come(batches: list) -> None:
         "literal loop", "local memory", "loop", "macro over lines", "narrowing loop", "overlapping arguments",
         "place from a table", "place from data", "pointer variable", "preprocessor condition", "private array",
         "result of a group", "store as another type", "string table", "structure", "switch", "the same from all", "union",
-        "vector", "vector condition as a place", "vector store", "walking loop", "wrapping loop",
+        "vector", "vector condition as a place", "vector store", "walking loop", "work-item functions in a helper", "wrapping loop",
     }  # fmt: skip
     assert not wanted - set(forms)
 
@@ -107,9 +162,9 @@ def test_a_defect_applies(defect: Defect) -> None:
 
 
 def test_each_known_fault_is_among_the_defects() -> None:
-    assert {defect.issue for defect in DEFECTS} - {""} == {f"{n:02}" for n in (1, 2, 3, 4, 5, 6, 7, 12, 20, 21, 22, 23)}
+    assert {defect.issue for defect in DEFECTS} - {""} == {f"{n:02}" for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 20, 21, 22, 23)}
     assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) >= 40
-    assert {defect.kind for defect in DEFECTS} == {"analysis", "preprocessor", "planner", "merging", "translation"}
+    assert {defect.kind for defect in DEFECTS} == {"analysis", "preprocessor", "planner", "merging", "translation", "check"}
 
 
 def test_what_is_imported_already_takes_no_defect() -> None:

@@ -61,7 +61,7 @@ def _is_structure(type_: Type) -> bool:
 
 
 def _has_padding(type_: Type) -> bool:
-    return _nbytes_of_members(type_) != type_.get_canonical().get_size()
+    return bool(_nbytes_of_members(type_) != type_.get_canonical().get_size())
 
 
 def _nbytes_of_members(type_: Type) -> int:
