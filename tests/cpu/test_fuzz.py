@@ -36,7 +36,7 @@ def test_a_slice_of_random_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(outcome.undetermined) * 200 <= outcome.programs
 
 
-def test_a_planted_defect_is_found(tmp_path: Path) -> None:
-    options = Options(1, ("cpu:3",), jobs=1, keep=str(tmp_path), shrink=0, defect="group ids begin at 0", failures=1)
-    outcome = Run(options, 48, float("inf"), lambda text: None).run()
+def test_a_planted_defect_is_found() -> None:
+    options = Options(1, ("cpu:3",), jobs=1, size=4, shrink=0, defect="group ids begin at 0", failures=1)
+    outcome = Run(options, 24, float("inf"), lambda text: None).run()
     assert outcome.failures

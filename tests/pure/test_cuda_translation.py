@@ -331,11 +331,14 @@ def test_vectors_are_loaded_and_stored_at_once(types: str, statement: str, most:
 
 
 @needs_nvrtc
-def test_records_are_copied_whole() -> None:
-    """Bytes behind the last member belong to the structure, or NVCC would copy byte by byte."""
-    source = "typedef struct { float4 v; int n; } r; kernel void k(global r *a, global r *b) { size_t i = get_global_id(0); b[i] = a[i]; }"
-    ptx = compiled(translate(source))
-    assert len(re.findall(r"\t(?:ld|st)\.global\.v4", ptx)) == 4
+@pytest.mark.parametrize("copy", ["b[i] = a[i];", "r p = a[i]; p.n++; b[i] = p;"])
+def test_members_of_records_are_copied_at_once(copy: str) -> None:
+    """Bytes behind the last member belong to the structure, or NVCC would copy byte by byte; loads come before stores."""
+    source = "typedef struct { float4 v; int n; } r; kernel void k(global r *a, global r *b) { size_t i = get_global_id(0); COPY }"
+    ptx = compiled(translate(source.replace("COPY", copy)))
+    found = re.findall(r"\t(ld|st)\.global\.(v4|u32)", ptx)
+    assert sorted(found[:2]) == [("ld", "u32"), ("ld", "v4")]
+    assert sorted(found[2:]) == [("st", "u32"), ("st", "v4")]
     assert len(re.findall(r"\t(?:ld|st)\.global", ptx)) == 4
 
 

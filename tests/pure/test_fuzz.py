@@ -79,7 +79,7 @@ def test_older_compilers_get_what_c99_has() -> None:
     """What some refuse, or take for another program."""
     newer = ("#elifdef", "#elifndef", "0b11", "SEMI", "LETTER")
     plain, rich = (
-        [random_batch(5, number, 12, Features(partial_groups=False, plain=plain)) for number in range(12)]
+        [random_batch(5, number, 6, Features(partial_groups=False, plain=plain)) for number in range(12)]
         for plain in (True, False)
     )
     texts = [" ".join((batch.source(), *batch.options)) for batch in plain]

@@ -262,8 +262,8 @@ template <class E> requires(__is_enum(E)) constexpr E operator--(E &a, int) { E 
 template <class T> using identity = T;
 // C reads and assigns volatile structures as a whole.
 template <class T> inline T &settled(const volatile T &x) { return (T &)x; }
-// Assignments of structures that leave padding as it is: f copies the members. Each name stands for arrays' elements, too.
-template <class A, class B, class F> inline A &assigned(A &to, B &&from, F f) { f(to, from); return to; }
+// Assignments of structures that leave padding as it is: f copies the members. All are loaded before one is stored, whatever overlaps.
+template <class A, class B, class F> inline A &assigned(A &to, B from, F f) { f(to, from); return to; }
 template <class A, class B, class F> inline void each_element(A &to, B &from, F f) { f(to, from); }
 template <class A, class B, int N, class F> inline void each_element(A (&to)[N], B (&from)[N], F f) {
   for (int i = 0; i < N; ++i) each_element(to[i], from[i], f);
