@@ -1,7 +1,8 @@
-"""Random programs as CUDA: `python -m tests.fuzz.cuda --batches 300`, translated and compiled with NVRTC; nothing is run.
+"""Random programs as CUDA without a GPU: `python -m tests.fuzz.cuda --batches 300`, translated and compiled with NVRTC.
 
-Needs NVRTC, and neither a GPU nor a native device. Whatever is refused is a fault of the translation: the generator's programs are
-OpenCL C that clang takes. The status is 1 if any was.
+Whatever is refused is a fault of the translation: the generator's programs are OpenCL C that clang takes. With `--values` the
+host's C++ compiler compiles and runs them (`tests.pure.cuda_host`), and their results are compared with the native CPU's. The status
+is 1 if anything was refused or differs.
 """
 
 from __future__ import annotations
@@ -9,13 +10,19 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import time
+from pathlib import Path
 
+import numpy as np
 from vdev.translators.dialects.cuda.translation import Untranslatable, translate_cuda
 from vdev.translators.frontend.source import Target, parse_program
 
+from tests.pure.cuda_host import HostProgram
 from tests.pure.nvrtc import MISSING, compile_cuda, library
 
+from .machines import Native, compare
+from .program import Fill, Launch, LocalSize, Memory, Program, Read, Write, WriteRows
 from .writer import Features, random_batch
 
 #: What a GPU's device has beyond what the parser takes for granted.
@@ -40,10 +47,66 @@ def refused(seed: int, number: int, size: int, features: Features) -> str | None
     return f"no entry for {', '.join(missing)}" if missing else None
 
 
+def differing(seed: int, number: int, size: int, features: Features, native: Native) -> list[str]:
+    """The programs of a batch whose results differ from the native device's."""
+    batch = random_batch(seed, number, size, features)
+    built = native.build(batch.source(), batch.options)
+    parsed = parse_program(batch.source(), batch.options, target=TARGET)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        host = HostProgram(translate_cuda(parsed), Path(folder))
+        for program in batch.programs:
+            difference = compare("C++", program, native.run(built, program), results(host, program))
+            if difference is not None:
+                found.append(f"{program.name}: {difference.what}")
+    return found
+
+
+def results(host: HostProgram, program: Program) -> list[Memory]:
+    """As Native.run: what was read between, and all buffers."""
+    buffers = [aligned(buffer.content) for buffer in program.buffers]
+    found = []
+    for step in program.steps:
+        if isinstance(step, Launch):
+            args = [
+                arg.nbytes if isinstance(arg, LocalSize)
+                else np.void(arg) if isinstance(arg, bytes)
+                else buffers[arg.buffer][arg.offset : arg.offset + arg.nbytes]
+                for arg in step.args
+            ]  # fmt: skip
+            host.run(program.kernels[step.kernel].name, args, step.size, step.local, step.offset)
+        elif isinstance(step, Write):
+            buffers[step.buffer][step.offset : step.offset + len(step.data)] = np.frombuffer(step.data, np.uint8)
+        elif isinstance(step, WriteRows):
+            data = np.frombuffer(step.data, np.uint8).reshape(step.rows, step.width)
+            for row, part in enumerate(data):
+                start = step.offset + row * step.pitch
+                buffers[step.buffer][start : start + step.width] = part
+        elif isinstance(step, Read):
+            found.append(buffers[step.buffer][step.offset : step.offset + step.nbytes].copy())
+        elif isinstance(step, Fill):
+            pattern = np.frombuffer(step.pattern, np.uint8)
+            part = buffers[step.buffer][step.offset : step.offset + step.nbytes]
+            part[:] = np.tile(pattern, step.nbytes // len(pattern))
+        else:
+            source = buffers[step.source][step.source_offset : step.source_offset + step.nbytes].copy()
+            buffers[step.target][step.target_offset : step.target_offset + step.nbytes] = source
+    return found + buffers
+
+
+def aligned(content: Memory) -> Memory:
+    """A copy that begins where the largest type of OpenCL C may."""
+    memory = np.empty(content.size + 128, np.uint8)
+    start = -memory.ctypes.data % 128
+    memory[start : start + content.size] = content
+    return memory[start : start + content.size]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=100, help="how many (default: %(default)s)")
     parser.add_argument("--size", type=int, default=24, help="programs of a batch (default: %(default)s)")
+    parser.add_argument("--values", action="store_true", help="run them as the host's C++, too")
     parser.add_argument("--seed", type=int, default=None, help="default: a fresh one, which is printed")
     args = parser.parse_args()
     if library() is None:
@@ -51,13 +114,20 @@ def main() -> int:
         return 1
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
     print(f"seed {seed}", flush=True)
+    # GCC lets no label stand behind an initialiser.
+    skip = frozenset({"declared in a switch"}) if args.values else frozenset()
+    features = Features(partial_groups=False, skip=skip)
+    native = Native("CPU") if args.values else None
     started, failed = time.monotonic(), 0
     for number in range(args.batches):
-        said = refused(seed, number, args.size, Features(partial_groups=False))
-        if said is not None:
-            failed += 1
-            print(f"batch {number}: {said}", flush=True)
-    print(f"{args.batches * args.size} programs, {failed} batches refused, {time.monotonic() - started:.0f} s")
+        said = refused(seed, number, args.size, features)
+        wrong = [] if said is None else [said]
+        if native is not None and said is None:
+            wrong = differing(seed, number, args.size, features, native)
+        failed += bool(wrong)
+        for text in wrong:
+            print(f"batch {number}: {text}", flush=True)
+    print(f"{args.batches * args.size} programs, {failed} batches failed, {time.monotonic() - started:.0f} s")
     return int(failed > 0)
 
 

@@ -57,6 +57,7 @@ class HostProgram:
         args: Sequence[npt.NDArray[Any] | np.generic | int | None],
         global_size: tuple[int, ...],
         local_size: tuple[int, ...],
+        offset: tuple[int, ...] = (),
     ) -> None:
         """A whole NDRange. `args`: an array is a buffer, an int the size of a local argument, None no buffer."""
         kernel = self.program.kernels[name]
@@ -71,7 +72,7 @@ class HostProgram:
                 values.append(ctypes.c_uint(next(offsets)))
             else:
                 values.append(ctypes.create_string_buffer(arg.tobytes()))
-        ndrange = NDRange(global_size, local_size, (0,) * len(global_size))
+        ndrange = NDRange(global_size, local_size, offset or (0,) * len(global_size))
         hidden = kernel.pack(ndrange, whole_chunk(ndrange), [0] * len(kernel.pointer_args))
         values.append(ctypes.create_string_buffer(hidden, len(hidden)))
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
@@ -90,6 +91,7 @@ def host_text(program: CudaProgram) -> str:
     rest = rest[rest.index('#line 1 "vdev/vectors.h"') :]
     rest = re.sub(r"extern __shared__ __align__\((\d+)\) (.*?)\[\];", r"alignas(\1) static \2[232448];", rest)
     rest = rest.replace("static __constant__", "__constant__").replace("static __shared__", "__shared__")
+    rest = re.sub(r"\bconst(?:\s+const\b)+", "const", rest)  # `const constant`, which NVCC takes
     runs = "".join(
         f'extern "C" void run_{kernel.entry}(void **args, const unsigned *grid, const unsigned *block) '
         f"{{ launch(vdev_cl::user::{kernel.entry}, args, grid, block); }}\n"

@@ -18,6 +18,8 @@ TYPES = """
 typedef struct { char a; int b; short class; } simple;
 typedef struct { char a; simple s; struct { char u; short v; } m; struct { char p; short q; } n[2][2]; char r[3]; } nested;
 typedef struct { char a; union { char c; long l; }; struct { char x; short y; }; union { struct { char p; int q; } g; int h; } u; } odd;
+typedef struct __attribute__((packed)) {
+  char a; short f[2]; struct { char p; int q; } n[2]; union { struct { char c; long l; } g; int h; } u[2]; } packed;
 typedef struct { char a; int4 v; struct { int f, g; } w[2]; short s; } aligned;
 """
 #: bytes that belong to members, in order of the bytes; a point is padding
@@ -25,6 +27,7 @@ LAYOUTS = {
     "simple": "a...bbbbcc..",
     "nested": "a..." + "a...bbbbcc.." + "u.vv" + "p.qq" * 4 + "rrr.",
     "odd": "a......." + "l" * 8 + "x.yy" + "u" * 8 + "....",
+    "packed": "a" + "ffff" + "p...qqqq" * 2 + "u" * 32,
     "aligned": "a" + "." * 15 + "v" * 16 + "w" * 16 + "ss" + "." * 14,
 }
 #: assignments from `from` to `to`, both global pointers to a RECORD

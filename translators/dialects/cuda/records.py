@@ -11,49 +11,46 @@ from collections.abc import Callable
 
 from clang.cindex import CursorKind, Type, TypeKind
 
-from .types import ARRAYS
-
 
 def copying(type_: Type, word: Callable[[str], str]) -> str | None:
-    """A lambda that copies the members of one structure to another; None for what has no padding. `word`: a member's name in C++."""
+    """A lambda that copies the members of one structure to another; None for what has no padding. `word`: a member's name in C++.
+
+    Members are named in full: a reference to one of a packed structure would be taken for aligned.
+    """
     if type_.get_canonical().kind != TypeKind.RECORD or not _has_padding(type_):
         return None
-    return f"[](auto &to, auto &from) {{ {_members(type_, 0, '', word)}}}"
+    return f"[](auto &to, auto &from) {{ {_members(type_, '', word)}}}"
 
 
-def _members(type_: Type, start: int, path: str, word: Callable[[str], str]) -> str:
-    """Assignments of all members of a structure that begins at byte `start` of the outermost one."""
+def _members(type_: Type, path: str, word: Callable[[str], str], start: int = 0) -> str:
+    """Assignments of all members of a structure that begins at byte `start` of what `path` names."""
     found = []
     for field in type_.get_canonical().get_fields():
-        own = field.type.get_canonical()
-        offset = start + field.get_field_offsetof() // 8
-        name = f"{path}.{word(field.spelling)}"
-        if not field.spelling.isidentifier():  # its members are found as the outer one's own
-            found.append(_unnamed(own, offset, path, word))
-        elif own.kind in ARRAYS:
-            element = own
-            while element.kind in ARRAYS:
-                element = element.element_type.get_canonical()
-            inner = copying(element, word) or f"[](auto &to, auto &from) {{ {_whole(element, '')}}}"
-            found.append(f"::vdev_cl::each_element(to{name}, from{name}, {inner}); ")
-        elif _is_structure(own) and _has_padding(own):
-            found.append(_members(own, offset, name, word))
+        own, offset = field.type.get_canonical(), start + field.get_field_offsetof() // 8
+        if field.spelling.isidentifier():
+            found.append(_copied(own, f"{path}.{word(field.spelling)}", word))
+        elif _is_structure(own):  # without a name: its members are named as the outer one's
+            found.append(_members(own, path, word, offset))
         else:
-            found.append(_whole(own, name))
+            found.append(_bytes(path, offset, own))
     return "".join(found)
 
 
-def _whole(type_: Type, path: str) -> str:
-    """An assignment of what has no padding that matters; C++ assigns no volatile record."""
+def _copied(type_: Type, path: str, word: Callable[[str], str]) -> str:
+    if type_.kind == TypeKind.CONSTANTARRAY:
+        index = f"i{path.count('[')}"
+        inner = _copied(type_.element_type.get_canonical(), f"{path}[{index}]", word)
+        return f"for (int {index} = 0; {index} < {type_.element_count}; ++{index}) {{ {inner}}} "
+    if _is_structure(type_):
+        return _members(type_, path, word)
     if type_.kind == TypeKind.RECORD:
-        return f"::vdev_cl::settled(to{path}) = ::vdev_cl::settled(from{path}); "
+        return _bytes(path, 0, type_)
     return f"to{path} = from{path}; "
 
 
-def _unnamed(type_: Type, offset: int, path: str, word: Callable[[str], str]) -> str:
-    if _is_structure(type_):
-        return _members(type_, offset, path, word)
-    return f"::vdev_cl::copied_bytes<{offset}, {type_.get_size()}>(to, from); "  # a union
+def _bytes(path: str, offset: int, type_: Type) -> str:
+    """A union, whose member nobody knows."""
+    return f"::vdev_cl::copied_bytes<{offset}, {type_.get_size()}>((void *)&to{path}, (const void *)&from{path}); "
 
 
 def _is_structure(type_: Type) -> bool:

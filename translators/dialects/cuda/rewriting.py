@@ -42,6 +42,8 @@ class Rewriter(Declarations):
         self.constants = cuda_dialect.constants()
         self.uses_work_dim = False
         self._conditions: list[Type] = []  # of the `switch` statements around
+        self._operands_at: set[tuple[int, int]] = set()  # where operands of operators stand
+        self._spreading: set[tuple[int, int]] = set()  # where a bool, if it is one, becomes a vector
         self._passing: set[int] = set()  # array literals that nothing keeps
         self._initialising = False  # a constant, which in C++ takes others' values only where these are integers
 
@@ -200,9 +202,26 @@ class Rewriter(Declarations):
             self._swizzle(cursor, child, member, base[1], stored)
             return
         splat = vector_type(cursor.type) is not None and vector_type(child.type) is None
+        if splat and (start, stop) not in self._operands_at:
+            self._spread(child)
         shown = exact or splat or is_half(cursor, child)
         exact |= self._is_narrowed(cursor, child)
-        self._convert(cursor, child, start, stop, exact, lambda: self.visit(child, shown, stored))
+
+        def inside() -> None:
+            self.visit(child, shown, stored)
+
+        kinds = [of.type.get_canonical().kind for of in (cursor, child)]
+        if (start, stop) in self._spreading and kinds[1] == TypeKind.BOOL != kinds[0]:
+            self._convert(cursor, child, start, stop, exact, lambda: self._wrap(start, stop, "(-(int)(", "))", inside))
+        else:
+            self._convert(cursor, child, start, stop, exact, inside)
+
+    def _spread(self, cursor: Cursor) -> None:
+        """Have a bool that becomes a vector become all ones in it (6.2.2); `cursor`: its conversion to a component. As an operand of an
+        operator, and in a vector literal, it becomes an integer first.
+        """
+        if cursor.kind == CursorKind.UNEXPOSED_EXPR:
+            self._spreading.add(clang.extent_of(cursor))
 
     def _swizzle(
         self, cursor: Cursor, child: Cursor, member: re.Match[bytes], count: int, stored: bool
@@ -352,6 +371,8 @@ class Rewriter(Declarations):
     def _binary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.binary_operator(cursor)
         left, right = [c for c in cursor.get_children() if c.kind not in SKIPPED]
+        if operator not in ("=", ","):
+            self._operands_at |= {clang.extent_of(left), clang.extent_of(right)}
         if operator in _TRUTHS and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
         elif operator == "=":
@@ -403,6 +424,7 @@ class Rewriter(Declarations):
 
     def _update(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         left, right = [c for c in cursor.get_children() if c.kind not in SKIPPED]
+        self._operands_at.add(clang.extent_of(right))
         self.visit(left, stored=True)
         if clang.binary_operator(cursor) in ("<<=", ">>="):
             self._shift_by(right, left.type)
@@ -431,6 +453,7 @@ class Rewriter(Declarations):
             for arm in (yes, no):
                 self.visit(arm, exact)
             return
+        self._operands_at |= {clang.extent_of(yes), clang.extent_of(no)}
         self.edits.insert(start, "::vdev_cl::choose(")
         self.visit(condition)
         self.mark(clang.extent_of(condition)[1], b"?")
@@ -454,7 +477,14 @@ class Rewriter(Declarations):
         vector = vector_type(cursor.type) is not None
         for child in cursor.get_children():
             if child.kind not in SKIPPED:
+                if vector and not self._is_literal(start, clang.extent_of(child)[0]):
+                    self._spread(child)
                 self.visit(child, vector or cursor.type.get_canonical().kind == TypeKind.HALF)
+
+    def _is_literal(self, start: int, operand: int) -> bool:
+        """Whether the cast at `start` is a vector literal: another parenthesis opens behind the type's, before the operand."""
+        behind = after_blanks(self.text, matching(self.text, start) + 1)
+        return self.text[behind : behind + 1] == b"(" and behind < operand
 
     def _character(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         if exact:  # an int in C, a char in C++

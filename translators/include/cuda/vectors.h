@@ -264,12 +264,8 @@ template <class T> using identity = T;
 template <class T> inline T &settled(const volatile T &x) { return (T &)x; }
 // Assignments of structures that leave padding as it is: f copies the members. All are loaded before one is stored, whatever overlaps.
 template <class A, class B, class F> inline A &assigned(A &to, B from, F f) { f(to, from); return to; }
-template <class A, class B, class F> inline void each_element(A &to, B &from, F f) { f(to, from); }
-template <class A, class B, int N, class F> inline void each_element(A (&to)[N], B (&from)[N], F f) {
-  for (int i = 0; i < N; ++i) each_element(to[i], from[i], f);
-}
-template <int First, int Count, class A, class B> inline void copied_bytes(A &to, B &from) {
-  for (int i = First; i < First + Count; ++i) ((volatile char *)&to)[i] = ((const volatile char *)&from)[i];
+template <int First, int Count> inline void copied_bytes(void *to, const void *from) {
+  for (int i = First; i < First + Count; ++i) ((char *)to)[i] = ((const char *)from)[i];
 }
 // A window's pointer as the whole buffer's (PPoPP'11 section 3.5): by pointer arithmetic, so that the compiler still knows that
 // it points to global memory. No buffer stays none, since its shift is 0.
