@@ -6,13 +6,17 @@ No GPU: machine instructions and the order of memory between work-items are not 
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from vdev.translators.dialects.cuda.translation import translate_cuda
 from vdev.translators.frontend.source import parse_program
+from vdev.translators.frontend.syntax import swizzle_components
 
+from tests.fuzz.cuda import FOR_GCC, differing
+from tests.fuzz.machines import Native
 from tests.gpu.compare import chosen, compared, run_side
 from tests.gpu.corpus import Local, batches
 from tests.pure.cuda_host import COMPILER, MISSING, HostProgram
@@ -54,3 +58,23 @@ def test_values(tmp_path: Path) -> None:
     found = compared(cases, native, ours, alone=False)
     assert not [entry for entry in found if entry["verdict"] == "differs"]
     assert sum(entry["verdict"] == "not comparable" for entry in found) < 20
+
+
+SEED = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
+
+
+def test_random_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two dozen, of a fresh seed. FUZZ_SEED repeats one; `python -m tests.fuzz.cuda --values` is the long run."""
+    with capsys.disabled():
+        print(f"\nrandom programs for CUDA of seed {SEED}")
+    native = Native("CPU")
+    found = [text for number in range(2) for text in differing(SEED, number, 12, FOR_GCC, native)]
+    assert not found, f"seed {SEED}"
+
+
+def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes every component for the first."""
+    monkeypatch.setattr(
+        "vdev.translators.dialects.cuda.rewriting.swizzle_components", lambda name, count: (0,) * len(swizzle_components(name, count))
+    )
+    assert differing(21, 0, 12, FOR_GCC, Native("CPU"))
