@@ -50,7 +50,7 @@ from .types import spell
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 8
+VERSION = 9
 
 #: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
 _UNFUSED = re.compile(
