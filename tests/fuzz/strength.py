@@ -131,7 +131,7 @@ def generator(seed: int) -> str:
 
 
 def known_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """What the table in --json has measured of these programs: found, or not found in as many."""
+    """What the table in --json has measured of these programs: found, or not found in as many, or not to be measured now."""
     path = Path(args.json)
     content = json.loads(path.read_text()) if args.json and path.exists() else {}
     about = {"seed": args.seed, "workers": args.workers, "generator": generator(args.seed)}
@@ -140,7 +140,12 @@ def known_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
     names = {defect.name for defect in DEFECTS}
     return [
         row for row in content["defects"]
-        if row["defect"] in names and (row["programs"] is not None or row["ran"] >= args.programs)
+        if row["defect"] in names
+        and (
+            row["programs"] is not None
+            or row["ran"] >= args.programs
+            or not fnmatch.fnmatchcase(row["defect"], args.only)
+        )
     ]  # fmt: skip
 
 
