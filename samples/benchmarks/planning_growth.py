@@ -28,6 +28,7 @@ from vdev.translators.ranges.region import Region
 
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.footprints import PointerArg
+from vdev.planner.habits import Habits
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 
@@ -142,7 +143,8 @@ def side(nbytes: int, dimensions: int) -> int:
 
 
 class Planner:
-    """A program planned launch by launch, as a session does it that knows no launch from before."""
+    """A program planned launch by launch, as a session does it that finds no plan from before: what it has is the
+    cut that the kernel's launches had (`vdev.planner.habits`)."""
 
     def __init__(self, nbytes: int, workers: int, *, direct: bool = True) -> None:
         self.nbytes = nbytes
@@ -151,6 +153,7 @@ class Planner:
         self.states: dict[int, BufferState] = {}
         self._program = parse_program(SOURCE)
         self._summaries: dict[str, KernelSummary] = {}
+        self._habits: dict[str, Habits] = {}
         self.boxes = 0  #: in which the buffers of the last launch lie, the most of one
         self.most_boxes = 0
         self.moved_nbytes = 0
@@ -170,7 +173,11 @@ class Planner:
         ndrange = NDRange(step.global_size, step.local_size, (0,) * len(step.global_size))
         begin = thread_time()
         request = LaunchRequest(
-            args, ndrange, lambda chunk: summary.evaluate(ndrange, chunk, values, sizes), summary.one_worker
+            args,
+            ndrange,
+            lambda chunk: summary.evaluate(ndrange, chunk, values, sizes),
+            summary.one_worker,
+            habits=self._habits.setdefault(step.kernel, Habits()),
         )
         plan = plan_launch([self.states[number] for number in numbers], request, self._options)
         found = (thread_time() - begin) * 1e3

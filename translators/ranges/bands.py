@@ -368,6 +368,28 @@ def last(bands: Bands, units: Units) -> int:
     return most
 
 
+def corners(bands: Bands, units: Units) -> list[tuple[int, int]]:
+    """For each level the least digit and one more than the largest, of a set that is not empty."""
+    found = [(bands[0][0], bands[-1][1])]
+    found += ((units[level - 1] // units[level], 0) for level in range(1, len(units)))
+    _widen(bands, units, 0, found)
+    return found
+
+
+def _widen(bands: Bands, units: Units, level: int, found: list[tuple[int, int]]) -> None:
+    least, most = found[level]
+    found[level] = (min(least, bands[0][0]), max(most, bands[-1][1]))
+    if level + 1 == len(units):
+        return
+    for _, _, inner in bands:
+        if inner is not None:
+            _widen(inner, units, level + 1, found)
+            continue
+        for below in range(level + 1, len(units)):
+            found[below] = (0, units[below - 1] // units[below])
+        return  # the others add nothing
+
+
 def count(bands: Bands, units: Units, level: int = 0) -> int:
     """The number of members."""
     total, unit = 0, units[level]

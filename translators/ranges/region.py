@@ -338,6 +338,19 @@ class Region:
         largest = sorted(self.parts(), key=lambda box: -box[1] * prod(count for _, count in box[2]))[:most]
         return Region.union(Region.boxes(*box) for box in largest)
 
+    def corners(self, pitches: tuple[int, ...]) -> list[tuple[int, int]]:
+        """The smallest box around it in the digits that `pitches` give: the least of each and one more than the
+        largest. Two sets that meet have boxes that do. All that a row has where its own pitches do not go with these.
+        """
+        whole = [(0, one // other) for one, other in pairwise((*pitches, 1))]
+        first = pitches[0] if pitches else 1
+        low, high = self.start // first, -(-self.stop // first)
+        if self._bands is None or _merged(self._pitches, pitches) != pitches:
+            return [(low, high), *whole]
+        if self._is_span and high - low > 1:
+            return [(low, high), *whole]
+        return nested.corners(_refined(self, pitches), (*pitches, 1))
+
     def parts(self) -> Iterator[tuple[int, int, nested.Dims]]:
         """The region as disjoint boxes, as `boxes` takes them: first byte, bytes in a row, (stride, count) pairs."""
         return nested.leaves(self._flat(), self._units)
@@ -417,6 +430,24 @@ def open_box(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> tuple[
         elif count > 1:
             rest.append((stride, count))
     return low, extent, rest
+
+
+def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
+    """Pitches in which as many of these regions as go together can be told apart."""
+    found: tuple[int, ...] = ()
+    for pitches in sorted({region._pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)):
+        found = _merged(found, pitches) or found
+    return found
+
+
+def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:
+    """Of many regions so few that another one that goes with them (`Region.goes_with`) goes with all."""
+    found: dict[tuple[int, ...], Region] = {}
+    for region in regions:
+        known = found.get(region._pitches)
+        if known is None or len(known) < len(region):
+            found[region._pitches] = region
+    return list(found.values())
 
 
 def copies(dims: Sequence[tuple[int, int]]) -> int:

@@ -65,8 +65,8 @@ class PlanBuilder:
         self._dependencies: list[tuple[int, ...]] = []
         self._touches: list[tuple[Touch, ...]] = []
         self._stages: list[Stage] = []
-        #: by (slot, holder): instruction, its worker, what it touches there
-        self._log: dict[tuple[int, int], list[tuple[int, int, Touch]]] = {}
+        #: by (slot, holder, whether it writes): instruction, its worker, what it touches there
+        self._log: dict[tuple[int, int, bool], list[tuple[int, int, Region]]] = {}
         #: bytes each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
         #: by worker: how many bytes more than before the plan it has, and the most there were meanwhile
@@ -129,8 +129,10 @@ class PlanBuilder:
         if not missing:
             return
         found: list[tuple[int, Region]] = []
-        for source, held in self._cheapest_first(holder, draft):
-            piece = missing & held
+        for source, held in self._cheapest_first(holder, draft, missing):
+            piece = missing
+            for region in held:
+                piece = piece & region
             if piece:
                 found.append((source, piece))
                 missing = missing - piece
@@ -142,24 +144,25 @@ class PlanBuilder:
         for source, piece in found:
             self.copy(slot, source, holder, piece)
 
-    def _cheapest_first(self, target: int, draft: Draft) -> list[tuple[int, Region]]:
-        """The other holders, with what they hold.
+    def _cheapest_first(self, target: int, draft: Draft, missing: Region) -> list[tuple[int, tuple[Region, ...]]]:
+        """The other holders that may have bytes of `missing`, with regions all of whose common bytes they have.
 
         By cost of the link; at equal cost those that held it before the plan (no copy has to be waited for),
         of them the home (no device has to be waited for), then the idlest.
         """
         costs = self.links.per_byte
-        found = []
-        for source, held in draft.valid.items():
-            if source == target or not held:
+        found: list[tuple[tuple[float, bool, bool, int, int], tuple[Region, ...]]] = []
+        for source, held in draft.near(missing):
+            if source == target:
                 continue
             cost, load = costs[source][target], self._outgoing.get(source, 0)
             before = draft.before.valid_at(source)
-            if before is not held and before != held:
-                found.append(((cost, True, source != HOST, load, source), held))
-                held = held & before
-            if held:
-                found.append(((cost, False, source != HOST, load, source), held))
+            if before is held:
+                found.append(((cost, False, source != HOST, load, source), (held,)))
+                continue
+            found.append(((cost, True, source != HOST, load, source), (held,)))
+            if before:
+                found.append(((cost, False, source != HOST, load, source), (held, before)))
         found.sort(key=lambda item: item[0])
         return [(key[-1], held) for key, held in found]
 
@@ -323,7 +326,7 @@ class PlanBuilder:
         replaced = draft.replicas.get(worker)
         held = draft.valid_at(worker)
         lost = held - held.clip(start, stop)
-        if lost and (alone := lost - draft.held_elsewhere(worker)):
+        if lost and (alone := draft.held_alone(worker, lost)):
             self.copy(slot, worker, HOST, alone)
         old = replaced or (start, stop)
         kept = draft.reserve(worker, start, stop)
@@ -395,7 +398,7 @@ class PlanBuilder:
             high = high + more if high > old[1] else high
             return round_out(max(low, 0), high, draft.nbytes)
         held = draft.valid_at(worker)
-        alone = held - draft.held_elsewhere(worker)
+        alone = draft.held_alone(worker, held)
         for kept in (held, alone):
             if not kept:
                 return start, stop
@@ -403,7 +406,7 @@ class PlanBuilder:
                 return round_out(min(kept.start, start), max(kept.stop, stop), draft.nbytes)
         alone = alone - Region.span(start, stop)
         for other, replica in draft.replicas.items():
-            if other != worker and self.links.linked(worker, other):
+            if alone and other != worker and self.links.linked(worker, other):
                 held = alone.clip(*replica)
                 if held:
                     self.copy(slot, worker, other, held)
@@ -418,14 +421,15 @@ class PlanBuilder:
         index = len(self._instructions)
         waits = set(after)
         for touch in touches:
-            log = self._log.setdefault((touch.slot, touch.holder), [])
-            for earlier, worker, other in log:
-                if (worker != item.worker or worker == HOST) and conflicts(touch, other):
-                    if isinstance(item, Launch) and isinstance(self._instructions[earlier], Launch):
-                        continue  # chunks of one launch, in one memory: work-groups have no order
-                    waits.add(earlier)
+            for writes in (False, True) if touch.writes else (True,):  # reads need no order among themselves
+                for earlier, worker, region in self._log.get((touch.slot, touch.holder, writes), ()):
+                    if (worker != item.worker or worker == HOST) and touch.region.overlaps(region):
+                        if isinstance(item, Launch) and isinstance(self._instructions[earlier], Launch):
+                            continue  # chunks of one launch, in one memory: work-groups have no order
+                        waits.add(earlier)
         for touch in touches:
-            self._log[touch.slot, touch.holder].append((index, item.worker, touch))
+            log = self._log.setdefault((touch.slot, touch.holder, touch.writes), [])
+            log.append((index, item.worker, touch.region))
         self._instructions.append(item)
         self._dependencies.append(self._last_of_each(waits))
         self._touches.append(touches)
@@ -444,11 +448,6 @@ class PlanBuilder:
             else:
                 last[worker] = max(index, last.get(worker, index))
         return tuple(sorted((*kept, *last.values())))
-
-
-def conflicts(first: Touch, second: Touch) -> bool:
-    """Whether two instructions that touch the same slot at the same holder in these ways need an order."""
-    return (first.writes or second.writes) and first.region.overlaps(second.region)
 
 
 def round_out(start: int, stop: int, nbytes: int) -> tuple[int, int]:

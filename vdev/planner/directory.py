@@ -19,9 +19,10 @@ it has changed before it is complete. Part of the state for the same reason.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
+from vdev.planner.nearby import FEW, Nearby
 from vdev.translators.ranges.region import EMPTY, Region
 
 #: holder number of the home in host memory; workers are 0, 1, …
@@ -41,7 +42,18 @@ class BufferState:
     whether it is fine-grain.
     """
 
-    __slots__ = ("__weakref__", "_initialised", "_valid_at", "fine", "kept", "nbytes", "replicas", "resident", "valid")
+    __slots__ = (
+        "__weakref__",
+        "_initialised",
+        "_nearby",
+        "_valid_at",
+        "fine",
+        "kept",
+        "nbytes",
+        "replicas",
+        "resident",
+        "valid",
+    )
 
     nbytes: int  #: size of the buffer
     valid: Valid  #: invariant: a worker's region lies inside its replica
@@ -52,6 +64,7 @@ class BufferState:
     resident: int | None
     _valid_at: dict[int, Region]
     _initialised: Region | None
+    _nearby: Nearby | None
 
     def __init__(
         self, nbytes: int, valid: Valid, replicas: Replicas, kept: int | None = None, fine: bool = False
@@ -63,6 +76,7 @@ class BufferState:
         self.fine = fine
         self._valid_at = dict(valid)
         self._initialised = None
+        self._nearby = None
         self.resident = None
         if len(valid) == 1 and valid[0][1].nbytes == nbytes and (valid[0][0], 0, nbytes) in replicas:
             self.resident = valid[0][0]
@@ -70,6 +84,16 @@ class BufferState:
     def valid_at(self, holder: int) -> Region:
         """The bytes that are valid at `holder`, maybe none."""
         return self._valid_at.get(holder, EMPTY)
+
+    def near(self, region: Region) -> Sequence[tuple[int, Region]]:
+        """Of `valid`, in its order, those that may have bytes of `region`, and all that do."""
+        return self.valid if len(self.valid) <= FEW else list(self.nearby.meeting(region))
+
+    @property
+    def nearby(self) -> Nearby:
+        if self._nearby is None:
+            self._nearby = Nearby(self.valid)
+        return self._nearby
 
     def replica(self, worker: int) -> tuple[int, int] | None:
         """Start and stop of the worker's replica, None where it has none."""
@@ -147,7 +171,7 @@ def fine_grain_state(
 class Draft:
     """A buffer's state while a command is planned. Every method keeps the invariants that `check` tests."""
 
-    __slots__ = ("_changed", "before", "nbytes", "replicas", "valid")
+    __slots__ = ("_changed", "_nearby", "before", "nbytes", "replicas", "valid")
 
     nbytes: int
     before: BufferState  #: the state it started from
@@ -160,6 +184,8 @@ class Draft:
         self.replicas = {worker: (start, stop) for worker, start, stop in state.replicas}
         self.before = state
         self._changed = False
+        #: what holders have, and maybe had; None until it is asked for
+        self._nearby: Nearby | None = None
 
     def freeze(self) -> BufferState:
         """The state reached; of a fine-grain buffer, whose changes have been brought home, what is between commands."""
@@ -182,21 +208,35 @@ class Draft:
         """The bytes that have a holder now."""
         return Region.union(self.valid.values())
 
-    def held_elsewhere(self, holder: int) -> Region:
-        """The bytes that are valid somewhere else than at `holder`."""
-        return Region.union(region for other, region in self.valid.items() if other != holder)
+    def near(self, region: Region) -> Iterator[tuple[int, Region]]:
+        """The holders that may have bytes of `region`, with what they hold, and all that do."""
+        if len(self.valid) <= FEW:
+            yield from self.valid.items()
+            return
+        if self._nearby is None:
+            self._nearby = Nearby(self.valid.items()) if self._changed else self.before.nearby.copy()
+        for holder in sorted(self._nearby.names(region)):
+            held = self.valid[holder]
+            if held:
+                yield holder, held
+
+    def held_alone(self, holder: int, region: Region) -> Region:
+        """The bytes of `region` that are valid nowhere else than at `holder`, if there."""
+        return region - Region.union(held for other, held in self.near(region) if other != holder)
 
     def add(self, holder: int, region: Region) -> None:
         """A copy arrived: `region` is valid at `holder` as well."""
         if region:
             self.valid[holder] = self.valid_at(holder) | region
             self._changed = True
+            if self._nearby is not None:
+                self._nearby.add(holder, region)
 
     def forget(self, region: Region) -> None:
         """The content of `region` is undefined from now on: no holder."""
         if not region:
             return
-        for holder, held in self.valid.items():
+        for holder, held in self.near(region):
             if held.overlaps(region):
                 self.valid[holder] = held - region
                 self._changed = True

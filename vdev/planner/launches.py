@@ -352,6 +352,8 @@ class _Search:
             state = self.states[slot]
             for chunk, needs in enumerate(resolution.needs):
                 self._add_incoming(candidate, state, chunk, needs)
+                if candidate.cost > limit:
+                    return
             if merges_on(resolution, candidate.workers, self.options.links):
                 self._add_merges_on_workers(candidate, state, resolution)
                 continue
@@ -397,7 +399,7 @@ class _Search:
         if not missing:
             return added
         costs = self.options.links.per_byte
-        for source, held in sorted(state.valid, key=lambda item: costs[item[0]][target]):
+        for source, held in sorted(state.near(missing), key=lambda item: costs[item[0]][target]):
             if source == target:
                 continue
             piece = missing & held
@@ -464,11 +466,11 @@ def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
     draft, links = builder.drafts[slot], builder.links
     if draft.nbytes < links.large_nbytes or not draft.valid_at(HOST):
         return
+    at_home = draft.held_alone(HOST, draft.valid_at(HOST))
     needs = {
         worker: missing
         for worker, needed in zip(chosen.workers, chosen.resolutions[slot].needs, strict=True)
-        if worker in links.direct
-        and (missing := needed & (draft.valid_at(HOST) - draft.held_elsewhere(HOST)))
+        if worker in links.direct and (missing := needed & at_home)
     }
     if len(needs) > 1 and covered_twice(tuple(needs.values())):
         for worker, part in list(share(Region.union(needs.values()), needs)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 from vdev.translators.ranges.ndrange import Chunk
@@ -120,25 +120,21 @@ def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partit
 
 def check_partition(partition: Partition, num_groups: tuple[int, ...]) -> None:
     """Raise AssertionError unless the chunks are disjoint, cover `num_groups`, not empty, and balanced."""
-    sizes: list[set[int]] = [set() for _ in num_groups]
+    parts: list[set[tuple[int, int]]] = [set() for _ in num_groups]
     for chunk in partition.chunks:
         assert chunk.ngroups > 0, "an empty chunk"
         for dimension, groups in enumerate(num_groups):
             start, stop = chunk.start[dimension], chunk.stop[dimension]
             assert 0 <= start < stop <= groups, "a chunk outside the NDRange"
-            sizes[dimension].add(stop - start)
-    assert all(max(found) - min(found) <= 1 for found in sizes), "unbalanced"
+            parts[dimension].add((start, stop))
     assert sum(chunk.ngroups for chunk in partition.chunks) == prod(num_groups), (
         "not covered, or covered twice"
     )
-    for index, chunk in enumerate(partition.chunks):
-        assert not any(_intersect(chunk, other) for other in partition.chunks[:index]), "two chunks overlap"
-
-
-def _intersect(first: Chunk, second: Chunk) -> bool:
-    return all(
-        a < d and c < b for a, b, c, d in zip(first.start, first.stop, second.start, second.stop, strict=True)
-    )
+    assert len(set(partition.chunks)) == len(partition.chunks), "one chunk twice"
+    for found in parts:  # a grid: where no two parts of a dimension overlap, no two of its chunks do
+        sizes = [stop - start for start, stop in found]
+        assert max(sizes) - min(sizes) <= 1, "unbalanced"
+        assert all(one[1] <= other[0] for one, other in pairwise(sorted(found))), "two chunks overlap"
 
 
 def choose_local_size(

@@ -16,7 +16,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.ranges.region import MOST_RUNS, Region
+from vdev.translators.ranges.region import MOST_RUNS, Region, one_of_each_pitch
 
 #: boxes of one chunk's range, above which another range with fewer is looked for
 MOST_BOXES = 64
@@ -37,7 +37,7 @@ def fitted(footprints: Sequence[Footprint], state: BufferState) -> list[Footprin
     What is read is widened; what is written as well, if no two chunks' ranges meet by that: then it counts as what
     may be written, since what it held has to stay. Bytes that atomics touch stay as they are, and all beside them.
     """
-    held = [region for _, region in state.valid]
+    held = one_of_each_pitch(region for _, region in state.valid)
     if all(_fits(region, held) for f in footprints for region in (f.reads, f.exact, f.inexact)):
         return list(footprints)
     if any(f.atomics for f in footprints):
