@@ -67,6 +67,18 @@ kernel void colour(global float *a, int n, int odd) {
     if (x < n - 1 && y < n - 1) a[y * (long)n + x] = a[y * (long)n + x - 1] + a[y * (long)n + x + 1];
 }
 kernel void cross_out(global uchar *flags, long prime) { flags[prime * (prime + get_global_id(0))] = 0; }
+kernel void heat(global float *to, global const float *from, int n, int first) {
+    int i = get_global_id(0) + first;
+    if (i > 0 && i < n - 1) to[i] = from[i - 1] + from[i + 1];
+}
+kernel void all_gather(global float *to, global const float *from, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; ++i) sum += from[i];
+    to[get_global_id(0)] = sum;
+}
+kernel void stripes(global float *a, int n, float factor) {
+    for (int i = get_global_id(0); i < n; i += get_global_size(0)) a[i] *= factor;
+}
 kernel void columns(global float *a, int n, int first) {
     int y = get_global_id(0), x = first + get_global_id(1);
     a[y * (long)n + x] = 1;
@@ -134,7 +146,34 @@ def tiles_in_columns(nbytes: int, launches: int) -> Iterator[Step]:
         yield Step("columns", (n, 16), (8, 8), {0: 0}, {1: n, 2: number * 16 % (n - 16)})
 
 
-PROGRAMS = (factorisation, moving_tile, table, fields, red_black, sieve, tiles_in_columns)
+def halos(nbytes: int, launches: int) -> Iterator[Step]:
+    for number in range(launches):
+        yield Step("heat", (nbytes // 4 - 64,), (64,), {0: number % 2, 1: 1 - number % 2}, {2: nbytes // 4, 3: number % 64})
+
+
+def everybody(nbytes: int, launches: int) -> Iterator[Step]:
+    """Each worker writes its block of one array and reads all of the other: n * n copies in turn with none."""
+    for number in range(launches):
+        yield Step("all_gather", (nbytes // 4,), (64,), {0: number // 2 % 2, 1: 1 - number // 2 % 2}, {2: nbytes // 4})
+
+
+def strided(nbytes: int, launches: int) -> Iterator[Step]:
+    for number in range(launches):
+        yield Step("stripes", (4096 << number % 2,), (64,), {0: 0}, {1: nbytes // 4, 2: number})
+
+
+PROGRAMS = (
+    factorisation,
+    moving_tile,
+    table,
+    fields,
+    red_black,
+    sieve,
+    tiles_in_columns,
+    halos,
+    everybody,
+    strided,
+)
 
 
 def side(nbytes: int, dimensions: int) -> int:
@@ -156,6 +195,7 @@ class Planner:
         self._habits: dict[str, Habits] = {}
         self.boxes = 0  #: in which the buffers of the last launch lie, the most of one
         self.most_boxes = 0
+        self.instructions = 0  #: of the last plan
         self.moved_nbytes = 0
 
     def launch(self, step: Step) -> float:
@@ -182,6 +222,7 @@ class Planner:
         plan = plan_launch([self.states[number] for number in numbers], request, self._options)
         found = (thread_time() - begin) * 1e3
         self.moved_nbytes += plan.moved_nbytes
+        self.instructions = len(plan.instructions)
         for number, state in zip(numbers, plan.states, strict=True):
             self.states[number] = state
         self.boxes = max(sum(region.nboxes for _, region in state.valid) for state in plan.states)
@@ -191,18 +232,22 @@ class Planner:
 
 def measure(program: Any, nbytes: int, workers: int, launches: int) -> dict[str, float]:
     planner = Planner(nbytes, workers)
-    found = [planner.launch(step) for step in program(nbytes, launches)]
+    found, instructions = [], []
+    for step in program(nbytes, launches):
+        found.append(planner.launch(step))
+        instructions.append(planner.instructions)
     return {
+        "instructions": statistics.mean(instructions),
         "median_ms": statistics.median(found),
         "worst_ms": max(found[len(found) // 4 :]),
         "boxes": planner.most_boxes,
     }
 
 
-def show(title: str, columns: Sequence[int], rows: dict[str, list[dict[str, float]]]) -> None:
+def show(title: str, columns: Sequence[int], rows: dict[str, list[dict[str, float]]], beside: str = "boxes") -> None:
     print(f"{title:18}" + "".join(f"{column:>16}" for column in columns))
     for name, found in rows.items():
-        print(f"{name:18}" + "".join(f"{each['median_ms']:9.2f} ({each['boxes']:4.0f})" for each in found))
+        print(f"{name:18}" + "".join(f"{each['median_ms']:9.2f} ({each[beside]:4.0f})" for each in found))
 
 
 def main() -> int:
@@ -216,7 +261,7 @@ def main() -> int:
     by_size = {p.__name__: [measure(p, 1 << size, 4, options.launches) for size in sizes] for p in programs}
     show("bytes, 2**", sizes, by_size)
     by_count = {p.__name__: [measure(p, 1 << 26, count, options.launches) for count in counts] for p in programs}
-    show("workers", counts, by_count)
+    show("workers", counts, by_count, "instructions")
     if options.json:
         options.json.write_text(json.dumps({"sizes": by_size, "workers": by_count}, indent=1) + "\n")
     missed = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from math import gcd
 from operator import itemgetter
 from typing import Optional
@@ -28,6 +29,8 @@ Integers = npt.NDArray[np.int64]
 _Change = Callable[[Bands, int], Bands]
 #: (stride, count) of each dimension of a box, the largest stride first
 Dims = tuple[tuple[int, int], ...]
+#: (least, one more than the largest) of each digit
+Corner = tuple[tuple[int, int], ...]
 
 
 def _append(bands: list[Band], lo: int, hi: int, inner: Bands | None) -> None:
@@ -368,26 +371,27 @@ def last(bands: Bands, units: Units) -> int:
     return most
 
 
-def corners(bands: Bands, units: Units) -> list[tuple[int, int]]:
-    """For each level the least digit and one more than the largest, of a set that is not empty."""
-    found = [(bands[0][0], bands[-1][1])]
-    found += ((units[level - 1] // units[level], 0) for level in range(1, len(units)))
-    _widen(bands, units, 0, found)
+def corners(bands: Bands, units: Units) -> list[Corner]:
+    """The set as boxes of digits: for each level the least and one more than the largest."""
+    found: list[Corner] = []
+    whole = tuple((0, one // other) for one, other in pairwise(units))
+    _add_corners(bands, (), whole, found)
     return found
 
 
-def _widen(bands: Bands, units: Units, level: int, found: list[tuple[int, int]]) -> None:
-    least, most = found[level]
-    found[level] = (min(least, bands[0][0]), max(most, bands[-1][1]))
-    if level + 1 == len(units):
-        return
-    for _, _, inner in bands:
-        if inner is not None:
-            _widen(inner, units, level + 1, found)
-            continue
-        for below in range(level + 1, len(units)):
-            found[below] = (0, units[below - 1] // units[below])
-        return  # the others add nothing
+def _add_corners(bands: Bands, above: Corner, below: Corner, found: list[Corner]) -> None:
+    for lo, hi, inner in bands:
+        if inner is None:
+            found.append((*above, (lo, hi), *below))
+        else:
+            _add_corners(inner, (*above, (lo, hi)), below[1:], found)
+
+
+def around(corner: Corner, other: Corner) -> Corner:
+    """The smallest box of digits that has both."""
+    return tuple(
+        (a if a < c else c, b if b > d else d) for (a, b), (c, d) in zip(corner, other, strict=True)
+    )
 
 
 def count(bands: Bands, units: Units, level: int = 0) -> int:

@@ -15,7 +15,7 @@ can do with more bytes ask for a `cover` instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
 from math import prod
 from operator import index
@@ -49,7 +49,7 @@ class Region:
     12
     """
 
-    __slots__ = ("_bands", "_nboxes", "_nbytes", "_nruns", "_pitches", "_runs", "start", "stop")
+    __slots__ = ("_bands", "_corners", "_nboxes", "_nbytes", "_nruns", "_pitches", "_runs", "start", "stop")
 
     start: int  #: the first byte; 0 for the empty region
     stop: int  #: one past the last byte; 0 for the empty region
@@ -59,6 +59,7 @@ class Region:
     _nbytes: int  #: -1 until asked for
     _nruns: int
     _nboxes: int
+    _corners: tuple[tuple[int, ...], int, list[nested.Corner]] | None  #: as they were asked for last
 
     def __init__(
         self, start: int, stop: int, pitches: tuple[int, ...], bands: Bands | None, runs: Runs | None = None
@@ -72,6 +73,7 @@ class Region:
         self._nbytes = -1
         self._nruns = -1
         self._nboxes = -1
+        self._corners = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return _wrap if self._bands is None else _region, (
@@ -338,17 +340,25 @@ class Region:
         largest = sorted(self.parts(), key=lambda box: -box[1] * prod(count for _, count in box[2]))[:most]
         return Region.union(Region.boxes(*box) for box in largest)
 
-    def corners(self, pitches: tuple[int, ...]) -> list[tuple[int, int]]:
-        """The smallest box around it in the digits that `pitches` give: the least of each and one more than the
-        largest. Two sets that meet have boxes that do. All that a row has where its own pitches do not go with these.
+    def corners(self, pitches: tuple[int, ...], most: int) -> list[nested.Corner]:
+        """At most `most` boxes around it in the digits that `pitches` give: the least of each and one more than the
+        largest. Two sets that meet have boxes that do. Rows are whole where its own pitches do not go with these.
         """
-        whole = [(0, one // other) for one, other in pairwise((*pitches, 1))]
+        if self._corners is not None and self._corners[0] == pitches and self._corners[1] == most:
+            return self._corners[2]
+        found = self._corners_in(pitches)
+        if len(found) > most:  # neighbours together
+            share = -(-len(found) // most)
+            found = [reduce(nested.around, found[at : at + share]) for at in range(0, len(found), share)]
+        self._corners = (pitches, most, found)
+        return found
+
+    def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:
         first = pitches[0] if pitches else 1
         low, high = self.start // first, -(-self.stop // first)
-        if self._bands is None or _merged(self._pitches, pitches) != pitches:
-            return [(low, high), *whole]
-        if self._is_span and high - low > 1:
-            return [(low, high), *whole]
+        alike = self._bands is not None and _merged(self._pitches, pitches) == pitches
+        if not alike or (self._is_span and high - low > 1):
+            return [((low, high), *((0, one // other) for one, other in pairwise((*pitches, 1))))]
         return nested.corners(_refined(self, pitches), (*pitches, 1))
 
     def parts(self) -> Iterator[tuple[int, int, nested.Dims]]:

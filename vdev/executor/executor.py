@@ -87,8 +87,10 @@ class Executor:
         ending.at_end(self._end)
         for worker in self.all_workers:
             worker.opened.wait()
-        #: whether there is a worker that lets any thread work with it
         self._vain = 0  #: commands still to come that do not wait for workers to become idle
+        if len(openers) == 1:
+            self.all_workers[0].alone()
+        #: whether there is a worker that lets any thread work with it
         self._any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
         if failed is not None:

@@ -136,6 +136,11 @@ class Worker:
 
     # from any thread ----------------------------------------------------------------------------
 
+    def alone(self) -> None:
+        """It is the only worker: what a thread hands over to it by itself never waits for another one."""
+        if self.failure is None and self.backend.any_thread_alone:
+            self.backend.any_thread = True
+
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
         self.asleep = False  # as good as awake: nobody else has to wake it, though it may not run yet

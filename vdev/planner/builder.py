@@ -6,7 +6,7 @@ which. What is to be computed or moved for a command is decided by its callers, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vdev.planner.directory import HOST, BufferState, Draft
@@ -128,43 +128,52 @@ class PlanBuilder:
         missing = region - draft.valid_at(holder)
         if not missing:
             return
-        found: list[tuple[int, Region]] = []
-        for source, held in self._cheapest_first(holder, draft, missing):
-            piece = missing
-            for region in held:
-                piece = piece & region
-            if piece:
-                found.append((source, piece))
-                missing = missing - piece
-                if not missing:
-                    break
+        found = list(self._cheapest_first(holder, draft, missing))
         if holder != HOST:  # every worker begins with another one: no two ask the same one at once
             count = len(self.links.per_byte)
             found.sort(key=lambda item: (item[0] - holder) % count)
         for source, piece in found:
             self.copy(slot, source, holder, piece)
 
-    def _cheapest_first(self, target: int, draft: Draft, missing: Region) -> list[tuple[int, tuple[Region, ...]]]:
-        """The other holders that may have bytes of `missing`, with regions all of whose common bytes they have.
+    def _cheapest_first(self, target: int, draft: Draft, missing: Region) -> Iterator[tuple[int, Region]]:
+        """From where each byte of `missing` comes that anybody else holds.
 
-        By cost of the link; at equal cost those that held it before the plan (no copy has to be waited for),
-        of them the home (no device has to be waited for), then the idlest.
+        By cost of the link; at equal cost from those that held it before the plan (no copy has to be waited for),
+        of them from the home (no device has to be waited for), then from the idlest.
         """
-        costs = self.links.per_byte
-        found: list[tuple[tuple[float, bool, bool, int, int], tuple[Region, ...]]] = []
-        for source, held in draft.near(missing):
+        costs, least = self.links.per_byte, self.links.cheapest[target]
+        outgoing, before = self._outgoing, draft.before
+        # Those that come first, and are mostly enough: what this plan has moved plays no part among them.
+        first = sorted(
+            (source != HOST, outgoing.get(source, 0), source, held)
+            for source, held in before.near(missing)
+            if source != target and costs[source][target] == least
+        )
+        for _, _, source, held in first:
+            now = draft.valid_at(source)
+            piece = missing & held if now is held else missing & held & now
+            if piece:
+                yield source, piece
+                missing = missing - piece
+                if not missing:
+                    return
+        rest: list[tuple[float, bool, bool, int, int, Region]] = []
+        for source, now in draft.near(missing):
             if source == target:
                 continue
-            cost, load = costs[source][target], self._outgoing.get(source, 0)
-            before = draft.before.valid_at(source)
-            if before is held:
-                found.append(((cost, False, source != HOST, load, source), (held,)))
-                continue
-            found.append(((cost, True, source != HOST, load, source), (held,)))
-            if before:
-                found.append(((cost, False, source != HOST, load, source), (held, before)))
-        found.sort(key=lambda item: item[0])
-        return [(key[-1], held) for key, held in found]
+            key = source != HOST, outgoing.get(source, 0), source
+            cost, held = costs[source][target], before.valid_at(source)
+            if now is not held:
+                rest.append((cost, True, *key, now))
+            if held and cost > least:
+                rest.append((cost, False, *key, held if now is held else now & held))
+        for *_, source, held in sorted(rest):
+            piece = missing & held
+            if piece:
+                yield source, piece
+                missing = missing - piece
+                if not missing:
+                    return
 
     def copy(self, slot: int, source: int, target: int, region: Region) -> None:
         """Bytes of one buffer from holder to holder; both hold them afterwards, and so does the home where

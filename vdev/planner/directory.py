@@ -87,7 +87,7 @@ class BufferState:
 
     def near(self, region: Region) -> Sequence[tuple[int, Region]]:
         """Of `valid`, in its order, those that may have bytes of `region`, and all that do."""
-        return self.valid if len(self.valid) <= FEW else list(self.nearby.meeting(region))
+        return self.valid if len(self.valid) <= FEW else self.nearby.meeting(region)
 
     @property
     def nearby(self) -> Nearby:
@@ -245,6 +245,25 @@ class Draft:
         """`region` was written at `holder`: it alone holds it."""
         self.forget(region)
         self.add(holder, region)
+
+    def own_each(self, owns: Sequence[tuple[int, Region]]) -> None:
+        """What was written at each holder, disjoint regions, it alone holds."""
+        written = [(holder, region) for holder, region in owns if region]
+        owners = Nearby(written)
+        everything: Region | None = None
+        for holder, held in self.valid.items():
+            met = owners.meeting(held)
+            if len(met) == len(written):  # as everybody may have everything
+                if everything is None:
+                    everything = Region.union(region for _, region in written)
+                lost = everything
+            else:
+                lost = Region.union(region for owner, region in met if owner != holder)
+            if held.overlaps(lost):
+                self.valid[holder] = held - lost
+                self._changed = True
+        for holder, region in written:
+            self.add(holder, region)
 
     def drop(self, holder: int, region: Region) -> None:
         """`region` is no longer valid at `holder`. The caller has seen to it that it is valid elsewhere."""

@@ -502,11 +502,7 @@ def _run_chunks(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate
 
 def _settle_owners(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
     """What a chunk alone has written is valid at its worker and nowhere else."""
-    draft = builder.drafts[slot]
-    owns = chosen.resolutions[slot].owns
-    draft.forget(Region.union(owns))
-    for worker, own in zip(chosen.workers, owns, strict=True):
-        draft.add(worker, own)
+    builder.drafts[slot].own_each(list(zip(chosen.workers, chosen.resolutions[slot].owns, strict=True)))
 
 
 def _why_merged(chosen: _Candidate, slot: int) -> list[str]:

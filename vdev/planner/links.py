@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 #: Buffers from this size on leave the home alone where workers have memory of their own. Below it a copy in
 #: host memory costs less than a hand-over to several workers' threads (some 50 us, in which the host copies
@@ -16,7 +16,7 @@ from functools import lru_cache
 LARGE_NBYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinkCosts:
     """`per_byte[source][target]`, for the workers in order and the host last: HOST is -1 and indexes it as
     well.
@@ -41,6 +41,15 @@ class LinkCosts:
     def __post_init__(self) -> None:
         if any(len(row) != len(self.per_byte) for row in self.per_byte):
             raise ValueError("as many targets as sources")
+
+    @cached_property
+    def cheapest(self) -> tuple[float, ...]:
+        """By holder: the least cost of a byte from another one; HOST, which is -1, is the last."""
+        holders = range(len(self.per_byte))
+        return tuple(
+            min((self.per_byte[source][target] for source in holders if source != target), default=0.0)
+            for target in holders
+        )
 
     def linked(self, source: int, target: int) -> bool:
         """Whether bytes go from holder to holder without the home in between."""

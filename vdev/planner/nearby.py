@@ -1,22 +1,25 @@
 """Which of many regions may meet a given one, found without looking at each of them.
 
 A launch over n workers asks n times who has bytes of what a chunk needs, and most chunks need what one or two holders
-have. Compared are the *corners* of regions (`Region.corners`): in the digits that a buffer's pitches give, the least
-and the largest of each, so that columns of a matrix are told apart as well as rows. Entries are sets of bits, one set
-for each edge of a corner: a question costs a few searches in sorted edges, whatever the number of entries. What is
-found may not meet after all; what meets is found.
+have. Compared are the *corners* of regions, a few for each (`Region.corners`): in the digits that a buffer's pitches
+give, the least and the largest of each, so that columns of a matrix are told apart as well as rows. Of the sorted
+edges of all corners each has the set of those up to it, as bits: a question costs a few searches, whatever the number
+of entries. What is found may not meet after all; what meets is found.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
+from vdev.translators.ranges.bands import Corner
 from vdev.translators.ranges.region import Region, joint_pitches
 
 Entry = tuple[int, Region]  #: a name, a region
 #: entries up to which it costs less to look at each
 FEW = 4
+#: boxes by which an entry is known, and by which one is asked for
+CORNERS, FEW_CORNERS = 16, 8
 
 
 class Nearby:
@@ -43,10 +46,12 @@ class Nearby:
             entries = tables.pop().entries + entries
         tables.append(_Table(entries))
 
-    def meeting(self, region: Region) -> Iterator[Entry]:
+    def meeting(self, region: Region) -> Sequence[Entry]:
         """The entries that may have bytes of `region`, all that do among them."""
-        for table in self._tables:
-            yield from table.meeting(region)
+        tables = self._tables
+        if len(tables) == 1:
+            return tables[0].meeting(region)
+        return [entry for table in tables for entry in table.meeting(region)]
 
     def names(self, region: Region) -> set[int]:
         return {name for name, _ in self.meeting(region)}
@@ -55,12 +60,13 @@ class Nearby:
 class _Table:
     """Entries that do not change, by their corners. Made when it is asked for the first time."""
 
-    __slots__ = ("_axes", "_pitches", "entries")
+    __slots__ = ("_axes", "_owners", "_pitches", "entries")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
         self._pitches: tuple[int, ...] = ()
-        #: by digit: sorted least and largest values, and for each place in them the entries before it, as bits
+        self._owners: list[int] = []  #: by corner: whose it is
+        #: by digit: sorted least and largest values, and for each place in them the corners before it, as bits
         self._axes: list[tuple[list[int], list[int], list[int], list[int]]] = []
 
     def meeting(self, region: Region) -> Sequence[Entry]:
@@ -69,21 +75,31 @@ class _Table:
             return entries if region else ()
         if not self._axes:
             self._make()
-        left = -1
-        for (low, high), (firsts, before, lasts, ended) in zip(region.corners(self._pitches), self._axes, strict=True):
-            left &= before[bisect_left(firsts, high)] & ~ended[bisect_right(lasts, low)]
-            if not left:
-                return ()
-        found = []
+        left = 0
+        for corner in region.corners(self._pitches, FEW_CORNERS):
+            both = -1
+            for (low, high), (firsts, before, lasts, ended) in zip(corner, self._axes, strict=True):
+                both &= before[bisect_left(firsts, high)] & ~ended[bisect_right(lasts, low)]
+                if not both:
+                    break
+            left |= both
+        found, owners, last = [], self._owners, -1
         while left:
             lowest = left & -left
-            found.append(entries[lowest.bit_length() - 1])
             left ^= lowest
+            owner = owners[lowest.bit_length() - 1]
+            if owner != last:
+                found.append(entries[owner])
+                last = owner
         return found
 
     def _make(self) -> None:
         self._pitches = joint_pitches(region for _, region in self.entries)
-        corners = [region.corners(self._pitches) for _, region in self.entries]
+        corners: list[Corner] = []
+        for number, (_, region) in enumerate(self.entries):
+            more = region.corners(self._pitches, CORNERS)
+            corners += more
+            self._owners += [number] * len(more)
         for edges in zip(*corners, strict=True):
             firsts = sorted((low, number) for number, (low, _) in enumerate(edges))
             lasts = sorted((high, number) for number, (_, high) in enumerate(edges))

@@ -59,6 +59,7 @@ class OpenCLBackend(Backend):
     """One queue on one native device. `share` workers divide the device's memory among them."""
 
     times_operations = True
+    any_thread_alone = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
         self.device = SharedDevice.of(device)
