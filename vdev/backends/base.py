@@ -320,7 +320,8 @@ class Backend(ABC):
     timed_from_ns: int | None = None
     #: whether any thread may call its methods, one at a time and each after `enter`
     any_thread = False
-    #: the same where it is the only one: then no call has to wait for another back end's work
+    #: the same where it is the only one, and its transfers of host memory do not wait either: what a call waits for
+    #: elsewhere is another back end's work
     any_thread_alone = False
     #: whether `record` costs about a microsecond, so that markers may be many
     cheap_markers = False

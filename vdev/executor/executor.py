@@ -174,7 +174,8 @@ class Executor:
         or are settled.
         """
         here: tuple[Worker, ...] | None = None
-        if prepared.order is not None and self._any_thread and may_wait():
+        may_be_here = self._may_be_here(prepared)
+        if may_be_here and may_wait():
             # Not under the lock, which the workers' threads may want; after a vain wait others go without.
             if self._vain:
                 self._vain -= 1
@@ -212,7 +213,7 @@ class Executor:
                 self.settle((job,))
                 return number
             bases, workers = job.bases, self.all_workers
-            if prepared.order is not None and self._any_thread:
+            if may_be_here:
                 here = idle_workers(self.all_workers, prepared, waits)
             for at, batch in prepared.batches:
                 worker = workers[at]
@@ -222,6 +223,15 @@ class Executor:
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
             perform_here(self.all_workers, job, here, waits)
         return number
+
+    def _may_be_here(self, prepared: PreparedPlan) -> bool:
+        """Whether the thread that submits a plan may hand it over to the devices itself: no step keeps it waiting."""
+        if not self._any_thread:
+            return False
+        if prepared.order is not None:
+            return True
+        alone = prepared.alone
+        return alone is not None and prepared.uses_host_array and self.all_workers[alone].takes_transfers
 
     def submit_empty(
         self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None

@@ -107,6 +107,7 @@ class PreparedPlan:
     """A plan ready to be submitted any number of times."""
 
     __slots__ = (
+        "alone",
         "batches",
         "hazards",
         "inline",
@@ -144,6 +145,10 @@ class PreparedPlan:
         self.workers: tuple[Worker, ...] | None = None
         if self.batches and all(batch.brief for _, batch in self.batches):
             self.order = tuple(item.worker for item in plan.instructions)
+        #: the only worker that does anything, HOST aside; None where it is not alone
+        self.alone: int | None = None
+        if len(self.batches) == 1 and self.batches[0][0] != HOST:
+            self.alone = self.batches[0][0]
 
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:

@@ -17,11 +17,14 @@ from vdev.executor.job import Job
 from vdev.executor.mark import MARK_EVERY, Mark
 from vdev.executor.prepare import Batch
 from vdev.executor.steps import LaunchStep, Step
+from vdev.executor.whole import WholeLaunchStep
 from vdev.executor.worker import Worker
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor
+    from vdev.session.commands import Argument
+    from vdev.translators.ranges.ndrange import NDRange
 
 
 class Run:
@@ -34,20 +37,31 @@ class Run:
         "_launch",
         "_mark",
         "_most",
+        "_step",
         "_written",
         "number",
         "worker",
     )
 
     def __init__(
-        self, executor: Executor, worker: Worker, job: Job, mark: Mark, launch: Callable[[], object]
+        self,
+        executor: Executor,
+        worker: Worker,
+        job: Job,
+        mark: Mark,
+        launch: Callable[[], object] | None,
+        step: Step,
     ) -> None:
-        """`mark`: the worker's next, which `job` has been entered into last."""
+        """`mark`: the worker's next, which `job` has been entered into last. `launch`: what makes the job's `step` again
+        as it was; None where nothing does.
+        """
         self._executor = executor
         self.worker = worker
         self._job = job
         self._completion = job.completion
         self._launch = launch
+        #: the step, where index space and values may be others each time
+        self._step = step if isinstance(step, WholeLaunchStep) else None
         self._mark = mark
         self._most = MARK_EVERY - len(mark.jobs)  #: launches until the next mark
         #: of buffers that the launch changes: by worker, its last step that does so
@@ -56,6 +70,25 @@ class Run:
 
     def again(self) -> bool:
         """Launch once more. False where that is not possible: then nothing has happened."""
+        if self._launch is None:  # it was another one the last time
+            return self.with_others(self._job.args, self._job.ndrange)
+        return self._once_more(self._launch)
+
+    def with_others(self, args: Sequence[Argument], ndrange: NDRange | None) -> bool:
+        """The same with other arguments, which refer to the same memory, and another index space."""
+        step, worker, job = self._step, self.worker, self._job
+        if step is None:
+            return False
+
+        def launch() -> None:
+            self._launch = None  # what makes the last launch again makes another one from now on
+            job.args, job.ndrange = args, ndrange
+            worker.backend.enter()
+            step.run(worker, job)
+
+        return self._once_more(launch)
+
+    def _once_more(self, launch: Callable[[], object]) -> bool:
         executor, worker, number = self._executor, self.worker, self.number
         if executor._number != number or not worker.turn.acquire(False):
             return False
@@ -69,7 +102,7 @@ class Run:
                 ):
                     return False
                 try:
-                    self._launch()
+                    launch()
                 except Exception:
                     return False  # refused: submitted like any other, it gets its error
                 self._count(number)
@@ -125,7 +158,7 @@ class _Part:
         worker: Worker,
         step: Step,
         mark: Mark,
-        launch: Callable[[], object],
+        launch: Callable[[], object] | None,
         written: Sequence[list[int]],
     ) -> None:
         self.worker = worker
@@ -185,6 +218,7 @@ class SplitRun:
         started = 0
         try:
             for part in self._parts:
+                assert part.launch is not None, "looked at when the run began"
                 part.launch()
                 started += 1
         except BaseException as error:
@@ -240,11 +274,11 @@ def _open_run(executor: Executor, job: Job) -> Run | SplitRun | None:
         return None
     if len(prepared.batches) == 1:
         part = _open_part(executor, job, *prepared.batches[0])
-        return None if part is None else Run(executor, part.worker, job, part.mark, part.launch)
+        return None if part is None else Run(executor, part.worker, job, part.mark, part.launch, part.step)
     parts = []
     for number, batch in prepared.batches:
         part = _open_part(executor, job, number, batch)
-        if part is None:
+        if part is None or part.launch is None:
             return None
         parts.append(part)
     return SplitRun(executor, job, parts)
@@ -262,7 +296,7 @@ def _open_part(executor: Executor, job: Job, number: int, batch: Batch) -> _Part
     if not jobs or (jobs[0] if worker.marks_by_age else jobs[-1]) is not job:
         return None
     launch = step.again(worker, job)
-    if launch is None:
+    if launch is None and not isinstance(step, WholeLaunchStep):
         return None
     #: of buffers that the launch changes here: by worker, its last step that does so
     written = [job.holdings[slot].written for slot, at, *_ in job.prepared.own_writes if at == number]

@@ -56,6 +56,8 @@ TURN_TIMEOUT = 0.001
 #: seconds between two looks of an idle thread at how far the device is: at first, when nothing has come of it for a
 #: while, and where somebody wants to be called
 GRACE, LONGEST_PAUSE, HURRIED_PAUSE = 0.002, 0.016, 0.00005
+#: such looks at an idle device before the thread sleeps until it is woken
+LINGERING = 4
 #: where work is recorded: mean duration of operations from which each one's times are asked for
 TIMED_FROM_NS = 40_000
 #: times that memory is asked for, and seconds between the last of them
@@ -120,6 +122,8 @@ class Worker:
         self.refused: tuple[int, int] | None = None
         self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
+        #: the submitting thread may hand over transfers of host memory too: they do not keep it waiting
+        self.takes_transfers = False
         self._gate = threading.Lock()
         self._gate.acquire()
         #: held by whoever works with the back end: the thread, but while it sleeps
@@ -139,7 +143,7 @@ class Worker:
     def alone(self) -> None:
         """It is the only worker: what a thread hands over to it by itself never waits for another one."""
         if self.failure is None and self.backend.any_thread_alone:
-            self.backend.any_thread = True
+            self.backend.any_thread = self.takes_transfers = True
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
@@ -626,25 +630,29 @@ class Worker:
         return False
 
     def _watch(self) -> None:
-        """Learn what is complete, until there is something to perform or all is.
+        """Learn what is complete, until there is something to perform, or all is and nobody issues any more.
 
+        A program that launches and reads in turn has nothing in flight again and again: to wake the thread each time
+        costs more than its launch.
         It looks now and then and never blocks on the device: what a program submits beside a long kernel, a transfer
         for the next one, shall not wait for that kernel; and others may work with the back end meanwhile.
         """
-        issued = self.issued
+        issued, rounds = self.issued, LINGERING
         pause, longest = (HURRIED_PAUSE, GRACE) if self.hurried else (GRACE, LONGEST_PAUSE)
         self.watching = True
         self.turn.release()
         try:
-            while self.marks and not self.stopping:
+            while (self.marks or rounds) and not self.stopping:
                 if self._gate.acquire(timeout=pause):
                     break
                 if self.issued != issued:  # a thread that issues also looks after what it has issued
-                    issued = self.issued
+                    issued, rounds = self.issued, LINGERING
                 elif self.marked < issued:
                     break
-                else:
+                elif self.marks:
                     self.poll()
+                else:
+                    rounds -= 1
                 pause = min(2 * pause, longest)
         finally:
             self.turn.acquire()

@@ -26,6 +26,7 @@ from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
     from vdev.session.programs import SessionKernel
+    from vdev.session.repetition import Repetition
     from vdev.translators.frontend.source import ArgInfo
     from vdev.translators.ranges.ndrange import NDRange
 
@@ -79,6 +80,8 @@ class Kernel(Handle):
         infos = kernel.declared.args
         self._args: list[Kept | _Unset] = [UNSET] * len(infos)
         self._converters: list[Converter] = [self._converter(info) for info in infos]
+        #: by argument: the format in which a number was packed for it the last time, None where it was converted
+        self._packed: list[Any] = [None] * len(infos)
         self._images = kernel.images  #: arguments whose descriptors a launch takes besides
         self._nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
         self._ready = not infos  #: whether every argument has been set
@@ -88,6 +91,8 @@ class Kernel(Handle):
         self._ndranges: dict[Any, NDRange | None] = {}
         #: the last launch, where it can be repeated: not any longer once an argument is set
         self._repeat: Repeat | None = None
+        #: what makes the last launch again, also with other values among its arguments
+        self._repetition: Repetition | None = None
         program._kernels.add(self)
         count = len(infos)
         self._enqueue, self._set_all = generate_enqueue_and_set_args(  # type: ignore[no-untyped-call]
@@ -121,14 +126,24 @@ class Kernel(Handle):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         repeat = self._repeat
         if repeat is not None and not kwargs:
-            event = repeat.called(args)
+            event = repeat.called(self, args)
             if event is not None:
                 return event
         event = self._enqueue(self, *args, **kwargs)
         repeat = self._repeat
         if repeat is not None and not kwargs:
-            repeat.learn(args)
+            repeat.learn(self, args)
         return event
+
+    def _convert(self, index: int, value: Any) -> Kept:
+        """A value of the type of the one before it, as the argument that its setting would make of it."""
+        kind = self._packed[index]
+        if kind is None:
+            return self._converters[index](value)
+        packed = pack_value(kind, value)
+        if len(packed) != self._nbytes[index]:
+            raise ValueError(f"{len(packed)} bytes for argument {index}")
+        return packed
 
     def set_args(self, *args: Any, **kwargs: Any) -> None:
         self._set_all(self, *args, **kwargs)
@@ -175,6 +190,7 @@ class Kernel(Handle):
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
                 args[index] = converters[index](value)
+                self._packed[index] = None
         except Exception as error:
             raise self._explained(error, index, value) from None
 
@@ -203,6 +219,7 @@ class Kernel(Handle):
                 if len(packed) != sizes[index]:
                     self._set_arg_buf(index, packed)
                 args[index] = packed
+                self._packed[index] = kind
         except Exception as error:
             raise self._explained(error, index, value) from None
 

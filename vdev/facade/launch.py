@@ -71,11 +71,16 @@ def enqueue_nd_range_kernel(
         _check_local_memory(kernel)
     if ndrange is None:
         return make_event(queue, _COMMAND, queue._submit(Marker(), after))
+    repetition = kernel._repetition
+    if repetition is not None and not after and not kernel._images and not is_in_use():
+        if repetition.with_others(queue._order, captured, ndrange):
+            return make_event(queue, _COMMAND, repetition.completion)
+        kernel._repetition = None
     command = Launch(kernel._kernel, captured, ndrange)
     if is_in_use():
         command.shared = reached_by_address(context, kernel._kernel, captured, _ROUTINE)
     event = make_event(queue, _COMMAND, queue._submit(command, after))
-    kernel._repeat = None
+    kernel._repeat, kernel._repetition = None, command.repetition
     if command.repetition is not None:
         space = (global_work_size, local_work_size, global_work_offset, g_times_l)
         kernel._repeat = _repeat(queue, kernel, space, command.repetition)

@@ -1,8 +1,9 @@
 """Repeated calls: a kernel called again with what it was called with the last time.
 
 Decides whether a call is the same as the last: the same queue, index space and arguments, buffers that have not been
-released, no wait list. Then its arguments need no conversion and nothing has to be checked again. What changes under
-its name (a structure, an array) is never taken for the same.
+released, no wait list. Then its arguments need no conversion and nothing has to be checked again; of numbers that
+have changed only they are converted, where the launch's plan does not depend on them. What changes under its name (a
+structure, an array) is never taken for the same.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_in_use
 
 if TYPE_CHECKING:
+    from vdev.facade.kernel import Kernel
     from vdev.session.programs import SessionKernel
     from vdev.session.repetition import Repetition
 
@@ -32,6 +34,7 @@ _WHOLE = frozenset(
     {bool, int, bytes, *(kind for kind in _numbers if issubclass(kind, np.integer | np.bool_))}
 )
 _REAL = frozenset({float, *(kind for kind in _numbers if issubclass(kind, np.floating))})
+_NUMBERS = frozenset({int, float, *_numbers})
 
 
 def _same(value: Any, known: Any) -> bool:
@@ -51,6 +54,7 @@ class Repeat:
         "_kernel",
         "_local_size",
         "_memories",
+        "_one_each",
         "_order",
         "_repetition",
         "_values",
@@ -71,62 +75,93 @@ class Repeat:
         self._order = queue._order  # not the queue, which the kernel shall not keep alive
         self._global_size, self._local_size = sizes
         #: by argument: what shall be given for it
-        self._values: tuple[Any, ...] = ()
+        self._values: list[Any] = []
+        self._one_each = False  #: whether that is one for each of the kernel's arguments
         self._count = -1  #: arguments of a call; no call has so many before `learn`
         self._memories = memories
         self._repetition = repetition
 
-    def learn(self, args: Sequence[Any]) -> None:
+    def learn(self, kernel: Kernel, args: Sequence[Any]) -> None:
         """The launch was a call of the kernel with `args`: queue, sizes, and the arguments.
 
         Of a buffer the memory object is kept and not the wrapper, whose end may be its end.
         """
         values = [arg._memory if isinstance(arg, MemoryObjectHolder) else arg for arg in args[3:]]
         if all(type(value) is Memory or type(value) in _FIXED for value in values):
-            self._values, self._count = tuple(values), len(args)
+            self._values, self._count = values, len(args)
+            self._one_each = len(values) == len(kernel._args)
 
-    def called(self, args: tuple[Any, ...]) -> Event | None:
-        """The event of a call of the kernel with `args` that is the same; None where it is not."""
+    def called(self, kernel: Kernel, args: tuple[Any, ...]) -> Event | None:
+        """The event of a call of `kernel`, whose last launch this was, with `args` that are the same, but for numbers;
+        None where there is more to it.
+        """
         if len(args) != self._count:
             return None
-        at = 3
-        for known in self._values:
+        others: list[int] | None = None
+        for at, known in enumerate(self._values, 3):
             value = args[at]
-            at += 1
             if value is known:
                 continue
             if type(known) is Memory:
                 if not isinstance(value, MemoryObjectHolder) or value._memory is not known:
                     return None
             elif not _same(value, known):
-                return None
+                if type(value) is not type(known) or type(value) not in _NUMBERS:
+                    return None
+                others = [at] if others is None else [*others, at]
+        if others is not None:
+            return self._with_others(kernel, args, others)
         return self.again(args[0], args[1], args[2], None, False)
+
+    def _with_others(self, kernel: Kernel, args: tuple[Any, ...], others: Sequence[int]) -> Event | None:
+        """The event of a call with other numbers at these places of `args`."""
+        queue = args[0]
+        if not self._one_each or not self._stands(queue, args[1], args[2]):
+            return None
+        try:
+            ndrange = kernel._ndranges[args[1], args[2], None, False]
+            numbers = [(at - 3, kernel._convert(at - 3, args[at])) for at in others]
+        except Exception:
+            return None  # it is made in the usual way, which says what is wrong
+        if ndrange is None:
+            return None
+        for index, number in numbers:
+            kernel._args[index] = number
+            self._values[index] = args[index + 3]
+        captured = tuple([arg.argument if type(arg) is Memory else arg for arg in kernel._args])
+        repetition = self._repetition
+        if not repetition.with_others(self._order, captured, ndrange):  # type: ignore[arg-type]
+            return None
+        return self._event(queue)
 
     def again(
         self, queue: CommandQueue, global_size: Any, local_size: Any, offset: Any, g_times_l: Any
     ) -> Event | None:
         """The event of the same launch, made once more; None where it is not the same or cannot be."""
+        if offset is not None or g_times_l is not False or not self._stands(queue, global_size, local_size):
+            return None
+        return self._event(queue) if self._repetition.again(self._order) else None
+
+    def _stands(self, queue: CommandQueue, global_size: Any, local_size: Any) -> bool:
+        """Whether the launch is to the same queue, with the same index space, on memory that is still there."""
         if type(queue) is not CommandQueue or queue._order is not self._order or queue._finalized:
-            return None
-        if offset is not None or g_times_l is not False:
-            return None
+            return False
         try:
             if global_size != self._global_size or local_size != self._local_size:
-                return None
+                return False
         except ValueError:  # arrays
-            return None
+            return False
         for memory in self._memories:
             if memory.references <= 0:
-                return None
-        if is_in_use() and self._kernel.addresses is not None:  # more than its arguments may change under their names
-            return None
-        repetition = self._repetition
-        if not repetition.again(self._order):
-            return None
+                return False
+        # else more than its arguments may change under their names
+        return not is_in_use() or self._kernel.addresses is None
+
+    def _event(self, queue: CommandQueue) -> Event:
         event = _new_event(Event)
         event._handle = 0
         event._queue = queue
         event._context = queue._context
         event._command_type = _COMMAND
-        event._completion = repetition.completion
+        event._completion = self._repetition.completion
         return event

@@ -7,6 +7,8 @@ launch like it then has the same plan. It is counted and recorded like any other
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vdev.executor.run import Run, SplitRun, open_run
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor
     from vdev.observe.recorder import Recorder
+    from vdev.session.commands import Argument, Launch
     from vdev.session.launching import CachedPlan
     from vdev.session.ordering import QueueOrder
+    from vdev.translators.ranges.ndrange import NDRange
 
 
 class Repetition:
@@ -27,12 +31,13 @@ class Repetition:
     All of them have one completion: they end together.
     """
 
-    __slots__ = ("_cached", "_lock", "_observers", "_recorder", "_run", "completion", "used")
+    __slots__ = ("_any_values", "_args", "_cached", "_lock", "_observers", "_recorder", "_run", "completion", "used")
 
     def __init__(
         self,
         lock: RLock,
         cached: CachedPlan,
+        launch: Launch,
         completion: Completion,
         run: Run | SplitRun,
         recorder: Recorder | None,
@@ -44,27 +49,43 @@ class Repetition:
         #: whether it has made a launch; apart from this, which keeps memory alive
         self.used = [False]
         self._run = run
+        #: whether its plan depends on its buffers and places alone, neither on values nor on the index space
+        self._any_values = cached.direct and not launch.shared
+        self._args = launch.args
         self._recorder = recorder
         self._observers = observers
 
     def again(self, queue: QueueOrder) -> bool:
         """Launch once more in `queue`. False where that takes a submission: then nothing has happened."""
+        return self._once_more(queue, self._run.again)
+
+    def with_others(self, queue: QueueOrder, args: Sequence[Argument], ndrange: NDRange) -> bool:
+        """The same with other values among its arguments, and another index space."""
+        run, known = self._run, self._args
+        if not self._any_values or type(run) is not Run or len(args) != len(known):
+            return False
+        for arg, before in zip(args, known, strict=True):
+            if arg is not before and not (type(arg) is bytes and type(before) is bytes):
+                return False
+        return self._once_more(queue, partial(run.with_others, args, ndrange))
+
+    def _once_more(self, queue: QueueOrder, again: Callable[[], bool]) -> bool:
         with self._lock:
             if queue.last is not self.completion or self._observers:
                 return False
             if self._recorder is not None:
-                if not self._recorded(self._recorder, queue):
+                if not self._recorded(self._recorder, queue, again):
                     return False
-            elif not self._run.again():
+            elif not again():
                 return False
             self._cached.outcome.launches += 1
             self.used[0] = True
         return True
 
-    def _recorded(self, recorder: Recorder, queue: QueueOrder) -> bool:
+    def _recorded(self, recorder: Recorder, queue: QueueOrder, again: Callable[[], bool]) -> bool:
         outer = recorder.enter(queue)
         try:
-            if not self._run.again():
+            if not again():
                 return False
             if self._cached.shape is not None:
                 recorder.submitted(self._run.number, self._cached.shape)
@@ -76,6 +97,7 @@ class Repetition:
 def open_repetition(
     lock: RLock,
     cached: CachedPlan,
+    launch: Launch,
     completion: Completion,
     executor: Executor,
     recorder: Recorder | None,
@@ -85,4 +107,4 @@ def open_repetition(
     if not cached.steady or cached.traffic is not None or observers:
         return None
     run = open_run(executor, completion)
-    return None if run is None else Repetition(lock, cached, completion, run, recorder, observers)
+    return None if run is None else Repetition(lock, cached, launch, completion, run, recorder, observers)

@@ -428,7 +428,7 @@ class Session:
             and (cache.expects_repetition() or same_arguments(command.args, self._latest_args))
         ):
             command.repetition = open_repetition(
-                self._lock, cached, completion, self.executor, self.recorder, self.observers
+                self._lock, cached, command, completion, self.executor, self.recorder, self.observers
             )
             cache.repeated = None if command.repetition is None else command.repetition.used
         self._latest, self._latest_args = cached, command.args

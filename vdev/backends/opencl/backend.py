@@ -284,6 +284,24 @@ class OpenCLBackend(Backend):
         self._last = event
         self.counters.launches += 1
 
+    def again(
+        self, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> Callable[[], object] | None:
+        assert type(kernel) is _Kernel
+        native, queue, enqueue, events = kernel.native, self._queue, self.device.enqueue, self._events
+        counters, error = self.counters, self._cl.Error
+
+        def launch() -> None:
+            try:
+                event = enqueue(queue, native, shape)
+            except error as refusal:
+                raise failure_of(refusal, "launch") from refusal
+            events.append(event)
+            self._last = event
+            counters.launches += 1
+
+        return launch
+
     def _set_argument(self, kernel: _Kernel, index: int, arg: KernelArgument) -> None:
         kernel.last[index] = _UNSET  # should setting fail, nothing is known of it
         native = kernel.native
