@@ -185,14 +185,15 @@ class Planner:
     """A program planned launch by launch, as a session does it that finds no plan from before: what it has is the
     cut that the kernel's launches had (`vdev.planner.habits`)."""
 
-    def __init__(self, nbytes: int, workers: int, *, direct: bool = True) -> None:
+    def __init__(self, nbytes: int, workers: int, *, direct: bool = True, habits: bool = True) -> None:
+        """`habits`: whether it has that."""
         self.nbytes = nbytes
         links = LinkCosts.uniform(workers, peer=0.1, per_run=64.0, direct=direct)
         self._options = LaunchOptions(tuple(range(workers)), links)
         self.states: dict[int, BufferState] = {}
         self._program = parse_program(SOURCE)
         self._summaries: dict[str, KernelSummary] = {}
-        self._habits: dict[str, Habits] = {}
+        self._habits: dict[str, Habits] | None = {} if habits else None
         self.boxes = 0  #: in which the buffers of the last launch lie, the most of one
         self.most_boxes = 0
         self.instructions = 0  #: of the last plan
@@ -217,7 +218,7 @@ class Planner:
             ndrange,
             lambda chunk: summary.evaluate(ndrange, chunk, values, sizes),
             summary.one_worker,
-            habits=self._habits.setdefault(step.kernel, Habits()),
+            habits=None if self._habits is None else self._habits.setdefault(step.kernel, Habits()),
         )
         plan = plan_launch([self.states[number] for number in numbers], request, self._options)
         found = (thread_time() - begin) * 1e3

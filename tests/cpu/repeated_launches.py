@@ -6,10 +6,11 @@ CPU that let the submitting thread work with them, as CUDA's do.
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
@@ -55,6 +56,23 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(Run, "again", noted)
     return found
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whether each attempt to make a launch again with other numbers or another index space did. On one worker some
+    have to.
+    """
+    found: list[bool] = []
+    with_others = Run.with_others
+
+    def noted(self: Run, args: Any, ndrange: Any) -> bool:
+        found.append(with_others(self, args, ndrange))
+        return found[-1]
+
+    monkeypatch.setattr(Run, "with_others", noted)
+    yield found
+    assert any(found) or not os.environ["VDEV_WORKERS"].endswith(":1")
 
 
 class Host:
@@ -182,6 +200,64 @@ def test_typed_numbers_made_anew(host: Host, repeated: list[bool]) -> None:
         host.call(host.add, buffer, int(str(number)))
         total += number
     assert (host.read(buffer) == total).all()
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_other_numbers(host: Host, others: list[bool], typed: bool) -> None:
+    if typed:
+        host.add.set_arg_types([None, np.uint32])
+        host.bits.set_arg_types([None, np.float32])
+    buffer, total = host.buffer(), 0
+    host.call(host.add, host.buffer(), np.uint32(0))
+    tally = host.add._kernel.plans.tally
+    before = tally.launches
+    for number in [*range(300), *[7, 7, 8, 8, 8, 7, 7] * 20]:
+        host.call(host.add, buffer, np.uint32(number))
+        total += number
+    assert (host.read(buffer) == total).all()
+    assert tally.launches == before + 440
+    for number in (0.0, -0.0, 1.5, -2.5, float("inf"), float("nan"), -0.0, 0.0):
+        host.call(host.bits, buffer, np.float32(number))
+        expected = np.float32(number).view(np.uint32)
+        assert (host.read(buffer) == expected).all()
+        for more in (2.0, number):
+            host.call(host.bits, buffer, np.float32(more))
+        assert (host.read(buffer) == expected).all()
+
+
+def test_other_index_spaces(host: Host, others: list[bool]) -> None:
+    buffer, expected = host.buffer(), np.zeros(ITEMS, np.uint32)
+    for number in range(400):
+        items = 1 + number * 7 % ITEMS
+        host.add(host.queue, (items,), None if number % 3 else (1,), buffer, np.uint32(number % 5))
+        expected[:items] += number % 5
+    assert (host.read(buffer) == expected).all()
+
+
+def test_other_numbers_in_turn_with_other_kernels_and_buffers(host: Host, others: list[bool]) -> None:
+    rng = np.random.default_rng(5)
+    again = cl.Kernel(host.add.program, "add")
+    buffers = [host.buffer(), host.buffer()]
+    expected = np.zeros(2, np.uint32)
+    for _ in range(1500):
+        at, number, kernel = int(rng.random() < 0.1), rng.integers(0, 4), again if rng.random() < 0.1 else host.add
+        host.call(kernel, buffers[at], np.uint32(number))
+        expected[at] += number
+        if rng.random() < 0.02:
+            assert (host.read(buffers[at]) == expected[at]).all()
+    for buffer, value in zip(buffers, expected, strict=True):
+        assert (host.read(buffer) == value).all()
+
+
+def test_a_number_that_does_not_fit(host: Host, others: list[bool]) -> None:
+    host.add.set_arg_types([None, np.uint32])
+    buffer = host.buffer()
+    for number in range(1, 400):
+        host.call(host.add, buffer, number)
+    with pytest.raises(Exception, match="argument|range|format"):
+        host.call(host.add, buffer, 1 << 40)
+    host.call(host.add, buffer, 1)
+    assert (host.read(buffer) == 399 * 400 // 2 + 1).all()
 
 
 def test_what_changes_under_its_name(host: Host, repeated: list[bool]) -> None:

@@ -18,6 +18,7 @@ from samples.benchmarks import planning_growth as growth
 from vdev.planner.directory import check
 
 WALKING = ("bands.py", "region.py", "byte_runs.py")
+COMPARING = {"__and__", "__sub__", "__or__", "overlaps", "clip"}
 
 
 def calls_per_launch(program: Any, nbytes: int, workers: int, launches: int) -> tuple[float, int]:
@@ -28,7 +29,7 @@ def calls_per_launch(program: Any, nbytes: int, workers: int, launches: int) -> 
         nonlocal calls
         calls += event == "call" and frame.f_code.co_filename.endswith(WALKING)
 
-    planner = growth.Planner(nbytes, workers)
+    planner = growth.Planner(nbytes, workers, habits=False)  # every launch looks at all cuts
     found = []
     for step in program(nbytes, launches):
         calls = 0
@@ -40,6 +41,45 @@ def calls_per_launch(program: Any, nbytes: int, workers: int, launches: int) -> 
             sys.setprofile(before)
         found.append(calls)
     return median(found), planner.most_boxes
+
+
+def regions_compared(program: Any, workers: int, launches: int) -> tuple[int, int]:
+    """How often two regions were compared, and instructions, in the second half of launches: the cut is known then."""
+    compared = found = instructions = 0
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal compared
+        code = frame.f_code
+        compared += event == "call" and code.co_name in COMPARING and code.co_filename.endswith("region.py")
+
+    planner = growth.Planner(1 << 24, workers)
+    for number, step in enumerate(program(1 << 24, launches)):
+        compared, before = 0, sys.getprofile()
+        sys.setprofile(count)
+        try:
+            planner.launch(step)
+        finally:
+            sys.setprofile(before)
+        if number >= launches // 2:
+            found, instructions = found + compared, instructions + planner.instructions
+    return found, instructions
+
+
+#: kernels whose chunks need something of a few others', of a row and a column of them, or of whoever has it
+GROWING = (
+    growth.factorisation,
+    growth.moving_tile,
+    growth.table,
+    growth.sieve,
+    growth.tiles_in_columns,
+    growth.halos,
+)
+
+
+@pytest.mark.parametrize("program", GROWING, ids=lambda program: program.__name__)
+def test_planning_grows_with_instructions_not_with_pairs_of_workers(program: Any) -> None:
+    (few, little), (many, much) = (regions_compared(program, workers, 8) for workers in (4, 64))
+    assert many <= 1.25 * few * max(much / little, 16), (few, little, many, much)
 
 
 @pytest.mark.parametrize("program", growth.PROGRAMS, ids=lambda program: program.__name__)
