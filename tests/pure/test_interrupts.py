@@ -266,20 +266,3 @@ print(type(interrupts._get_handler(signal.SIGINT)).__name__, signal.getsignal(si
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.split() == ["_Handler", "True"], done.stderr
-
-
-def test_nothing_is_to_come_out_of_a_collection() -> None:
-    """The interpreter calls its callbacks, and would lose what they raise."""
-    seen: list[bool] = []
-
-    def collecting(phase: str, info: dict[str, Any]) -> None:
-        seen.append(interrupts._swallows(sys._getframe()))
-
-    gc.callbacks.append(collecting)
-    try:
-        gc.collect()
-    finally:
-        gc.callbacks.remove(collecting)
-    assert seen
-    assert all(seen)
-    assert not interrupts._swallows(sys._getframe())
