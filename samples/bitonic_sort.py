@@ -94,7 +94,9 @@ void merge_shared(__global uint *keys_inout, __global uint *values_inout, const 
 """
 
 
-def check(keys: common.Array, values: common.Array, sorted_keys: common.Array, sorted_values: common.Array) -> None:
+def check(
+    keys: common.Array, values: common.Array, sorted_keys: common.Array, sorted_values: common.Array
+) -> None:
     """Check the order, that each key still has its value, and that no value is lost or doubled."""
     if keys.size <= MOST_CHECKED_WHOLE:
         common.check(f"the order of {keys.size} keys", sorted_keys, np.sort(keys))

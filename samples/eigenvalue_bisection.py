@@ -128,7 +128,11 @@ def narrowed(
 
     def upload() -> list[cl.Buffer]:
         inputs = [common.write(queue, array) for array in (diagonals, besides, first)]
-        return [*inputs, common.room(queue, wide.nbytes), *(common.room(queue, first.nbytes) for _ in range(3))]
+        return [
+            *inputs,
+            common.room(queue, wide.nbytes),
+            *(common.room(queue, first.nbytes) for _ in range(3)),
+        ]
 
     def launch(buffers: list[cl.Buffer]) -> None:
         nonlocal rounds
@@ -171,7 +175,9 @@ def main() -> None:
     narrow = np.float32(4e-6 * max(-bounds[0], bounds[1]))
 
     _, queue = common.open_queue()
-    common.announce(queue, f"{matrices} x a matrix of {n} x {n}" if matrices > 1 else f"a matrix of {n} x {n}")
+    common.announce(
+        queue, f"{matrices} x a matrix of {n} x {n}" if matrices > 1 else f"a matrix of {n} x {n}"
+    )
     intervals, rounds = narrowed(queue, diagonals, besides, bounds, narrow)
     widest = float((intervals[:, :, 1] - intervals[:, :, 0]).max())
     common.verdict(
@@ -190,7 +196,9 @@ def main() -> None:
         ends = np.concatenate([starts - room, stops + room])
         lower, upper = np.split(counts_below(ends, diagonals[number], besides[number, : n - 1]), 2)
         wrong += np.count_nonzero((lower > chosen) | (upper <= chosen))
-    what = f"{chosen.size} of {n} intervals" + (f" in {checked.size} of {matrices} matrices" if matrices > 1 else "")
+    what = f"{chosen.size} of {n} intervals" + (
+        f" in {checked.size} of {matrices} matrices" if matrices > 1 else ""
+    )
     common.verdict(wrong == 0, f"eigenvalues below and above {what}", f"{wrong} counts are wrong")
     if whole:
         for number in checked:

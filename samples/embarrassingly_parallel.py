@@ -79,7 +79,10 @@ PUBLISHED = {
     28: (-4.295875165629892e3, -1.580732573678431e4),  # class A
     30: (4.033815542441498e4, -2.660669192809235e4),  # class B
 }
-MOST_LOG_ITEMS, LEAST_LOG_PAIRS = 28, 6  # many items, so that the last ones to end are few; each with some pairs
+MOST_LOG_ITEMS, LEAST_LOG_PAIRS = (
+    28,
+    6,
+)  # many items, so that the last ones to end are few; each with some pairs
 
 
 def stream(start: int, n: int) -> common.Array:

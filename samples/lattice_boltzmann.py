@@ -34,7 +34,9 @@ def signed(names: str, factors: tuple[int, ...]) -> str:
 
 def axis_sum(axis: int) -> str:
     """The sum of the distributions along an axis, each with its speed, as C."""
-    return "".join(f" {'-+'[speed[axis] > 0]} f{q}" for q, speed in enumerate(SPEEDS) if speed[axis]).strip(" +")
+    return "".join(f" {'-+'[speed[axis] > 0]} f{q}" for q, speed in enumerate(SPEEDS) if speed[axis]).strip(
+        " +"
+    )
 
 
 def source() -> str:
@@ -221,7 +223,9 @@ class Box:
 
 def main() -> None:
     parser = common.parser(__doc__, size=32, meaning="cells along each edge of the box")
-    parser.add_argument("--steps", type=common.positive, default=100, help="time steps (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=common.positive, default=100, help="time steps (default: %(default)s)"
+    )
     args = parser.parse_args()
     n, steps = args.size, args.steps
     _, queue = common.open_queue()
@@ -233,7 +237,9 @@ def main() -> None:
 
     def download(arrays: list[cl.Buffer]) -> tuple[common.Array, common.Array]:
         # The sums are zero but for rounding: only beside one do they mean anything.
-        return np.stack([box.plane_at(arrays, int(height)) for height in heights]), 1 + box.sums(arrays) / scale
+        return np.stack([box.plane_at(arrays, int(height)) for height in heights]), 1 + box.sums(
+            arrays
+        ) / scale
 
     job = common.Job(queue, box.make, lambda arrays: box.advance(arrays, steps), download)
     planes, kept = common.run(job, "steps", count=1e-6 * n**3 * steps, unit="million cells")

@@ -126,7 +126,9 @@ def main() -> None:
         for _ in range(steps):
             expected = moved(*expected, np.arange(n))
         compare(f"{n} bodies after {steps} steps", (positions, speeds), expected)
-    impulse, wanted = (masses[:, 3] @ v.astype(np.float64) for masses, v in ((positions, speeds), (bodies, velocities)))
+    impulse, wanted = (
+        masses[:, 3] @ v.astype(np.float64) for masses, v in ((positions, speeds), (bodies, velocities))
+    )
     common.check("the impulse kept", 1 + impulse[:3], 1 + wanted[:3], 1e-5)
 
 

@@ -56,7 +56,9 @@ def main() -> None:
         cl.enqueue_copy(queue, total, buffers[2])
         return total
 
-    common.run(common.Job(queue, upload, launch, download), "reduction", count=1e-9 * values.nbytes, unit="GB")
+    common.run(
+        common.Job(queue, upload, launch, download), "reduction", count=1e-9 * values.nbytes, unit="GB"
+    )
     common.check(f"the sum of {n} elements", total[0], values.sum(dtype=np.float64), 1e-5)
 
 

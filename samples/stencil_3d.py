@@ -93,7 +93,9 @@ def main() -> None:
         *(window(n, most, args.steps) for n, most in ((nz, 64), (ny, 128), (nx, 128))), strict=True
     )
     expected = stepped(volume[around], args.steps)[inside]
-    what = ", ".join(f"{axis} {part.start} to {part.stop - 1}" for axis, part in zip("zyx", chosen, strict=True))
+    what = ", ".join(
+        f"{axis} {part.start} to {part.stop - 1}" for axis, part in zip("zyx", chosen, strict=True)
+    )
     common.check(f"cells at {what}", result[chosen], expected, 1e-5)
 
 

@@ -167,7 +167,9 @@ def main() -> None:
     worst = float((np.abs(found - random_pairs) / chance).max())
     finding = f"off by {worst:.1f} times what chance explains at most"
     common.verdict(worst < 7, "random points' pairs in each bin", finding)
-    dd, dr, rr = (part[:, 1:-1].sum(0, np.float64) for part in (histograms[:1], histograms[1::2], histograms[2::2]))
+    dd, dr, rr = (
+        part[:, 1:-1].sum(0, np.float64) for part in (histograms[:1], histograms[1::2], histograms[2::2])
+    )
     excess = (nsets * dd - 2 * dr * (own / n**2) + rr) / np.maximum(rr, 1)
     print("  correlation at growing angles:", *(f"{value:.2f}" for value in excess[::3]))
 

@@ -97,5 +97,7 @@ EXTRAS = {
 }
 NAMES = (*(entry.sample for entry in ENTRIES), *EXTRAS)
 #: Names for several.
-GROUPS = {group: tuple(entry.sample for entry in ENTRIES if entry.group == group) for group in (KIM, AMGE, OTHER)}
+GROUPS = {
+    group: tuple(entry.sample for entry in ENTRIES if entry.group == group) for group in (KIM, AMGE, OTHER)
+}
 GROUPS["extras"] = tuple(EXTRAS)

@@ -157,7 +157,9 @@ class Workers:
             for number in range(count)
         )
         self.all_workers = (*range(count), HOST)
-        links = replace(LinkCosts.uniform(count, peer=0.1, per_run=64.0, direct=not near), gaps_nbytes=1 << 30)
+        links = replace(
+            LinkCosts.uniform(count, peer=0.1, per_run=64.0, direct=not near), gaps_nbytes=1 << 30
+        )
         self.options = LaunchOptions(tuple(range(count)), links)
 
     def prepare(self, plan: Any, recipe: Any) -> PreparedPlan:
@@ -316,7 +318,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--launches", type=int, default=200, help="launches of each program")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PROGRAMS), help="programs by commas")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=list(PROGRAMS), help="programs by commas"
+    )
     parser.add_argument("--near", action="store_true", help="workers that use the host's memory")
     parser.add_argument("--profile", action="store_true", help="say which functions take the time instead")
     parser.add_argument("--json", type=Path, help="write the figures there")
@@ -324,7 +328,11 @@ def main() -> int:
     if options.profile:
         profile(options.only, options.workers, options.launches, near=options.near)
         return 0
-    print(f"{'us':8}" + "".join(f"{column.replace('_', ' '):>13}" for column in COLUMNS) + f"{'filled, plans':>20}")
+    print(
+        f"{'us':8}"
+        + "".join(f"{column.replace('_', ' '):>13}" for column in COLUMNS)
+        + f"{'filled, plans':>20}"
+    )
     found = {}
     for name in options.only:
         figures = found[name] = measure(name, options.workers, options.launches, near=options.near)

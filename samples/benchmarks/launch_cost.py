@@ -161,7 +161,9 @@ def main() -> int:
         part = by_hand if options.part == "by-hand" else virtual
         print(json.dumps(part(options.launches, options.items)))
         return 0
-    load = round(os.getloadavg()[0], 1)  # of others, before this begins: processors that are shared tell little
+    load = round(
+        os.getloadavg()[0], 1
+    )  # of others, before this begins: processors that are shared tell little
     native = {name: value for name, value in os.environ.items() if name != "VDEV"}
     workers = os.environ.get("VDEV_WORKERS", "cpu:2")
     print(f"{options.launches} launches of {options.items} work-items, {ROUNDS} rounds")

@@ -26,9 +26,14 @@ _ENGINE = "BENCHMARK_ENGINE"  # tells a native run that the CPU engine has to be
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that all benchmarks share."""
-    parser.add_argument("--workers", default="1,2,4", help="numbers of workers, by commas (default: %(default)s)")
     parser.add_argument(
-        "--kind", choices=KINDS, default=None, help="of workers (default: cuda where there is a GPU, else cpu)"
+        "--workers", default="1,2,4", help="numbers of workers, by commas (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=None,
+        help="of workers (default: cuda where there is a GPU, else cpu)",
     )
     parser.add_argument(
         "--native", metavar="FOLDER", help="of the .icd file of the native OpenCL driver (default: found)"
@@ -73,7 +78,9 @@ def environment(kind: str, workers: int | None, native: str | None = None) -> di
 def find_engine() -> None:
     """In a native run on a machine without GPUs: make the CPU engine known before PyOpenCL looks for drivers."""
     if os.environ.get("VDEV") == "1" and "vdev.boot" not in sys.modules:
-        sys.exit("VDEV=1 is set and vdev's start-up hook is not installed, so this would measure the native device: pip install .")
+        sys.exit(
+            "VDEV=1 is set and vdev's start-up hook is not installed, so this would measure the native device: pip install ."
+        )
     if _ENGINE in os.environ:
         from vdev.start.engines import register_engines
 

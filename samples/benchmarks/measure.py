@@ -77,7 +77,9 @@ class Measurement:
                 once = time.perf_counter() - began
         launches = int(max(1, min(MOST_LAUNCHES, self._seconds / ROUNDS / once)))
         found: list[float] = [once] if launches == 1 else []
-        while len(found) < ROUNDS and (not found or (len(found) + 1) * launches * once <= 1.5 * self._seconds):
+        while len(found) < ROUNDS and (
+            not found or (len(found) + 1) * launches * once <= 1.5 * self._seconds
+        ):
             began = time.perf_counter()
             for _ in range(launches):
                 launch(buffers)
@@ -157,7 +159,9 @@ def main() -> None:
     parser.add_argument("sample")
     parser.add_argument("--gated", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--copies-when-made", action="store_true", help="buffers copy their arrays when made")
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each kind of time (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="for each kind of time (default: %(default)s)"
+    )
     options, arguments = parser.parse_known_args()
     began = time.perf_counter()
 

@@ -123,9 +123,15 @@ def _evictions() -> tuple[int, int]:
 
 def main() -> int:
     parser = columns.parser(__doc__)
-    parser.add_argument("--shares", default="0.9,1.5", help="of one worker's memory, by commas (default: %(default)s)")
-    parser.add_argument("--buffers", type=common.positive, default=2, help="that share it (default: %(default)s)")
-    parser.add_argument("--items", type=common.positive, default=1 << 20, help="work-items of a sum (default: %(default)s)")
+    parser.add_argument(
+        "--shares", default="0.9,1.5", help="of one worker's memory, by commas (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--buffers", type=common.positive, default=2, help="that share it (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--items", type=common.positive, default=1 << 20, help="work-items of a sum (default: %(default)s)"
+    )
     options = parser.parse_args()
     shares = [float(text) for text in options.shares.split(",")]
     found = columns.measured(

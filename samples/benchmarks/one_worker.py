@@ -32,7 +32,9 @@ __kernel void twice(__global uint *counts, uint step) { counts[get_global_id(0) 
 ITEMS, ROUNDS, TURNS, MOST_US = 64, 5, 3, 5.0
 
 
-def programs(queue: cl.CommandQueue, add: cl.Kernel, twice: cl.Kernel, counts: cl.Buffer) -> dict[str, Callable[[int], None]]:
+def programs(
+    queue: cl.CommandQueue, add: cl.Kernel, twice: cl.Kernel, counts: cl.Buffer
+) -> dict[str, Callable[[int], None]]:
     """By name, the launch of a number."""
     step, seen = np.uint32(3), np.zeros(ITEMS, np.uint32)
 
@@ -93,7 +95,9 @@ def main() -> int:
         for name in names if column != machine.NATIVE else ():
             vdev, native = columns.value(found, column, name), columns.value(found, machine.NATIVE, name)
             more = None if vdev is None or native is None else vdev - native
-            bars.append(columns.most(f"{name}: us more than natively on {column} ({vdev or 0:.1f})", more, MOST_US))
+            bars.append(
+                columns.most(f"{name}: us more than natively on {column} ({vdev or 0:.1f})", more, MOST_US)
+            )
     return columns.conclude(options, found, lines, bars)
 
 

@@ -125,7 +125,16 @@ def _read(queue: Any, buffer: Any, kind: Any) -> Any:
 def compared(found: dict[str, columns.Figures], only: list[str]) -> tuple[list[str], list[columns.Figures]]:
     """A table of all programs and columns, and the bars that follow; wrong results are noted in `found`."""
     native = found.get(machine.NATIVE, {}).get("programs", {})
-    heads = ("workers", 8), ("cold s", 9), ("again s", 9), ("ratio", 7), ("us/launch", 11), ("again", 8), ("plans", 7), ("launches", 9)
+    heads = (
+        ("workers", 8),
+        ("cold s", 9),
+        ("again s", 9),
+        ("ratio", 7),
+        ("us/launch", 11),
+        ("again", 8),
+        ("plans", 7),
+        ("launches", 9),
+    )
     lines = ["program".ljust(17) + "".join(head.rjust(width) for head, width in (*heads, ("boxes", 7)))]
     bars = []
     for name in only:

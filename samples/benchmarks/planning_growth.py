@@ -148,13 +148,25 @@ def tiles_in_columns(nbytes: int, launches: int) -> Iterator[Step]:
 
 def halos(nbytes: int, launches: int) -> Iterator[Step]:
     for number in range(launches):
-        yield Step("heat", (nbytes // 4 - 64,), (64,), {0: number % 2, 1: 1 - number % 2}, {2: nbytes // 4, 3: number % 64})
+        yield Step(
+            "heat",
+            (nbytes // 4 - 64,),
+            (64,),
+            {0: number % 2, 1: 1 - number % 2},
+            {2: nbytes // 4, 3: number % 64},
+        )
 
 
 def everybody(nbytes: int, launches: int) -> Iterator[Step]:
     """Each worker writes its block of one array and reads all of the other: n * n copies in turn with none."""
     for number in range(launches):
-        yield Step("all_gather", (nbytes // 4,), (64,), {0: number // 2 % 2, 1: 1 - number // 2 % 2}, {2: nbytes // 4})
+        yield Step(
+            "all_gather",
+            (nbytes // 4,),
+            (64,),
+            {0: number // 2 % 2, 1: 1 - number // 2 % 2},
+            {2: nbytes // 4},
+        )
 
 
 def strided(nbytes: int, launches: int) -> Iterator[Step]:
@@ -245,7 +257,9 @@ def measure(program: Any, nbytes: int, workers: int, launches: int) -> dict[str,
     }
 
 
-def show(title: str, columns: Sequence[int], rows: dict[str, list[dict[str, float]]], beside: str = "boxes") -> None:
+def show(
+    title: str, columns: Sequence[int], rows: dict[str, list[dict[str, float]]], beside: str = "boxes"
+) -> None:
     print(f"{title:18}" + "".join(f"{column:>16}" for column in columns))
     for name, found in rows.items():
         print(f"{name:18}" + "".join(f"{each['median_ms']:9.2f} ({each[beside]:4.0f})" for each in found))
@@ -261,17 +275,23 @@ def main() -> int:
     sizes, counts = [20, 24, 28, 32, 36], [2, 4, 8, 16, 32, 64]
     by_size = {p.__name__: [measure(p, 1 << size, 4, options.launches) for size in sizes] for p in programs}
     show("bytes, 2**", sizes, by_size)
-    by_count = {p.__name__: [measure(p, 1 << 26, count, options.launches) for count in counts] for p in programs}
+    by_count = {
+        p.__name__: [measure(p, 1 << 26, count, options.launches) for count in counts] for p in programs
+    }
     show("workers", counts, by_count, "instructions")
     if options.json:
         options.json.write_text(json.dumps({"sizes": by_size, "workers": by_count}, indent=1) + "\n")
     missed = []
     for name, found in by_size.items():
         if found[-1]["median_ms"] > 1.5 * found[0]["median_ms"]:
-            missed.append(f"{name}: {found[-1]['median_ms'] / found[0]['median_ms']:.2f} times with larger buffers")
+            missed.append(
+                f"{name}: {found[-1]['median_ms'] / found[0]['median_ms']:.2f} times with larger buffers"
+            )
     for name, found in by_count.items():
         if found[-1]["median_ms"] > counts[-1] / counts[0] * found[0]["median_ms"]:
-            missed.append(f"{name}: {found[-1]['median_ms'] / found[0]['median_ms']:.1f} times with {counts[-1]} workers")
+            missed.append(
+                f"{name}: {found[-1]['median_ms'] / found[0]['median_ms']:.1f} times with {counts[-1]} workers"
+            )
     for line in missed:
         print("missed:", line)
     return 1 if missed else 0

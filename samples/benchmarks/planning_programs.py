@@ -256,7 +256,9 @@ kernel void energy(global const float *e, global float *sums, int n, int row) {
 def fields_3d(bench: Bench) -> Steps:
     """Leap-frog of six fields in space; a source in one cell; an energy now and then."""
     n = bench.size
-    f = {name: bench.zeros(n**3, result=name in ("ez", "hx")) for name in ("ex", "ey", "ez", "hx", "hy", "hz")}
+    f = {
+        name: bench.zeros(n**3, result=name in ("ez", "hx")) for name in ("ex", "ey", "ez", "hx", "hy", "hz")
+    }
     sums = bench.zeros((bench.steps // 10 + 1) * n, result=True)
     bench.build(FIELDS)
     space, group, middle = (n, n, n), (32, 4, 1), np.int64((n // 2 * n + n // 2) * n + n // 2)
@@ -348,7 +350,9 @@ def multigrid(bench: Bench) -> Steps:
     """Red-black smoothing, residual, restriction and prolongation on grids of halving size."""
     sizes = [bench.size >> level for level in range(10) if bench.size >> level >= 16]
     u = [bench.zeros(n * n, result=level == 0) for level, n in enumerate(sizes)]
-    f = [bench.buffer(bench.random.random(sizes[0] ** 2, np.float32))] + [bench.zeros(n * n) for n in sizes[1:]]
+    f = [bench.buffer(bench.random.random(sizes[0] ** 2, np.float32))] + [
+        bench.zeros(n * n) for n in sizes[1:]
+    ]
     r = [bench.zeros(n * n) for n in sizes]
     bench.build(GRID)
 
@@ -521,7 +525,11 @@ def separable(bench: Bench) -> Steps:
     bench.build(SEPARABLE)
     yield bench.steps
     for turn in range(bench.steps):
-        for axis in ((z, y * x, y * x, 0, 1 + turn % 5, y * x), (y, x, x, y * x, 2, z * x), (x, 1, 1, x, 1, z * y)):
+        for axis in (
+            (z, y * x, y * x, 0, 1 + turn % 5, y * x),
+            (y, x, x, y * x, 2, z * x),
+            (x, 1, 1, x, 1, z * y),
+        ):
             bench.run("filter", (axis[-1],), (8,), *buffers, *axis)
             buffers.reverse()
         yield 0
@@ -606,7 +614,9 @@ def ring(bench: Bench) -> Steps:
     bench.build(RING)
     yield bench.steps
     for turn in range(bench.steps):
-        cl.enqueue_copy(bench.queue, frames, arrays[turn % 3], dst_offset=turn % slots * each * 4, is_blocking=False)
+        cl.enqueue_copy(
+            bench.queue, frames, arrays[turn % 3], dst_offset=turn % slots * each * 4, is_blocking=False
+        )
         bench.run("blend", (each,), (64,), frames, out, each, slots, turn % slots)
         yield 0
 
@@ -655,7 +665,9 @@ def transpose(bench: Bench) -> Steps:
         yield 0
 
 
-SIEVE = "kernel void cross_out(global uchar *flags, int prime) { flags[prime * (prime + get_global_id(0))] = 0; }"
+SIEVE = (
+    "kernel void cross_out(global uchar *flags, int prime) { flags[prime * (prime + get_global_id(0))] = 0; }"
+)
 
 
 def sieve(bench: Bench) -> Steps:

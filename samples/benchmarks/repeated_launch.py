@@ -80,7 +80,10 @@ def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--launches", type=common.positive, default=10_000, help="(default: %(default)s)")
     parser.add_argument(
-        "--items", type=common.positive, default=1 << 20, help="of a launch, enough to be split (default: %(default)s)"
+        "--items",
+        type=common.positive,
+        default=1 << 20,
+        help="of a launch, enough to be split (default: %(default)s)",
     )
     options = parser.parse_args()
     found = columns.measured(options, lambda: measure(options.launches, options.items))
@@ -92,7 +95,9 @@ def main() -> int:
     ]
     bars = [
         columns.most(
-            f"host cost of a repeated launch in us, {name}", columns.value(found, name, "median_us"), LIMITS[name]
+            f"host cost of a repeated launch in us, {name}",
+            columns.value(found, name, "median_us"),
+            LIMITS[name],
         )
         for name in found
         if name in LIMITS

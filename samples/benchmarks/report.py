@@ -103,7 +103,9 @@ def bars(content: Content) -> list[dict[str, Any]]:
         count = _count(len(found), catalogue.AMGE)
         result.append(_bar(name, geometric_mean(found.values()), wanted, of=count))
     flow = speed_ups(content, "resident", catalogue.OTHER, "4").get(FLOW, math.nan)
-    result.append(_bar("lattice-Boltzmann, cell updates a second, 4 over native", flow, 3.5, of=_updates(content)))
+    result.append(
+        _bar("lattice-Boltzmann, cell updates a second, 4 over native", flow, 3.5, of=_updates(content))
+    )
     for name, extra in content["extras"].items():
         for bar in extra.get("bars", []):
             value = math.nan if bar["found"] is None else bar["found"]
@@ -178,7 +180,9 @@ def markdown(content: Content) -> str:
     for bar in content["bars"]:
         verdict = {True: "met", False: "**missed**", None: "not measured"}[bar["met"]]
         value = "" if bar["found"] is None else f"{bar['found']:.4g}"
-        lines.append(f"| {bar['bar']} | {bar['of']} | {value} | at {bar['at']} {bar['wanted']:.4g} | {verdict} |")
+        lines.append(
+            f"| {bar['bar']} | {bar['of']} | {value} | at {bar['at']} {bar['wanted']:.4g} | {verdict} |"
+        )
     lines += _cold_table(content) + _resident_table(content) + _steps_table(content)
     lines += _extras(content) + _failures(content)
     return "\n".join(lines) + "\n"
@@ -188,8 +192,19 @@ def _cold_table(content: Content) -> list[str]:
     """Uploads, kernels and downloads."""
     counts, found = columns(content), records(content)
     lines = ["", "## Uploads, kernels and downloads, from NumPy arrays", ""]
-    lines += ["Native: milliseconds, all and each by itself. The others: speed-up over native, and Amdahl's ideal.", ""]
-    head = ["", "native ms", "upload", "kernels", "download", *counts, *(f"ideal {n}" for n in counts if n != "1")]
+    lines += [
+        "Native: milliseconds, all and each by itself. The others: speed-up over native, and Amdahl's ideal.",
+        "",
+    ]
+    head = [
+        "",
+        "native ms",
+        "upload",
+        "kernels",
+        "download",
+        *counts,
+        *(f"ideal {n}" for n in counts if n != "1"),
+    ]
     lines += [_row(head), _row(["---", *["---:"] * (len(head) - 1)])]
     for entry in catalogue.ENTRIES:
         native = found.get((entry.sample, NATIVE))
@@ -207,7 +222,10 @@ def _resident_table(content: Content) -> list[str]:
     """Kernels on resident data."""
     counts, found = columns(content), records(content)
     lines = ["", "## Kernels on resident data", ""]
-    lines += ["Native: milliseconds of one launch of all of a sample's kernels. The others: speed-up over native.", ""]
+    lines += [
+        "Native: milliseconds of one launch of all of a sample's kernels. The others: speed-up over native.",
+        "",
+    ]
     lines += [_row(["", "native ms", *counts]), _row(["---", *["---:"] * (len(counts) + 1)])]
     for entry in catalogue.ENTRIES:
         native = found.get((entry.sample, NATIVE))
@@ -227,7 +245,13 @@ def _resident_table(content: Content) -> list[str]:
 def _steps_table(content: Content) -> list[str]:
     """Each step by itself, on every number of workers."""
     counts, found = columns(content), records(content)
-    lines = ["", "## Each step by itself", "", "Milliseconds of uploads + kernels + downloads, waiting after each.", ""]
+    lines = [
+        "",
+        "## Each step by itself",
+        "",
+        "Milliseconds of uploads + kernels + downloads, waiting after each.",
+        "",
+    ]
     lines += [_row(["", NATIVE, *counts]), _row(["---", *["---:"] * (len(counts) + 1)])]
     for entry in catalogue.ENTRIES:
         cells = []
@@ -288,7 +312,9 @@ def plot(content: Content, path: Path) -> None:
             heights = [
                 best(found[name, NATIVE], what) / best(found.get((name, workers), {}), what) for name in names
             ]
-            places = [place + (number - (len(counts) - 1) / 2) * 0.8 / len(counts) for place in range(len(names))]
+            places = [
+                place + (number - (len(counts) - 1) / 2) * 0.8 / len(counts) for place in range(len(names))
+            ]
             axis.bar(places, heights, 0.8 / len(counts), label=f"{workers} worker{'s' * (workers != '1')}")
         axis.axhline(1, color="black", linewidth=0.6)
         axis.set_ylabel("speed-up over native")

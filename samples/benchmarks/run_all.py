@@ -144,7 +144,10 @@ class Results:
         }
         if options.resume and self.path.exists():
             before = json.loads(self.path.read_text())
-            if before["machine"]["gpus"] != self.content["machine"]["gpus"] or before["preset"] != options.preset:
+            if (
+                before["machine"]["gpus"] != self.content["machine"]["gpus"]
+                or before["preset"] != options.preset
+            ):
                 sys.exit(f"{self.path} is of another machine or preset: nothing to resume")
             self.content["measurements"] = [m for m in before["measurements"] if m["status"] == 0]
             self.content["extras"] = {n: e for n, e in before["extras"].items() if "failed" not in e}
@@ -268,7 +271,9 @@ def run_extras(options: argparse.Namespace, results: Results, folder: Path, stop
             command += ["--native", options.native]
         said = ""
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=5 * options.timeout, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=5 * options.timeout, check=False
+            )
             said = done.stdout + done.stderr
         except subprocess.TimeoutExpired as late:
             said = f"not done in {late.timeout} s"
@@ -288,10 +293,18 @@ def parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     machine.add_options(parser)
-    parser.add_argument("--preset", choices=catalogue.PRESETS, help="sizes (default: gpu for cuda, else small)")
-    parser.add_argument("--only", type=named, help="names by commas; kim, amge, other and extras mean several")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="folder (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, help="for each kind of time of a measurement (0.5; small: 0.1)")
+    parser.add_argument(
+        "--preset", choices=catalogue.PRESETS, help="sizes (default: gpu for cuda, else small)"
+    )
+    parser.add_argument(
+        "--only", type=named, help="names by commas; kim, amge, other and extras mean several"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=HERE / "results", help="folder (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, help="for each kind of time of a measurement (0.5; small: 0.1)"
+    )
     parser.add_argument("--timeout", type=float, default=45, help="of a measurement (default: %(default)s s)")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no measurement starts")
     parser.add_argument("--resume", action="store_true", help="keep what the results' file has")
@@ -306,7 +319,9 @@ def parsed() -> argparse.Namespace:
         metavar="COMMAND",
         help="run the virtual device's measurements under a tool: 'compute-sanitizer --error-exitcode 9'",
     )
-    parser.add_argument("--extras-first", action="store_true", help="benchmarks of one thing before the samples")
+    parser.add_argument(
+        "--extras-first", action="store_true", help="benchmarks of one thing before the samples"
+    )
     options = parser.parse_args()
     options.preset = options.preset or ("gpu" if machine.kind_of(options) == "cuda" else "small")
     options.seconds = options.seconds or (0.5 if options.preset == "gpu" else 0.1)

@@ -96,7 +96,9 @@ def main() -> int:
     lines, bars = [], []
     for name, figures in found.items():
         if "failed" not in figures:
-            rates = "; ".join(f"{way} {figures[way]:.1f} (first {figures[f'{way}, first']:.1f})" for way in WAYS)
+            rates = "; ".join(
+                f"{way} {figures[way]:.1f} (first {figures[f'{way}, first']:.1f})" for way in WAYS
+            )
             lines.append(f"{name}: GB/s: {rates}")
     native = columns.value(found, machine.NATIVE, "write")
     for workers, wanted in (("2", 3.0), ("4", 5.0)):

@@ -56,7 +56,8 @@ if virtual:
         "no sub-groups": "sub_group" not in device.extensions and "subgroup" not in device.extensions,
         "no vendor's extensions": all(name.startswith("cl_khr") for name in device.extensions.split()),
         "no sub-devices": device.partition_max_sub_devices == 0,
-        "shared virtual memory": device.svm_capabilities == kinds.COARSE_GRAIN_BUFFER | kinds.FINE_GRAIN_BUFFER,
+        "shared virtual memory": device.svm_capabilities
+        == kinds.COARSE_GRAIN_BUFFER | kinds.FINE_GRAIN_BUFFER,
         "fine-grain without mappings": bool((shared == groups).all()),
         "no atomics in it": refused(cl.SVMAllocation, context, 64, 64, atomics),
         "binaries hold the source": b"get_num_groups" in binary,

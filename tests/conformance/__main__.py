@@ -57,7 +57,9 @@ def main() -> int:
     parser.add_argument("--workers", default="1,2,3,8", help="numbers of workers (default: %(default)s)")
     parser.add_argument("--select", action="store_true", help="without the slowest tests, as CI has it")
     parser.add_argument("--examples", action="store_true", help="PyOpenCL's examples instead of its tests")
-    parser.add_argument("--engine", help="a driver's library, its .icd file or a folder of these, for both runs")
+    parser.add_argument(
+        "--engine", help="a driver's library, its .icd file or a folder of these, for both runs"
+    )
     parser.add_argument("--min-items", type=int, help="VDEV_MIN_ITEMS of the virtual runs")
     options = parser.parse_args()
     if options.engine:

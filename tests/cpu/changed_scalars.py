@@ -122,7 +122,9 @@ def histograms(host: Host) -> None:
     given, of_given = host.buffer(8192)
     for number in range(60):
         host.call("histogram", (1024,), counts, given, 64 * number)
-        of_counts += np.bincount(of_given[64 * number : 64 * number + 1024] & 31, minlength=32).astype(np.int32)
+        of_counts += np.bincount(of_given[64 * number : 64 * number + 1024] & 31, minlength=32).astype(
+            np.int32
+        )
     host.same(counts, of_counts)
 
 

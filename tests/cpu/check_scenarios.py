@@ -316,7 +316,9 @@ __kernel void reversed(__global int *out, __global const int *in, int n) {
 """
 
 
-def _merged(name: str, *given: Any, size: tuple[int, ...] = (COUNT,), local: tuple[int, ...] = (64,)) -> dict[str, Any]:
+def _merged(
+    name: str, *given: Any, size: tuple[int, ...] = (COUNT,), local: tuple[int, ...] = (64,)
+) -> dict[str, Any]:
     device = Device()
     kernel = getattr(device.build(MERGED), name)
     args = [device.buffer(each) if isinstance(each, np.ndarray) else each for each in given]

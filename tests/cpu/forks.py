@@ -1,6 +1,6 @@
 """Programs that fork, for `test_forks`: each prints what its children came to.
 
-    VDEV=1 VDEV_WORKERS=cpu:3 python -m tests.cpu.forks SCENARIO
+VDEV=1 VDEV_WORKERS=cpu:3 python -m tests.cpu.forks SCENARIO
 """
 
 from __future__ import annotations

@@ -120,7 +120,9 @@ def source_of(head: str, expressions: str) -> str:
 def headers(folder: Path) -> None:
     """The files that programs include."""
     (folder / "a b").mkdir()
-    (folder / "one.h").write_text("#ifndef ONE\n#define ONE 11\nconstant int one = __LINE__ + 10 * __INCLUDE_LEVEL__;\n#endif\n")
+    (folder / "one.h").write_text(
+        "#ifndef ONE\n#define ONE 11\nconstant int one = __LINE__ + 10 * __INCLUDE_LEVEL__;\n#endif\n"
+    )
     (folder / "two.h").write_text('#include "one.h"\n#define TWO ONE + 1\nconstant int two = __LINE__;\n')
     (folder / "once.h").write_text("#pragma once\nconstant int once = __COUNTER__;\n")
     (folder / "a b" / "three.h").write_text("constant int three = 3;\n")

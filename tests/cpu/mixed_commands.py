@@ -1,6 +1,6 @@
 """Commands of all kinds in random order on buffers and overlapping sub-buffers, against NumPy. Run by `test_mixed_commands`.
 
-    python mixed_commands.py SEED
+python mixed_commands.py SEED
 """
 
 from __future__ import annotations

@@ -164,7 +164,9 @@ class Pressure:
             name, earliest = self._open.popleft()
             if earliest.wait():
                 launches = self.counts["launches"]
-                raise Different(f"a {name} before launch {launches} failed: {earliest.reason} ({earliest.status})")
+                raise Different(
+                    f"a {name} before launch {launches} failed: {earliest.reason} ({earliest.status})"
+                )
 
     # commands -------------------------------------------------------------------------------------
 
@@ -207,9 +209,7 @@ class Pressure:
         words = self.random.randint(1, min(source.model.size, target.model.size))
         start, into = (self.random.randint(0, held.model.size - words) for held in (source, target))
         shape, pitches = (1, 1, 4 * words), (4 * words, 4 * words)
-        self._submit(
-            CopyBuffer(source.buffer, target.buffer, shape, 4 * start, pitches, 4 * into, pitches)
-        )
+        self._submit(CopyBuffer(source.buffer, target.buffer, shape, 4 * start, pitches, 4 * into, pitches))
         target.model[into : into + words] = source.model[start : start + words]
 
     def _too_much(self) -> None:
@@ -225,7 +225,9 @@ class Pressure:
             raise Different("a launch that needs more than there is was not refused")
         self.check(out, 0, out.model.size)
 
-    def _launch(self, name: str, items: int | tuple[int, int], *args: VirtualBuffer | BufferArg | int) -> None:
+    def _launch(
+        self, name: str, items: int | tuple[int, int], *args: VirtualBuffer | BufferArg | int
+    ) -> None:
         captured = tuple(
             np.uint32(arg).tobytes()
             if isinstance(arg, int)
@@ -253,7 +255,9 @@ class Pressure:
 
     def _window(self, held: Held) -> tuple[BufferArg, Words]:
         """The buffer or a part of it, as an argument and as it is to be."""
-        start = self.random.choice((0, 0, self.random.randrange(held.model.size) * 4 // ALIGNMENT * ALIGNMENT))
+        start = self.random.choice(
+            (0, 0, self.random.randrange(held.model.size) * 4 // ALIGNMENT * ALIGNMENT)
+        )
         return BufferArg(held.buffer, start, held.model.nbytes - start), held.model[start // 4 :]
 
     def launch_blocks(self) -> None:
@@ -351,7 +355,9 @@ def _numbers(count: int) -> Words:
 #: launches that do the same when they are made again
 _REPEATABLE = {"blocks", "stripes", "sums", "some", "reversed", "stencil", "gather", "scatter", "columns"}
 _LAUNCHES: dict[str, Callable[[Pressure], None]] = {
-    name.removeprefix("launch_"): method for name, method in vars(Pressure).items() if name.startswith("launch_")
+    name.removeprefix("launch_"): method
+    for name, method in vars(Pressure).items()
+    if name.startswith("launch_")
 }
 
 
@@ -389,7 +395,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--launches", type=int, default=20_000)
     parser.add_argument("--workers", default=os.environ.get("VDEV_WORKERS") or "cpu:3")
     parser.add_argument("--memory", default=os.environ.get("VDEV_MEMORY") or "256K")
-    parser.add_argument("--times", type=float, default=2.0, help="all buffers, in terms of the workers' memory")
+    parser.add_argument(
+        "--times", type=float, default=2.0, help="all buffers, in terms of the workers' memory"
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--no-poison", action="store_true")
     options = parser.parse_args(arguments)

@@ -213,7 +213,12 @@ def end_of(name: str, environ: dict[str, str], limit: float = LIMIT) -> End:
     program = BEFORE.get(name, "") + COMMON + textwrap.dedent(WAYS[name]).strip("\n") + "\n"
     command = [sys.executable, "-W", "ignore", "-c", program]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environ,
+        start_new_session=True,
     )
     try:
         out, err = process.communicate(timeout=limit)

@@ -240,7 +240,11 @@ def test_other_numbers_in_turn_with_other_kernels_and_buffers(host: Host, others
     buffers = [host.buffer(), host.buffer()]
     expected = np.zeros(2, np.uint32)
     for _ in range(1500):
-        at, number, kernel = int(rng.random() < 0.1), rng.integers(0, 4), again if rng.random() < 0.1 else host.add
+        at, number, kernel = (
+            int(rng.random() < 0.1),
+            rng.integers(0, 4),
+            again if rng.random() < 0.1 else host.add,
+        )
         host.call(kernel, buffers[at], np.uint32(number))
         expected[at] += number
         if rng.random() < 0.02:

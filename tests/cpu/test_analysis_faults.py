@@ -53,7 +53,8 @@ def test_without_a_fault_it_is_split(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["vdev.session.programs.analyse_kernel", "vdev.translators.interpreter.access.KernelSummary.evaluate"]
+    "place",
+    ["vdev.session.programs.analyse_kernel", "vdev.translators.interpreter.access.KernelSummary.evaluate"],
 )
 def test_a_fault_leaves_one_worker_and_a_reason(session: Session, place: str) -> None:
     with mock.patch(place, side_effect=OverflowError("planted")):

@@ -274,7 +274,9 @@ def launcher(executor: Executor, workers: int) -> Callable[[], Completion]:
             instructions.append(Reserve(worker, slot, region.start, region.stop, Region.empty()))
             touches.append((Touch(slot, worker, region, True),))
         extents = tuple((slot, region.start, region.stop) for slot in range(2))
-        instructions.append(Launch(worker, Chunk((worker,), (worker + 1,)), ((0, 0, 0), (1, 1, 0)), extents=extents))
+        instructions.append(
+            Launch(worker, Chunk((worker,), (worker + 1,)), ((0, 0, 0), (1, 1, 0)), extents=extents)
+        )
         touches.append((Touch(0, worker, region, True),))
     recipe = LaunchRecipe(PROGRAM, "add", ndrange, lambda ndrange, chunk, bases: bytes(16))
     plan = Plan(tuple(instructions), ((),) * len(instructions), tuple(touches), ())

@@ -95,14 +95,24 @@ def _path(folder: Path) -> str:
 
 
 def test_all_in_one_command(tmp_path: Path) -> None:
-    command = [str(BENCHMARKS / "run_all.py"), "--kind", "cpu", "--workers", "1,2", "--results", str(tmp_path)]
+    command = [
+        str(BENCHMARKS / "run_all.py"),
+        "--kind",
+        "cpu",
+        "--workers",
+        "1,2",
+        "--results",
+        str(tmp_path),
+    ]
     names = "bitonic_sort,black_scholes,tiny_kernel"
     done = run(*command, "--only", names, "--seconds", "0.02", folder=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "benchmarks.json").read_text())
     measured = {(m["sample"], m["workers"]): m for m in found["measurements"]}
-    assert measured.keys() == {(s, w) for s in ("bitonic_sort", "black_scholes") for w in ("native", "1", "2")}
+    assert measured.keys() == {
+        (s, w) for s in ("bitonic_sort", "black_scholes") for w in ("native", "1", "2")
+    }
     for (sample, workers), record in measured.items():
         assert record["checks"] == "passed"
         assert len(record["cold"]) >= 1
@@ -181,7 +191,9 @@ def test_every_sample_that_is_a_job_is_in_the_catalogue() -> None:
     assert {entry.sample for entry in catalogue.ENTRIES} == jobs
     groups = [entry.group for entry in catalogue.ENTRIES]
     assert groups.count(catalogue.KIM) == 11
-    kernels = [part for entry in catalogue.ENTRIES if entry.group == catalogue.AMGE for part in entry.parts or ("",)]
+    kernels = [
+        part for entry in catalogue.ENTRIES if entry.group == catalogue.AMGE for part in entry.parts or ("",)
+    ]
     assert len(kernels) == 13
 
 
@@ -190,7 +202,9 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize("entry", catalogue.ENTRIES, ids=lambda entry: entry.sample)
-def test_samples_take_the_catalogues_arguments(entry: catalogue.Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_take_the_catalogues_arguments(
+    entry: catalogue.Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parse = argparse.ArgumentParser.parse_args
 
     def parse_only(self: argparse.ArgumentParser, *arguments: Any) -> None:
@@ -223,7 +237,9 @@ def _content() -> dict[str, Any]:
 
     def record(sample: str, workers: str, seconds: float) -> dict[str, Any]:
         steps = {"upload": 1.0, "kernels": 8.0, "download": 1.0}
-        resident = {part: {"launches": 1, "seconds": [seconds, 9.0]} for part in ("all", "fft1D", *catalogue.SORTS)}
+        resident = {
+            part: {"launches": 1, "seconds": [seconds, 9.0]} for part in ("all", "fft1D", *catalogue.SORTS)
+        }
         return {
             "sample": sample,
             "workers": workers,
@@ -263,7 +279,9 @@ def test_ideal_is_amdahls() -> None:
 def test_crash_after_the_measurement_is_told_and_loses_nothing(tmp_path: Path) -> None:
     """As of a driver that fails when it is unloaded."""
     crashing = tmp_path / "crashing"
-    crashing.write_text(f"#!{sys.executable}\nimport subprocess, sys\nsubprocess.run(sys.argv[1:])\nsys.exit(9)\n")
+    crashing.write_text(
+        f"#!{sys.executable}\nimport subprocess, sys\nsubprocess.run(sys.argv[1:])\nsys.exit(9)\n"
+    )
     crashing.chmod(0o755)
     command = [str(BENCHMARKS / "run_all.py"), "--kind", "cpu", "--workers", "1", "--results", str(tmp_path)]
     options = ["--only", "transpose", "--seconds", "0.02", "--under", str(crashing)]

@@ -40,7 +40,9 @@ class Attack:
         """What a program hands to the OpenCL loader."""
         environ = {name: text for name, text in os.environ.items() if name != "OCL_ICD_VENDORS"}
         environ |= {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_CACHE_DIR": str(self.cache)}
-        run = subprocess.run([sys.executable, "-c", START], env=environ, capture_output=True, text=True, timeout=120)
+        run = subprocess.run(
+            [sys.executable, "-c", START], env=environ, capture_output=True, text=True, timeout=120
+        )
         assert run.returncode == 0, run.stderr
         return Path(run.stdout.strip())
 
@@ -76,7 +78,9 @@ def a_linked_folder(attack: Attack) -> None:
 
 def another_users_folder(attack: Attack) -> None:
     if os.getuid() != 0:
-        pytest.skip("only root can give files away; test_private_files.py lets a folder appear to be another user's")
+        pytest.skip(
+            "only root can give files away; test_private_files.py lets a folder appear to be another user's"
+        )
     a_foreign_file(attack)
     for path in (attack.folder, *attack.folder.iterdir()):
         os.chown(path, NOBODY, NOBODY)

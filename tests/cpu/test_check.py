@@ -61,7 +61,12 @@ def test_clean_programs_pass(name: str, launches: int, workers: int) -> None:
 def test_a_race_names_both_work_groups() -> None:
     found = scenario("race")
 
-    assert (found["kind"], found["kernel"], found["argument"], found["offset"]) == ("race", "last_group", "flag", 20)
+    assert (found["kind"], found["kernel"], found["argument"], found["offset"]) == (
+        "race",
+        "last_group",
+        "flag",
+        20,
+    )
     assert [worker for worker, _, _ in found["writers"]] == [0, 1, 2]
     for worker, group, value in found["writers"]:
         assert group == [int(value)]

@@ -20,7 +20,12 @@ Done = subprocess.CompletedProcess[str]
 
 
 def run(*command: str, cwd: Path, workers: str = "cpu:3", **environ: str) -> Done:
-    settings = {"VDEV_WORKERS": workers, "VDEV_MIN_ITEMS": "0", "VDEV_PLANNING": "always", "PYOPENCL_NO_CACHE": "1"}
+    settings = {
+        "VDEV_WORKERS": workers,
+        "VDEV_MIN_ITEMS": "0",
+        "VDEV_PLANNING": "always",
+        "PYOPENCL_NO_CACHE": "1",
+    }
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     return subprocess.run(
         [sys.executable, *command],

@@ -39,7 +39,14 @@ def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environment["PYTHONPATH"] = str(ROOT)
     return subprocess.run(
-        command, shell=True, cwd=directory, env=environment, text=True, capture_output=True, timeout=300, check=False
+        command,
+        shell=True,
+        cwd=directory,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -100,7 +107,9 @@ def launches() -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": ok\n") == len(CLAIMS), done.stdout
     return [
-        json.loads(line.removeprefix("launch ")) for line in done.stderr.splitlines() if line.startswith("launch ")
+        json.loads(line.removeprefix("launch "))
+        for line in done.stderr.splitlines()
+        if line.startswith("launch ")
     ]
 
 
@@ -158,7 +167,9 @@ def test_a_command_prints_what_the_guide_shows(
     for line in lines:
         assert line.strip() in output, output
     for picture in tmp_path.glob("*.svg"):
-        assert picture.read_text() == (GUIDE / picture.name).read_text(), "the picture in the guide is an old one"
+        assert picture.read_text() == (GUIDE / picture.name).read_text(), (
+            "the picture in the guide is an old one"
+        )
 
 
 def test_every_page_has_its_commands_run() -> None:

@@ -9,7 +9,17 @@ import sys
 
 def test_every_call_happens_or_does_not():
     environ = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:3"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.interruptions", "--count", "250", "--seconds", "15"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.cpu.interruptions",
+        "--count",
+        "250",
+        "--seconds",
+        "15",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environ, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every call happened or did not" in done.stdout

@@ -20,7 +20,8 @@ def kernel_of(workers: list[Any], static: int, *local_args: int) -> Any:
         _kernel=SimpleNamespace(resources=SimpleNamespace(local_memory_nbytes=static)),
         _args=[None, *map(LocalArg, local_args)],
         _context=SimpleNamespace(
-            _device=SimpleNamespace(_values={"LOCAL_MEM_SIZE": 48 * KB}), _session=SimpleNamespace(workers=workers)
+            _device=SimpleNamespace(_values={"LOCAL_MEM_SIZE": 48 * KB}),
+            _session=SimpleNamespace(workers=workers),
         ),
     )
 

@@ -17,9 +17,18 @@ PROGRAM = Path(__file__).with_name("mixed_commands.py")
 @pytest.mark.parametrize(("workers", "planning"), [(1, "auto"), (3, "auto")])
 def test_mixed_commands(workers: int, planning: str, seed: int) -> None:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
-    switches = {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": "0", "VDEV_PLANNING": planning}
+    switches = {
+        "VDEV": "1",
+        "VDEV_WORKERS": f"cpu:{workers}",
+        "VDEV_MIN_ITEMS": "0",
+        "VDEV_PLANNING": planning,
+    }
     done = subprocess.run(
-        [sys.executable, PROGRAM, str(seed)], env=clean | switches, capture_output=True, text=True, timeout=120
+        [sys.executable, PROGRAM, str(seed)],
+        env=clean | switches,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the same" in done.stdout

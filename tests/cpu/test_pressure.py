@@ -62,6 +62,11 @@ def test_a_program_with_less_memory_than_it_wants() -> None:
     """The device says what VDEV_MEMORY leaves it, what cannot fit is refused, and all else goes on."""
     environment = os.environ | {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "VDEV_MEMORY": "1M"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT / "tests", capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr

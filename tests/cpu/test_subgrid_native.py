@@ -163,7 +163,11 @@ class _Native:
 
     def run_chunk(self, kernel: Any, ndrange: NDRange, chunk: Chunk, *args: Any) -> None:
         kernel(
-            self.queue, chunk.global_size(ndrange), ndrange.local_size, *args, global_offset=chunk.first(ndrange)
+            self.queue,
+            chunk.global_size(ndrange),
+            ndrange.local_size,
+            *args,
+            global_offset=chunk.first(ndrange),
         )
 
 

@@ -42,7 +42,12 @@ def results(workers: int | None) -> dict[str, Any]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environ |= {"PYOPENCL_NO_CACHE": "1"}
     if workers is not None:
-        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_MIN_ITEMS": "0", "VDEV_PLANNING": "always"}
+        environ |= {
+            "VDEV": "1",
+            "VDEV_WORKERS": f"cpu:{workers}",
+            "VDEV_MIN_ITEMS": "0",
+            "VDEV_PLANNING": "always",
+        }
     command = [sys.executable, "-m", "tests.cpu.svm_programs"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=300)
     assert "RESULTS" in done.stdout, done.stderr
@@ -226,7 +231,10 @@ def test_scattered_writes_beside_the_host(device: Device, grain: str) -> None:
 
 def test_counts_beside_the_host(device: Device, grain: str) -> None:
     count = 3000
-    bins, of = fine_array(device, np.zeros(count), np.int32), fine_array(device, np.arange(count) % 10 * 2, np.int32)
+    bins, of = (
+        fine_array(device, np.zeros(count), np.int32),
+        fine_array(device, np.arange(count) % 10 * 2, np.int32),
+    )
     for number in range(1, 20):
         plan = device.launch("count", count, cl.SVM(bins), cl.SVM(of))
         bins[1::2] = number

@@ -78,7 +78,9 @@ def main() -> int:
         metavar="FORMS",
         help="forms left out, with commas, that known defects hide others by",
     )
-    parser.add_argument("--check", action="store_true", help="as under VDEV_CHECK=1, which has to say nothing")
+    parser.add_argument(
+        "--check", action="store_true", help="as under VDEV_CHECK=1, which has to say nothing"
+    )
     parser.add_argument("--json", default="", metavar="FILE", help="write the outcome to a file")
     args = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed

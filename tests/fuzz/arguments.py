@@ -60,7 +60,14 @@ class Arguments:
         rng = self.rng
         skip = self.features.skip
         self.shapes = random_shapes(rng, self.features)
-        self.prelude = Prelude(rng, self.name, rare=self.rare, alternatives=self.alternatives, plain=self.features.plain, skip=skip)
+        self.prelude = Prelude(
+            rng,
+            self.name,
+            rare=self.rare,
+            alternatives=self.alternatives,
+            plain=self.features.plain,
+            skip=skip,
+        )
         self.prelude.write()
         self.scope = self.prelude.scope
         self.expressions = Expressions(rng, self.scope)

@@ -93,7 +93,9 @@ def results(host: HostProgram, program: Program) -> list[Memory]:
             ]  # fmt: skip
             host.run(program.kernels[step.kernel].name, args, step.size, step.local, step.offset)
         elif isinstance(step, Write):
-            buffers[step.buffer][step.offset : step.offset + len(step.data)] = np.frombuffer(step.data, np.uint8)
+            buffers[step.buffer][step.offset : step.offset + len(step.data)] = np.frombuffer(
+                step.data, np.uint8
+            )
         elif isinstance(step, WriteRows):
             data = np.frombuffer(step.data, np.uint8).reshape(step.rows, step.width)
             for row, part in enumerate(data):
@@ -120,7 +122,9 @@ def aligned(content: Memory) -> Memory:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, default=100, help="how many (default: %(default)s)")
     parser.add_argument("--size", type=int, default=24, help="programs of a batch (default: %(default)s)")
     parser.add_argument("--values", action="store_true", help="run them as the host's C++, too")

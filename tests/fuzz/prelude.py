@@ -131,7 +131,9 @@ class Prelude:
     def condition(self) -> None:
         """A macro whose value a condition of the preprocessor chooses."""
         rng, name = self.rng, self.fresh("V")
-        conditions = CONDITIONS + (() if self.plain else NEWER_CONDITIONS) + (RARE_CONDITIONS * 4 if self.rare else ())
+        conditions = (
+            CONDITIONS + (() if self.plain else NEWER_CONDITIONS) + (RARE_CONDITIONS * 4 if self.rare else ())
+        )
         first, second = rng.choice(conditions), rng.choice(conditions)
         values = rng.sample(range(-2, 6), 3)
         opening = rng.choice(

@@ -37,7 +37,9 @@ class Bench:
         self.options = Options(
             args.seed, worker_lists(args.workers), jobs=1, size=SIZE, shrink=0, cache=cache
         )
-        self.anyhow: dict[int, set[str]] = {}  #: programs of a batch that differ without a defect, as "batch:name"
+        self.anyhow: dict[
+            int, set[str]
+        ] = {}  #: programs of a batch that differ without a defect, as "batch:name"
 
     def run(self, defect: Defect) -> Outcome:
         """Up to the first program that the defect alone makes different."""
@@ -99,7 +101,9 @@ def main() -> int:
     parser.add_argument("--workers", default="cpu:3", help="a session each (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="*", metavar="PATTERN", help="defects by name, as in a shell")
-    parser.add_argument("--again", action="store_true", help="measure what the table in --json has found, too")
+    parser.add_argument(
+        "--again", action="store_true", help="measure what the table in --json has found, too"
+    )
     parser.add_argument("--cache", default="", metavar="FOLDER", help="keeps what the native device gives")
     parser.add_argument("--json", default="", metavar="FILE", help="write the table to a file")
     args = parser.parse_args()

@@ -307,7 +307,11 @@ def random_batch(seed: int, number: int, size: int, features: Features) -> Batch
     if light:
         options.remove("-cl-opt-disable")
     for index in range(size):
-        programs.append(Draft(rng, f"p{index}", features, rare, index == number % size and not features.plain, light).write())
+        programs.append(
+            Draft(
+                rng, f"p{index}", features, rare, index == number % size and not features.plain, light
+            ).write()
+        )
     return Batch(number, seed, tuple(options), head + STIR, programs)
 
 

@@ -18,7 +18,11 @@ from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
 ROOT = Path(__file__).parents[2]
-RANGES = (NDRange((4096,), (64,), (0,)), NDRange((128, 64), (8, 8), (0, 0)), NDRange((32, 16, 16), (4, 4, 4), (0, 0, 0)))
+RANGES = (
+    NDRange((4096,), (64,), (0,)),
+    NDRange((128, 64), (8, 8), (0, 0)),
+    NDRange((32, 16, 16), (4, 4, 4), (0, 0, 0)),
+)
 NUMBERS = (64, 1000)
 NBYTES = 1 << 20
 

@@ -761,7 +761,10 @@ class Generator:
         value = self.expr(1)
         common = value.type if always else usual(value.type, other.type)
         self.depth += 1
-        self.line(f"{value.c}; }}){'' if always else f' : {other.c}'};", f"{name} = {to(to(value, common), 'int').py}")
+        self.line(
+            f"{value.c}; }}){'' if always else f' : {other.c}'};",
+            f"{name} = {to(to(value, common), 'int').py}",
+        )
         self.depth -= 1
         if not always:
             self.line(None, f"else: {name} = {to(to(other, common), 'int').py}")

@@ -126,7 +126,11 @@ KERNELS = (AXPY, STENCIL, SCATTER, COUNT)
 
 
 def reference_openers(
-    count: int, backends: list[ReferenceBackend], faults: dict[int, Faults] | None = None, *, is_cpu: bool = True
+    count: int,
+    backends: list[ReferenceBackend],
+    faults: dict[int, Faults] | None = None,
+    *,
+    is_cpu: bool = True,
 ) -> list[Callable[[], Backend]]:
     """What opens so many reference workers, each of which enters itself in `backends` (in any order)."""
 

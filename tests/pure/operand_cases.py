@@ -173,13 +173,19 @@ def _vector_binaries() -> Iterator[Case]:
         at = (5 * width + ord(operator[0])) % width
         vector = Operand(kind, width)
 
-        def rule(a: tuple[int, ...], b: tuple[int, ...], *, o: str = operator, k: Kind = kind, i: int = at) -> int | None:
+        def rule(
+            a: tuple[int, ...], b: tuple[int, ...], *, o: str = operator, k: Kind = kind, i: int = at
+        ) -> int | None:
             return component(o, a[i], b[i], k)
 
-        def with_number(a: tuple[int, ...], b: int, *, o: str = operator, k: Kind = kind, i: int = at) -> int | None:
+        def with_number(
+            a: tuple[int, ...], b: int, *, o: str = operator, k: Kind = kind, i: int = at
+        ) -> int | None:
             return component(o, a[i], b, k)
 
-        def number_first(a: int, b: tuple[int, ...], *, o: str = operator, k: Kind = kind, i: int = at) -> int | None:
+        def number_first(
+            a: int, b: tuple[int, ...], *, o: str = operator, k: Kind = kind, i: int = at
+        ) -> int | None:
             return component(o, a, b[i], k)
 
         yield Case(f"(a {operator} b).s{at:x}", (vector, vector), rule)
@@ -201,7 +207,9 @@ def _updates() -> Iterator[Case]:
     for kind, width, operator in product(KINDS.values(), WIDTHS, (*ARITHMETIC, "<<", ">>")):
         vector, at = Operand(kind, width), width - 1
 
-        def by_number(a: tuple[int, ...], b: int, *, o: str = operator, k: Kind = kind, i: int = at) -> int | None:
+        def by_number(
+            a: tuple[int, ...], b: int, *, o: str = operator, k: Kind = kind, i: int = at
+        ) -> int | None:
             return component(o, a[i], b, k)
 
         text = f"({{ {vector.type} x = a; x {operator}= b; x.s{at:x}; }})"
@@ -281,7 +289,9 @@ def _choices() -> Iterator[Case]:
                 i = (width + kind.bits) % width
                 many = (Operand(kind, width), Operand(kind, width), Operand(by, width))
 
-                def selected(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], *, i: int = i, k: Kind = by) -> int:
+                def selected(
+                    a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], *, i: int = i, k: Kind = by
+                ) -> int:
                     return b[i] if c[i] >> (k.bits - 1) & 1 else a[i]
 
                 yield Case(f"select(a, b, c).s{i:x}", many, selected)
@@ -343,7 +353,9 @@ def _functions() -> Iterator[Case]:
 
         two, three = (Operand(kind),) * 2, (Operand(kind),) * 3
         yield Case("mul24(a, b)", two, lambda a, b, k=kind, f=fits: k.wrap(a * b) if f(a, b) else None)
-        yield Case("mad24(a, b, c)", three, lambda a, b, c, k=kind, f=fits: k.wrap(a * b + c) if f(a, b) else None)
+        yield Case(
+            "mad24(a, b, c)", three, lambda a, b, c, k=kind, f=fits: k.wrap(a * b + c) if f(a, b) else None
+        )
 
 
 def _floating() -> Iterator[Case]:
@@ -376,7 +388,30 @@ FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
 
 def corner_values(kind: Kind, rng: random.Random) -> int:
     """A number of a type, often one at which rules differ."""
-    corners = (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 100, 127, 128, 129, 255, 256, 32767, 32768, 65535)
+    corners = (
+        0,
+        1,
+        2,
+        3,
+        7,
+        8,
+        15,
+        16,
+        31,
+        32,
+        33,
+        63,
+        64,
+        100,
+        127,
+        128,
+        129,
+        255,
+        256,
+        32767,
+        32768,
+        65535,
+    )
     choice = rng.randrange(4)
     if choice == 0:
         return rng.choice((kind.low, kind.high, kind.low + 1, kind.high - 1, kind.high // 2 + 1))

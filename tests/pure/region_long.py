@@ -21,8 +21,23 @@ from vdev.translators.ranges.byte_runs import Block
 from vdev.translators.ranges.region import Region
 
 #: strides that go together, and that do not
-FAMILIES = ((4, 16, 64), (3, 12, 60), (7, 21), (5, 24), (8, 32, 96), (2, 6, 30, 90), (4, 20, 24, 100), (16, 48, 64))
-LARGE = ((4, 4096, 1 << 22), (4, 4000, 4000 * 1000), (12, 3072, 3072 * 640), (1, 720, 720 * 1456), (8, 1 << 15, 1 << 28))
+FAMILIES = (
+    (4, 16, 64),
+    (3, 12, 60),
+    (7, 21),
+    (5, 24),
+    (8, 32, 96),
+    (2, 6, 30, 90),
+    (4, 20, 24, 100),
+    (16, 48, 64),
+)
+LARGE = (
+    (4, 4096, 1 << 22),
+    (4, 4000, 4000 * 1000),
+    (12, 3072, 3072 * 640),
+    (1, 720, 720 * 1456),
+    (8, 1 << 15, 1 << 28),
+)
 #: steps of isl after which a comparison is given up, some hundredths of a second, and boxes with which none is begun
 MOST_STEPS, MOST_BOXES = 10_000, 8
 Set = frozenset[int]
@@ -53,7 +68,11 @@ def small(rng: random.Random) -> Region:
     if kind == 1:
         starts = [rng.randrange(400) for _ in range(rng.randrange(1, 12))]
         return Region.from_runs([(start, start + rng.randrange(1, 12)) for start in starts])
-    dims = [(s * rng.choice((1, 1, 1, -1)), rng.randrange(1, 7)) for s in rng.choice(FAMILIES) if rng.random() < 0.7]
+    dims = [
+        (s * rng.choice((1, 1, 1, -1)), rng.randrange(1, 7))
+        for s in rng.choice(FAMILIES)
+        if rng.random() < 0.7
+    ]
     return Region.boxes(300 + rng.randrange(100), rng.randrange(1, 9), dims)
 
 
@@ -125,7 +144,9 @@ class Isl:
 
     def box(self, start: int, nbytes: int, dims: list[tuple[int, int]]) -> Any:
         names = [f"i{k}" for k in range(len(dims))]
-        low = f"{start}" + "".join(f" + {stride}*{name}" for name, (stride, _) in zip(names, dims, strict=True))
+        low = f"{start}" + "".join(
+            f" + {stride}*{name}" for name, (stride, _) in zip(names, dims, strict=True)
+        )
         bounds = [f"0 <= {name} < {count}" for name, (_, count) in zip(names, dims, strict=True)]
         inside = " and ".join([*bounds, f"{low} <= b < {low} + {nbytes}"])
         body = f"exists {', '.join(names)}: {inside}" if names else inside
@@ -174,7 +195,9 @@ def check_large(rng: random.Random, isl: Isl) -> Counter[str]:
         isl.limit(0)
     expect((a | b).nbytes == a.nbytes + b.nbytes - (a & b).nbytes, "bytes", a, b)
     expect((a - b).nbytes == a.nbytes - (a & b).nbytes, "bytes", a, b)
-    expect(a.shift(offset).nbytes == a.nbytes and a.shift(offset).start == a.start + offset, "shift", a, offset)
+    expect(
+        a.shift(offset).nbytes == a.nbytes and a.shift(offset).start == a.start + offset, "shift", a, offset
+    )
     return done
 
 

@@ -13,7 +13,10 @@ from .test_access_forms import LINE, SECOND_QUARTER, check, ranges, summary
 def test_statements_within_an_expression() -> None:
     """clang folds them to their value, whatever else they do."""
     swap = "#define SWAP(x, y) ({ int t_ = x; x = y; y = t_; t_; })"
-    found = ranges("int i = get_global_id(0), j = i + 4; a[j] = ({ b[i + 1] = 2; 3; }); int k = SWAP(i, j); a[j] = k;", before=swap)
+    found = ranges(
+        "int i = get_global_id(0), j = i + 4; a[j] = ({ b[i + 1] = 2; 3; }); int k = SWAP(i, j); a[j] = k;",
+        before=swap,
+    )
     check(found[0, "write"], (64, 144))
     check(found[1, "write"], (68, 132))
 
@@ -28,7 +31,9 @@ def test_statements_within_an_expression_that_may_be_left_out() -> None:
     "body", ["a[0] = ({ if (b[0] > 1) return; 3; });", "for (;;) a[0] = ({ if (b[0] > 1) break; 3; });"]
 )
 def test_a_jump_out_of_an_expression_is_not_followed(body: str) -> None:
-    found = summary("kernel void k(global float *a, global float *b) { " + body + " a[get_global_id(0)] = 1; }")
+    found = summary(
+        "kernel void k(global float *a, global float *b) { " + body + " a[get_global_id(0)] = 1; }"
+    )
     assert "jump out of an expression" in found.one_worker[0].text
 
 
@@ -62,7 +67,9 @@ def test_what_is_not_known_may_be_atomic(statement: str) -> None:
 
 
 def test_asking_where_a_pointer_leads_touches_nothing() -> None:
-    text = "kernel void k(global int *a, global int *b) { a[get_global_id(0)] = get_fence((generic int *)b); }"
+    text = (
+        "kernel void k(global int *a, global int *b) { a[get_global_id(0)] = get_fence((generic int *)b); }"
+    )
     (found,) = analyse_kernel(parse_program(text, ("-cl-std=CL2.0",)), "k").accesses
     assert (found.arg, found.mode) == (0, "write")
 
@@ -73,7 +80,9 @@ def test_a_pointer_made_one_of_its_address_space(space: str, writes: bool) -> No
         "kernel void k(global int *a, global int *b) { int *p = a + get_global_id(0);"
         f" {space} int *q = to_{space}(p); if (q) *q = b[get_global_id(0)]; }}"
     )
-    found = analyse_kernel(parse_program(text, ("-cl-std=CL2.0",)), "k").evaluate(LINE, SECOND_QUARTER, {}, {0: 4096, 1: 4096})
+    found = analyse_kernel(parse_program(text, ("-cl-std=CL2.0",)), "k").evaluate(
+        LINE, SECOND_QUARTER, {}, {0: 4096, 1: 4096}
+    )
     regions = {(item.arg, item.mode): item.region for item in found}
     expected = {(1, "read"): Region.span(64, 128)} | ({(0, "write"): Region.span(64, 128)} if writes else {})
     assert regions == expected
@@ -95,10 +104,16 @@ MANY_TIMES = {
 def test_what_is_used_twice_again_and_again_is_looked_at_once(name: str) -> None:
     """As trees these expressions have billions of parts: the test does not end where one of them is walked as such."""
     repeated, end = MANY_TIMES[name]
-    body = "int i = get_global_id(0), f = i, g = n;" + "".join(repeated.replace("k", str(k)) for k in range(40)) + end
+    body = (
+        "int i = get_global_id(0), f = i, g = n;"
+        + "".join(repeated.replace("k", str(k)) for k in range(40))
+        + end
+    )
     found = ranges(body, "__global int *a, __global int *b, int n", values={2: 3})
     written = found[0, "write"].region
     assert written
     assert (written - Region.span(0, 128)).nbytes == 0
-    text = "\n".join(map(str, summary(f"kernel void k(global int *a, global int *b, int n) {{ {body} }}").accesses))
+    text = "\n".join(
+        map(str, summary(f"kernel void k(global int *a, global int *b, int n) {{ {body} }}").accesses)
+    )
     assert len(text) < 10_000

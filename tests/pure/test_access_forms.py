@@ -212,7 +212,11 @@ def test_unsigned_wrap_around_is_undone() -> None:
         ("vstore3((float3)(0), i, v);", "__global float *v", 12),
         ("vstore_half4((float4)(0), i, v);", "__global half *v", 8),
         ("v[i].s[1] = 1; v[i].s[0] = 1; v[i].t = (uchar8)(0);", "__global struct pair *v", 16),
-        ("struct pair p; p.s[0] = i; p.s[1] = 2; p.t = (uchar8)(i); v[i] = p;", "__global struct pair *v", 16),
+        (
+            "struct pair p; p.s[0] = i; p.s[1] = 2; p.t = (uchar8)(i); v[i] = p;",
+            "__global struct pair *v",
+            16,
+        ),
         ("*(__global double*)(v + 2 * i) = 1;", "__global float *v", 8),
         (
             "__global int (*rows)[3] = (__global int (*)[3])v; for (int j = 0; j < 3; j++) rows[i][j] = 1;",
@@ -504,13 +508,21 @@ def test_lines_are_the_users() -> None:
         ("__global float3 *a", "a[b[i]] = (float3)(i)", of_store(16, 0, 12)),
         ("__global half *a", "vstore_half(1.0f, b[i], a)", 2),
         ("__global struct whole *a", "struct whole s = {i, i, i}; a[b[i]] = s", of_unit(12)),
-        ("__global struct whole *a", "struct whole s; s.hit = s.key = i; s.value = 1; a[b[i]] = s", of_unit(12)),
+        (
+            "__global struct whole *a",
+            "struct whole s; s.hit = s.key = i; s.value = 1; a[b[i]] = s",
+            of_unit(12),
+        ),
         (
             "__global struct whole *a",
             "struct whole s; s.hit = i; a[b[i]] = s",
             of_store(12, 0, 4) | of_store(12, 8, 1),
         ),
-        ("__global struct whole *a", "a[b[i]].hit = 1; a[b[i]].key = i", of_store(12, 0, 4) | of_store(12, 8, 1)),
+        (
+            "__global struct whole *a",
+            "a[b[i]].hit = 1; a[b[i]].key = i",
+            of_store(12, 0, 4) | of_store(12, 8, 1),
+        ),
         ("__global struct packed *a", "a[b[i]].key = i", of_store(5, 1, 4)),
         ("__global struct packed *a", "((__global char *)a)[b[i]] = i; a[b[i]].key = i", 1),
         ("__global int *a", "a[b[i]] = i; if (b[i] > 7) ((__global short *)a)[b[i]] = i", 2),
@@ -518,7 +530,9 @@ def test_lines_are_the_users() -> None:
         ("__global int *a", "__global int *p = i > 3 ? a + b[i] : a + 2; *p = i", 4),
     ],
 )
-def test_the_unit_of_a_write_is_what_every_store_covers(parameters: str, store: str, unit: int | Grain) -> None:
+def test_the_unit_of_a_write_is_what_every_store_covers(
+    parameters: str, store: str, unit: int | Grain
+) -> None:
     structs = """
     struct whole { int key; float value; uchar hit; };
     struct __attribute__((packed)) packed { uchar tag; int key; };
@@ -574,7 +588,9 @@ def test_a_bit_field_is_stored_with_those_beside_it(store: str, start: int, stop
     before = """#pragma OPENCL EXTENSION __cl_clang_bitfields : enable
     struct bits { uchar c; uint b : 8; uint d : 12; uint x; uint e : 3; float f; };
     """
-    found = ranges(f"int i = get_global_id(0); if (i == 20) {store};", "__global struct bits *a", before=before)
+    found = ranges(
+        f"int i = get_global_id(0); if (i == 20) {store};", "__global struct bits *a", before=before
+    )
     write = found[0, "write"]
     assert write.region == Region.span(320 + start, 320 + stop)
     assert write.exact == store.startswith("a[i].f")

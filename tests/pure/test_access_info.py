@@ -71,7 +71,10 @@ def test_text_without_a_launch(capsys, kernels):
     assert "out global int* write 4 bytes at 4*? (line 14)" in squeezed
     assert "atomic 4 bytes at 0, atomic add, merged (line 15)" in squeezed
     assert "the result of an atomic function is used (line 19)" in squeezed
-    assert re.search(r"kernel turns, line 21(\n .*)*\n  one worker: a loop that waits for `turn` to change \(line 23\)", text)
+    assert re.search(
+        r"kernel turns, line 21(\n .*)*\n  one worker: a loop that waits for `turn` to change \(line 23\)",
+        text,
+    )
 
 
 def test_a_launch_is_planned_as_the_session_would(capsys, kernels):
@@ -88,7 +91,9 @@ def test_a_launch_is_planned_as_the_session_would(capsys, kernels):
     first, second = launch["workers"]
     assert (first["first_group"], first["last_group_before"]) == ([0], [50])
     ranges = {found["argument"]: found for found in second["ranges"]}
-    assert [(ranges[name]["mode"], ranges[name]["start"], ranges[name]["stop"]) for name in ("a", "b", "out")] == [
+    assert [
+        (ranges[name]["mode"], ranges[name]["start"], ranges[name]["stop"]) for name in ("a", "b", "out")
+    ] == [
         ("read", 2000, 3960),
         ("read", 2016, 3976),
         ("write", 2000, 3960),
@@ -119,7 +124,10 @@ def test_reasons_for_one_worker_and_for_merging(capsys, kernels):
     [
         (["--kernel", "add", "--global", "64"], "--set n="),
         (["--kernel", "add", "--global", "64", "--set", "n=many"], "not a number of type uint"),
-        (["--kernel", "add", "--global", "64", "--set", "m=3"], "there is no argument m; there are a, b, factor, n, out"),
+        (
+            ["--kernel", "add", "--global", "64", "--set", "m=3"],
+            "there is no argument m; there are a, b, factor, n, out",
+        ),
         (["--kernel", "sub"], "no kernel sub in kernels.cl; it has add, tile, scatter, ticket, turns"),
         (["--kernel", "add", "--global", "64", "--local", "8,8", "--set", "n=1"], "equally many"),
         (["--picture", "a.png"], "SVG"),
@@ -164,7 +172,9 @@ def test_the_picture_shows_each_byte_at_its_place(capsys, kernels, tmp_path):
 
 
 def test_bars_are_as_long_as_the_bytes_are_many():
-    row = Row("a", 1000, [{"read": Region.span(0, 500)}, {"write": Region.from_runs([(250, 500), (750, 1000)])}])
+    row = Row(
+        "a", 1000, [{"read": Region.span(0, 500)}, {"write": Region.from_runs([(250, 500), (750, 1000)])}]
+    )
 
     boxes = [
         element.attrib

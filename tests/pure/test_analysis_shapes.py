@@ -27,7 +27,11 @@ def written(body: str, before: str = "") -> AccessRange:
 
 def places(*of_an_item: int) -> Region:
     """Those of all work-items of the half, by their numbers within an item's eight."""
-    runs = [(4 * (8 * i + k), 4 * (8 * i + k) + 4) for i in range(NITEMS // 2, NITEMS) for k in sorted(set(of_an_item))]
+    runs = [
+        (4 * (8 * i + k), 4 * (8 * i + k) + 4)
+        for i in range(NITEMS // 2, NITEMS)
+        for k in sorted(set(of_an_item))
+    ]
     return Region.from_runs(runs)
 
 

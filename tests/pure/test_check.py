@@ -68,7 +68,11 @@ def test_padding_is_no_data() -> None:
 def test_places_have_names() -> None:
     pair = np.dtype({"names": ["a", "b.x"], "formats": ["u1", "f4"], "offsets": [0, 4], "itemsize": 8})
 
-    assert (place_of(13, pair).start, place_of(13, pair).stop, place_of(13, pair).name) == (12, 16, "element 1, b.x")
+    assert (place_of(13, pair).start, place_of(13, pair).stop, place_of(13, pair).name) == (
+        12,
+        16,
+        "element 1, b.x",
+    )
     assert place_of(9, pair).name == "byte 1 of element 1"
     assert place_of(9, np.dtype("u4")).name == "element 2 of uint32"
     assert place_of(9, np.dtype("V5")).stop == 10

@@ -41,7 +41,12 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_modules_that_commands_run_exist() -> None:
-    modules = {module for page in PAGES for code in _code(page) for module in re.findall(r"python3? -m ([\w.]+)", code)}
+    modules = {
+        module
+        for page in PAGES
+        for code in _code(page)
+        for module in re.findall(r"python3? -m ([\w.]+)", code)
+    }
     assert len(modules) > 10
     assert not [module for module in modules if importlib.util.find_spec(module) is None]
 

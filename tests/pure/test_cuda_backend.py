@@ -150,7 +150,9 @@ def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: i
                 assert byte not in found
                 found[byte] = whole
     assert sorted(found) == [
-        low + byte for low in range(start, start + count * (nbytes + gap), nbytes + gap) for byte in range(nbytes)
+        low + byte
+        for low in range(start, start + count * (nbytes + gap), nbytes + gap)
+        for byte in range(nbytes)
     ]
     aligned = count == 1 or (nbytes + gap) % unit == 0
     for byte, whole in found.items():
@@ -160,7 +162,15 @@ def test_units_of_a_merge(start: int, nbytes: int, gap: int, count: int, unit: i
 
 
 def _shape(ndrange: NDRange, chunk: Chunk, hidden: bytes | None) -> LaunchShape:
-    return LaunchShape(ndrange, chunk, chunk.global_size(ndrange), ndrange.local_size, chunk.first(ndrange), ((0, 64),), hidden)
+    return LaunchShape(
+        ndrange,
+        chunk,
+        chunk.global_size(ndrange),
+        ndrange.local_size,
+        chunk.first(ndrange),
+        ((0, 64),),
+        hidden,
+    )
 
 
 def test_a_launch_beyond_cudas_limit_of_groups_is_several() -> None:

@@ -143,7 +143,10 @@ class _Driver:
             assert ends[-1] >= stop, "the units of a row are all looked at"
             for low, high in zip([0, *ends], ends, strict=False):
                 low, high = max(low, begin), min(high, stop)
-                if low < high and (_at(stage + low, high - low, "u1") != _at(twin + low, high - low, "u1")).any():
+                if (
+                    low < high
+                    and (_at(stage + low, high - low, "u1") != _at(twin + low, high - low, "u1")).any()
+                ):
                     _at(target + low, high - low, "u1")[:] = _at(stage + low, high - low, "u1")
 
     def _merge(
@@ -210,9 +213,9 @@ regions = st.one_of(
 
 grains = st.one_of(
     st.sampled_from([1, 2, 4, 8, 16, 12, 40]).map(of_unit),
-    st.lists(st.tuples(st.integers(1, 24), st.integers(0, 99), st.integers(1, 16)), min_size=1, max_size=3).map(
-        lambda stores: joined(of_store(*store) for store in stores)
-    ),
+    st.lists(
+        st.tuples(st.integers(1, 24), st.integers(0, 99), st.integers(1, 16)), min_size=1, max_size=3
+    ).map(lambda stores: joined(of_store(*store) for store in stores)),
 )
 
 
@@ -475,7 +478,9 @@ def test_memory_that_is_not_had_is_told_from_a_gpu_that_has_failed(
     result: int, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     def error(result: int, text: str) -> BackendError:
-        return BackendError({2: MEM_OBJECT_ALLOCATION_FAILURE}.get(result, OUT_OF_RESOURCES), f"{text}: {result}")
+        return BackendError(
+            {2: MEM_OBJECT_ALLOCATION_FAILURE}.get(result, OUT_OF_RESOURCES), f"{text}: {result}"
+        )
 
     asked: list[int] = []
 

@@ -344,7 +344,9 @@ def test_members_of_records_are_copied_at_once(copy: str) -> None:
 
 @needs_nvrtc
 def test_constant_memory_is_read_through_the_read_only_cache() -> None:
-    source = "kernel void k(constant float *a, global const float *restrict b, global float *c, global float *d) {"
+    source = (
+        "kernel void k(constant float *a, global const float *restrict b, global float *c, global float *d) {"
+    )
     ptx = compiled(translate(source + " c[get_global_id(0)] = a[get_global_id(1)] + b[2] + d[0]; }"))
     assert len(re.findall(r"\tld\.global\.nc\.f32", ptx)) == 2
     assert len(re.findall(r"\tld\.global\.f32", ptx)) == 1

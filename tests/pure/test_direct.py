@@ -60,7 +60,11 @@ def slow_plans(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let every plan that is made from access ranges take so long by the session's clock, which stands still else."""
     made = vdev.session.session.make_plan
     late = [0]
-    monkeypatch.setattr(vdev.session.session, "time", SimpleNamespace(perf_counter_ns=lambda: late[0], thread_time_ns=lambda: late[0]))
+    monkeypatch.setattr(
+        vdev.session.session,
+        "time",
+        SimpleNamespace(perf_counter_ns=lambda: late[0], thread_time_ns=lambda: late[0]),
+    )
 
     def slowly(*args: Any) -> Any:
         late[0] += round(seconds * 1e9)

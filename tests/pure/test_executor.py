@@ -638,7 +638,9 @@ def test_neighbours_wait_for_what_came_before_and_no_more(
         if job is not None and step <= job.bases[self.number]:
             covered = [mark.step for mark in self.marks if mark.marker is marker]
             waited.extend(covered)
-            too_far.extend((covered[0], job.bases[self.number]) for _ in covered if covered[0] > job.bases[self.number])
+            too_far.extend(
+                (covered[0], job.bases[self.number]) for _ in covered if covered[0] > job.bases[self.number]
+            )
         return marker
 
     monkeypatch.setattr(Worker, "marker_at", noted)

@@ -100,7 +100,12 @@ def test_a_write_through_an_index():
             "__local memory",
             1000 * MB,
         ),
-        ({"exact": False, "reason": INDEXED}, "1 GB moved for its 400 MB, 100 MB a launch", "get_global_id()", 600 * MB),
+        (
+            {"exact": False, "reason": INDEXED},
+            "1 GB moved for its 400 MB, 100 MB a launch",
+            "get_global_id()",
+            600 * MB,
+        ),
         ({"moved": Moved(host_to_worker=4000 * MB)}, "400 MB of its 400 MB move", "write it once", 3600 * MB),
         ({"moved": Moved(worker_to_worker=3000 * MB)}, "between workers", "same dimension", 2600 * MB),
         ({"fine": True}, "so 100 MB are brought", "coarse-grain", 1000 * MB),
@@ -181,7 +186,10 @@ def test_the_most_expensive_thing_is_always_named():
     ("kernel", "named"),
     [
         (replace(KERNEL, planning_ns=9 * 10**9, plans=3), "planning 3 plans (kernel work)"),
-        (replace(KERNEL, times=Times(kernel_ns=1, merge_ns=10**9)), "merging what workers wrote (kernel work)"),
+        (
+            replace(KERNEL, times=Times(kernel_ns=1, merge_ns=10**9)),
+            "merging what workers wrote (kernel work)",
+        ),
     ],
 )
 def test_other_expenses(kernel, named):

@@ -162,9 +162,18 @@ def test_a_defect_applies(defect: Defect) -> None:
 
 
 def test_each_known_fault_is_among_the_defects() -> None:
-    assert {defect.issue for defect in DEFECTS} - {""} == {f"{n:02}" for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 20, 21, 22, 23)}
+    assert {defect.issue for defect in DEFECTS} - {""} == {
+        f"{n:02}" for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 20, 21, 22, 23)
+    }
     assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) >= 40
-    assert {defect.kind for defect in DEFECTS} == {"analysis", "preprocessor", "planner", "merging", "translation", "check"}
+    assert {defect.kind for defect in DEFECTS} == {
+        "analysis",
+        "preprocessor",
+        "planner",
+        "merging",
+        "translation",
+        "check",
+    }
 
 
 def test_what_is_imported_already_takes_no_defect() -> None:

@@ -39,9 +39,13 @@ def test_shifts_floors_and_units_are_those_of_the_cuts(
 ) -> None:
     grain = joined(of_store(*store) for store in found)
     moved = grain.shift(offset)
-    assert cuts_between(moved, 500, 600) == {at + offset for at in cuts_between(grain, 500 - offset, 600 - offset)}
+    assert cuts_between(moved, 500, 600) == {
+        at + offset for at in cuts_between(grain, 500 - offset, 600 - offset)
+    }
     assert moved.shift(-offset) == grain, "equal patterns are equal"
-    assert grain.floor(start + 500) == max(at for at in range(start - 4000, start + 501) if cuts_between(grain, at, at + 1))
+    assert grain.floor(start + 500) == max(
+        at for at in range(start - 4000, start + 501) if cuts_between(grain, at, at + 1)
+    )
     units = list(grain.units(start, start + length))
     edges = [start, *sorted(cuts_between(grain, start + 1, start + length)), start + length]
     assert units == (list(pairwise(edges)) if length else [])
@@ -57,7 +61,9 @@ def test_what_repeats_too_late_is_cut_everywhere() -> None:
     assert of_unit(12).unit is None
 
 
-@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 3)), max_size=4), st.integers(-99, 99), st.data())
+@given(
+    st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 3)), max_size=4), st.integers(-99, 99), st.data()
+)
 def test_congruences_hold_whatever_the_leaves_are(
     terms: list[tuple[int, int]], constant: int, data: st.DataObject
 ) -> None:

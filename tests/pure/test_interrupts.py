@@ -264,5 +264,7 @@ time.sleep(0.01)
 import _signal
 print(type(interrupts._get_handler(signal.SIGINT)).__name__, signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.stdout.split() == ["_Handler", "True"], done.stderr

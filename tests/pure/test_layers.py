@@ -25,7 +25,9 @@ KNOW_PYOPENCL = ("vdev.facade", "vdev.backends.opencl")
 
 
 def test_there_is_something_to_check():
-    assert {"vdev", "vdev.facade.stand_in", "vdev.session.session", "vdev.translators.ranges.region"} <= set(MODULES)
+    assert {"vdev", "vdev.facade.stand_in", "vdev.session.session", "vdev.translators.ranges.region"} <= set(
+        MODULES
+    )
     assert sum(1 for _ in imports("vdev.session.session", MODULES["vdev.session.session"])) > 5
 
 

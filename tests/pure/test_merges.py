@@ -226,9 +226,9 @@ def test_workers_that_cannot_merge_leave_it_to_the_home() -> None:
 
 grains = st.one_of(
     st.sampled_from([1, 2, 4, 8, 16]).map(of_unit),
-    st.lists(st.tuples(st.integers(1, 24), st.integers(0, 99), st.integers(1, 16)), min_size=1, max_size=3).map(
-        lambda stores: joined(of_store(*store) for store in stores)
-    ),
+    st.lists(
+        st.tuples(st.integers(1, 24), st.integers(0, 99), st.integers(1, 16)), min_size=1, max_size=3
+    ).map(lambda stores: joined(of_store(*store) for store in stores)),
 )
 
 

@@ -62,7 +62,9 @@ HEAD = "__kernel void stores(__global ulong *out, __global const int *places, __
 
 def source(forms: list[Form]) -> str:
     cases = "".join(f"  if (kind == {number}) {form.text};\n" for number, form in enumerate(forms))
-    body = "  int i = get_global_id(0), p = places[2 * i + 1], kind = places[2 * i];\n  ulong v = values[i];\n"
+    body = (
+        "  int i = get_global_id(0), p = places[2 * i + 1], kind = places[2 * i];\n  ulong v = values[i];\n"
+    )
     return f"{TYPES}{HEAD}\n{body}{cases}}}\n"
 
 
@@ -78,7 +80,9 @@ def perform(forms: list[Form], args: list[Pointer], ndrange: NDRange, chunk: Chu
             out[at : at + form.nbytes] = value[: form.nbytes]
 
 
-def layout(rng: random.Random, forms: list[Form], old: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
+def layout(
+    rng: random.Random, forms: list[Form], old: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """(kind and place of each item, values, fought-for items): disjoint stores everywhere; in the first LANE bytes
     many stores of form 0 to each place."""
     taken = np.zeros(NBYTES, bool)
@@ -91,7 +95,9 @@ def layout(rng: random.Random, forms: list[Form], old: np.ndarray) -> tuple[np.n
         form = forms[kind]
         if rng.random() < 0.3:
             form, kind = forms[0], 0
-            step = form.nbytes if form.scale < form.nbytes else form.scale  # so that two stores never overlap in part
+            step = (
+                form.nbytes if form.scale < form.nbytes else form.scale
+            )  # so that two stores never overlap in part
             places[item] = 0, rng.randrange(LANE // step // 8) * (step // form.scale)
             fought.append(item)
             continue
@@ -107,7 +113,9 @@ def layout(rng: random.Random, forms: list[Form], old: np.ndarray) -> tuple[np.n
     return places, values, fought
 
 
-def launched(forms: list[Form], old: np.ndarray, places: np.ndarray, values: np.ndarray, on_workers: bool, offset: int) -> np.ndarray:
+def launched(
+    forms: list[Form], old: np.ndarray, places: np.ndarray, values: np.ndarray, on_workers: bool, offset: int
+) -> np.ndarray:
     """The argument's bytes, `offset` bytes into a buffer, after the kernel has run on four workers."""
     backends: list[ReferenceBackend] = []
     session = Session(reference_openers(4, backends, is_cpu=not on_workers))
@@ -144,7 +152,10 @@ def test_every_store_survives_whole_and_nothing_else_changes(seed: int, on_worke
 
 @pytest.mark.parametrize("wrong", [of_unit(16), of_unit(4), BYTES, of_store(8, 1, 3)])
 def test_a_wrong_grain_is_found(wrong: Grain) -> None:
-    with mock.patch("vdev.translators.interpreter.access._grain", return_value=wrong), pytest.raises(AssertionError):
+    with (
+        mock.patch("vdev.translators.interpreter.access._grain", return_value=wrong),
+        pytest.raises(AssertionError),
+    ):
         compare_many()
 
 

@@ -28,7 +28,9 @@ def random_region(rng: random.Random) -> Region:
         return Region.from_runs(parts)
     if kind == 2:  # of a pitch that does not go with the others
         return tile(rng.randrange(20), rng.randrange(20), 1 + rng.randrange(20), 1 + rng.randrange(9), 60)
-    found = tile(rng.randrange(SIDE // 2), rng.randrange(SIDE // 2), 1 + rng.randrange(32), 1 + rng.randrange(32))
+    found = tile(
+        rng.randrange(SIDE // 2), rng.randrange(SIDE // 2), 1 + rng.randrange(32), 1 + rng.randrange(32)
+    )
     if kind == 3:
         found = found - tile(rng.randrange(SIDE), rng.randrange(SIDE), 5, 5)
     return found | tile(rng.randrange(SIDE - 8), rng.randrange(SIDE - 8), 8, 4) if kind == 4 else found
@@ -45,7 +47,9 @@ def test_all_that_meets_is_found(seed: int) -> None:
     for _ in range(30):
         asked = random_region(rng)
         assert {name for name, region in entries if region.overlaps(asked)} <= known.names(asked)
-        assert {name for name, region in entries[: len(entries) // 2] if region.overlaps(asked)} <= other.names(asked)
+        assert {
+            name for name, region in entries[: len(entries) // 2] if region.overlaps(asked)
+        } <= other.names(asked)
     assert not known.names(Region.empty())
 
 
@@ -77,7 +81,9 @@ def test_what_a_draft_is_given_is_found_among_many(monkeypatch: pytest.MonkeyPat
     assert [worker for worker, _ in draft.near(Region.span(150, 160))] == [1, 9]
     assert not draft.held_alone(9, Region.span(100, 300))
     draft.own_each([(3, Region.span(90, 210)), (4, Region.span(210, 220))])
-    assert [worker for worker, held in draft.near(Region.span(150, 160)) if held.overlaps(Region.span(150, 160))] == [3]
+    assert [
+        worker for worker, held in draft.near(Region.span(150, 160)) if held.overlaps(Region.span(150, 160))
+    ] == [3]
     assert draft.held_alone(3, Region.span(0, 400)).nbytes == 120 + 100
     assert draft.valid_at(0) == Region.span(0, 90)
     assert draft.valid_at(9) == Region.span(220, 300) | Region.span(900, 1000)

@@ -34,7 +34,9 @@ def allowed(
     (access,) = [access for access in summary.accesses if access.mode == "write"]
     if access._offset is None:
         return [(-(1 << 63), (1 << 63) - 1)]
-    ways = _Ways(Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary._merged).scope())
+    ways = _Ways(
+        Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary._merged).scope()
+    )
     found = []
     for start in ways.scopes(access._way):
         for scope, form in explore(start, lambda s: _byte_offset(s, access._offset)):

@@ -140,7 +140,9 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Comparison:
 
 @pytest.mark.parametrize("near", [False, True])
 @pytest.mark.parametrize("name", [name for name in bench.PROGRAMS if name != "leap"])
-def test_plans_of_the_benchmarks_programs_are_the_planners(name: str, near: bool, compared: Comparison) -> None:
+def test_plans_of_the_benchmarks_programs_are_the_planners(
+    name: str, near: bool, compared: Comparison
+) -> None:
     program = Bench(3, near=near)
     for step in bench.PROGRAMS[name](120):
         program.launch(program.command(step))
@@ -154,7 +156,11 @@ def transfer(program: Bench, rng: random.Random) -> None:
     start = rng.randrange(0, 8192, 4)
     region = Region.span(start, start + rng.randrange(4, 8192, 4))
     reads = rng.random() < 0.5
-    plan = plan_read(buffer.state, region, links, contiguous=True) if reads else plan_write(buffer.state, region, links)
+    plan = (
+        plan_read(buffer.state, region, links, contiguous=True)
+        if reads
+        else plan_write(buffer.state, region, links)
+    )
     (buffer.state,) = plan.states
 
 
@@ -181,7 +187,9 @@ def planted_conditions(trace: Trace) -> list[str]:
     return []
 
 
-def test_a_plan_for_other_conditions_would_be_seen(compared: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_for_other_conditions_would_be_seen(
+    compared: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Trace, "conditions", planted_conditions)
     with pytest.raises(AssertionError):
         sum(run_random(seed, 3, True) for seed in range(6))
@@ -247,7 +255,9 @@ def test_what_is_counted_is_what_the_planner_would_have_counted() -> None:
                     cached.traffic.count()
                 moved.append(cached.plan.moved)
             tally = program.kernels["tile"].plans.tally  # type: ignore[union-attr]
-            outcomes = [(key, item.chunks, item.reasons, item.launches) for key, item in tally.outcomes.items()]
+            outcomes = [
+                (key, item.chunks, item.reasons, item.launches) for key, item in tally.outcomes.items()
+            ]
             found.append((program.filled, moved, tally.arguments, outcomes, tally.plans))
     filled, plain = found
     assert filled[0] > 20
@@ -262,7 +272,9 @@ def planned(name: str, count: int) -> tuple[Bench, list[tuple[tuple[int, int, in
 
 
 @pytest.mark.parametrize("fault", ["trace_plan", "trace_windows", "views_of"])
-def test_a_fault_of_tracing_or_filling_in_is_not_the_programs(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_tracing_or_filling_in_is_not_the_programs(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = planned("window", 40)[1]
 
     def fail(*_: Any) -> None:

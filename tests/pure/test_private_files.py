@@ -116,7 +116,9 @@ def test_the_store_finds_what_it_kept(store):
     assert Store(store._folder, ".bin").get("key") == b"content"
 
 
-@pytest.mark.parametrize("damage", ["cut", "longer", "flipped", "another format", "empty", "of another entry"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "longer", "flipped", "another format", "empty", "of another entry"]
+)
 def test_an_entry_that_is_not_as_it_was_written(store, damage):
     written = entry(store).read_bytes()
     store.put("other", b"other content", KEPT)

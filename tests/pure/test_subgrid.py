@@ -41,7 +41,9 @@ kernel void k(global ulong *a, int n)
 
 
 def test_global_ids_are_the_engines_own_where_launches_have_offsets() -> None:
-    source = "size_t place(void) { return get_global_id(0); } kernel void k(global int *a) { a[place()] = 1; }"
+    source = (
+        "size_t place(void) { return get_global_id(0); } kernel void k(global int *a) { a[place()] = 1; }"
+    )
     assert "size_t place(void) { return get_global_id(0); }" in user_part(translate(source))
     without = translate_subgrid(parse_program(source), offsets=False)
     assert "{ return vdev_get_global_id(vdev_g, 0); }" in user_part(without)

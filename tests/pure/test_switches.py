@@ -117,7 +117,9 @@ def test_memory(monkeypatch, text, nbytes):
     assert limit.of(1000 << 20) == nbytes
 
 
-@pytest.mark.parametrize("text", ["0", "1", "63K", "0%", "101%", "-1M", "1e9", "64X", "M", "%", "half", "1M2", "²M"])
+@pytest.mark.parametrize(
+    "text", ["0", "1", "63K", "0%", "101%", "-1M", "1e9", "64X", "M", "%", "half", "1M2", "²M"]
+)
 def test_wrong_memory(monkeypatch, text):
     monkeypatch.setenv("VDEV_MEMORY", text)
     with pytest.raises(SwitchError, match=r"VDEV_MEMORY=.*valid: all, bytes from 64K"):

@@ -18,7 +18,11 @@ Calculation = Callable[[Sequence[Any]], list[Any]]
 def compiled(trace: Trace, results: Sequence[Any]) -> Callable[[Sequence[int]], list[Any] | None]:
     """What gives the results of other parameters, None where a condition does not hold."""
     texts = [
-        show(item.terms, item.constant) if type(item) is Number else item.text if type(item) is Real else repr(item)
+        show(item.terms, item.constant)
+        if type(item) is Number
+        else item.text
+        if type(item) is Real
+        else repr(item)
         for item in results
     ]
     conditions = trace.conditions()
@@ -28,7 +32,9 @@ def compiled(trace: Trace, results: Sequence[Any]) -> Callable[[Sequence[int]], 
         names: dict[str, Any] = dict(zip(trace.parameters, values, strict=True)) | {"inf": float("inf")}
         for line in trace.definitions(used):
             exec(line, names)
-        return [eval(text, names) for text in texts] if all(eval(text, names) for text in conditions) else None
+        return (
+            [eval(text, names) for text in texts] if all(eval(text, names) for text in conditions) else None
+        )
 
     return run
 
@@ -72,7 +78,8 @@ OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
 
 def calculation(rng: random.Random) -> Calculation:
     steps = [
-        (rng.choice(OPERATIONS), rng.randrange(100), rng.randrange(100), rng.randrange(1, 9)) for _ in range(12)
+        (rng.choice(OPERATIONS), rng.randrange(100), rng.randrange(100), rng.randrange(1, 9))
+        for _ in range(12)
     ]
 
     def run(values: Sequence[Any]) -> list[Any]:
@@ -111,7 +118,18 @@ def test_conditions_that_are_left_out_are_missed(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     "asks",
-    [hash, int, float, str, repr, range, lambda n: [0] * n, lambda n: f"{n:d}", lambda n: n.bit_length(), lambda n: n ^ 3],
+    [
+        hash,
+        int,
+        float,
+        str,
+        repr,
+        range,
+        lambda n: [0] * n,
+        lambda n: f"{n:d}",
+        lambda n: n.bit_length(),
+        lambda n: n ^ 3,
+    ],
 )
 def test_who_asks_for_the_number_itself_gets_it_and_pins_it(asks: Callable[[Any], Any]) -> None:
     trace = Trace()

@@ -90,7 +90,8 @@ class Program:
 
     def launch(self, name: str, items: int, *args: VirtualBuffer | int) -> int:
         captured = tuple(
-            np.uint32(arg).tobytes() if isinstance(arg, int) else BufferArg(arg, 0, arg.nbytes) for arg in args
+            np.uint32(arg).tobytes() if isinstance(arg, int) else BufferArg(arg, 0, arg.nbytes)
+            for arg in args
         )
         command = Launch(self.kernels[name], captured, NDRange((items,), (LOCAL,), (0,)))
         return self.session.submit(command, queue=self.queue).wait()

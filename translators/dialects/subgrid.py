@@ -50,7 +50,9 @@ _GRID_FUNCTIONS = (
 _REFUSED = ("enqueue_kernel", "get_kernel_work_group_size", "get_kernel_preferred_work_group_size_multiple")
 
 #: Where a kernel shifts a pointer, for whoever translates further: the parameter, the user's name, and the shift.
-SHIFT = re.compile(rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ char \*\)\1 - (\w+\.shift\[\d+\])\);")
+SHIFT = re.compile(
+    rb"__typeof__\((\w+)\) (\w+) = \(__typeof__\(\1\)\)\(\(__\w+ char \*\)\1 - (\w+\.shift\[\d+\])\);"
+)
 
 # {p}: the prefix; fields in the order of SubgridKernel.pack. A dimension from 3 on is answered as the
 # specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those

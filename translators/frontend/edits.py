@@ -72,7 +72,9 @@ class Edits:
                     pieces.append(piece.encode("utf-8", "surrogateescape"))
                     continue
                 start, stop = piece
-                inside = [other for other in self._edits if _Edit(start, stop, 0, (), whole=True).holds(other)]
+                inside = [
+                    other for other in self._edits if _Edit(start, stop, 0, (), whole=True).holds(other)
+                ]
                 pieces.append(self._edited(start, stop, inside))
             position = edit.stop
         pieces.append(self.text[position:last])
@@ -89,7 +91,10 @@ class _Edit:
 
     def holds(self, other: _Edit) -> bool:
         """Whether another edit is one of this one's text; what is put in its place, or before it, is not."""
-        before = other.whole and (other.start, other.stop) in ((self.start, self.stop), (self.start, self.start))
+        before = other.whole and (other.start, other.stop) in (
+            (self.start, self.stop),
+            (self.start, self.start),
+        )
         return self.start <= other.start and other.stop <= self.stop and not before
 
 

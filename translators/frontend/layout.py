@@ -22,7 +22,14 @@ _SCALARS = {
     TypeKind.LONG: "i8", TypeKind.ULONGLONG: "u8", TypeKind.LONGLONG: "i8", TypeKind.ENUM: "i4",
     TypeKind.HALF: "f2", TypeKind.FLOAT: "f4", TypeKind.DOUBLE: "f8", TypeKind.POINTER: "u8",
 }  # fmt: skip
-_ATOMICS = {"int": "i4", "unsigned int": "u4", "long": "i8", "unsigned long": "u8", "float": "f4", "double": "f8"}
+_ATOMICS = {
+    "int": "i4",
+    "unsigned int": "u4",
+    "long": "i8",
+    "unsigned long": "u8",
+    "float": "f4",
+    "double": "f8",
+}
 _COMPONENTS = "xyzw"
 _MOST = 512  #: scalars in an element; a larger one has no layout here
 

@@ -139,6 +139,7 @@ def uniform_integer(ctype: CType) -> IntType | None:
         return uniform_integer(ctype.element) if whole else None
     return None
 
+
 _COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
 
 

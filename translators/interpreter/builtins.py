@@ -287,7 +287,9 @@ def _into_space(*kinds: type[Place]) -> Handler:
     """to_global() and its like: the pointer where it leads into that address space, else none."""
 
     def handler(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-        return Pointer(tuple(t for t in calculator.pointer(args[0]).targets if isinstance(t.place, (Anywhere, *kinds))))
+        return Pointer(
+            tuple(t for t in calculator.pointer(args[0]).targets if isinstance(t.place, (Anywhere, *kinds)))
+        )
 
     return handler
 

@@ -268,9 +268,7 @@ class Calculator(Memory, ABC):
             return self._operate_pointers(operator, a, b, a_type, ctype)
         return operators.binary(operator, a, b, ctype)
 
-    def _operate_pointers(
-        self, operator: Binary, a: Value, b: Value, a_type: CType, ctype: CType
-    ) -> Value:
+    def _operate_pointers(self, operator: Binary, a: Value, b: Value, a_type: CType, ctype: CType) -> Value:
         if operator in (Binary.ADD, Binary.SUBTRACT) and ctype.kind == "pointer":
             size = ctype.element.size if ctype.element is not None else 1
             size = max(size, 1)  # void* moves by bytes

@@ -216,9 +216,7 @@ class Memory:
             self.record(place, "write", offset, 3 * ctype.element.size, line, condition=condition)
             reason = "padding of a 3-component vector"
             self.record(place, "write", offset, ctype.size, line, condition=perhaps, reason=reason)
-        elif ctype.kind in ("record", "array") and not (
-            isinstance(value, Aggregate) and value.is_set(ctype)
-        ):
+        elif ctype.kind in ("record", "array") and not (isinstance(value, Aggregate) and value.is_set(ctype)):
             reason, pieces = "a structure that is not seen to be set whole", leaves_of(ctype)
             self.record(
                 place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces

@@ -172,9 +172,7 @@ def _unary_number(operator: Unary, value: Value, ctype: CType, true: int) -> Val
     if kind is None:
         return unknown_value(ctype)
     if not isinstance(value, Number):
-        return (
-            _some_truth(ctype, true, FLOATING) if operator is Unary.NOT else unknown_value(ctype, FLOATING)
-        )
+        return _some_truth(ctype, true, FLOATING) if operator is Unary.NOT else unknown_value(ctype, FLOATING)
     if operator is Unary.NOT:
         return Number(ex.scale(logic.negate(logic.truth(value.observed())), true), kind)
     if operator is Unary.PLUS:

@@ -271,7 +271,8 @@ def _at_depth(bands: Bands, depth: int, ratio: int, change: _Change) -> Bands:
     if depth == 0:
         return change(bands, ratio)
     return tuple(
-        (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change)) for lo, hi, inner in bands
+        (lo, hi, None if inner is None else _at_depth(inner, depth - 1, ratio, change))
+        for lo, hi, inner in bands
     )
 
 
@@ -389,9 +390,7 @@ def _add_corners(bands: Bands, above: Corner, below: Corner, found: list[Corner]
 
 def around(corner: Corner, other: Corner) -> Corner:
     """The smallest box of digits that has both."""
-    return tuple(
-        (a if a < c else c, b if b > d else d) for (a, b), (c, d) in zip(corner, other, strict=True)
-    )
+    return tuple((a if a < c else c, b if b > d else d) for (a, b), (c, d) in zip(corner, other, strict=True))
 
 
 def count(bands: Bands, units: Units, level: int = 0) -> int:
@@ -428,7 +427,9 @@ def count_boxes(bands: Bands) -> int:
     return total
 
 
-def leaves(bands: Bands, units: Units, level: int = 0, base: int = 0, dims: Dims = ()) -> Iterator[tuple[int, int, Dims]]:
+def leaves(
+    bands: Bands, units: Units, level: int = 0, base: int = 0, dims: Dims = ()
+) -> Iterator[tuple[int, int, Dims]]:
     """The set as disjoint boxes: (first member, members in a row, dimensions)."""
     unit = units[level]
     for lo, hi, inner in bands:
@@ -464,8 +465,10 @@ def divisor(bands: Bands, units: Units, level: int = 0) -> int:
     """The largest number by which every edge of a run can be divided, or a divisor of it."""
     found, unit = 0, units[level]
     for lo, hi, inner in bands:
-        found = gcd(found, lo * unit, hi * unit) if inner is None else gcd(
-            found, lo * unit, unit if hi - lo > 1 else 0, divisor(inner, units, level + 1)
+        found = (
+            gcd(found, lo * unit, hi * unit)
+            if inner is None
+            else gcd(found, lo * unit, unit if hi - lo > 1 else 0, divisor(inner, units, level + 1))
         )
     return found
 

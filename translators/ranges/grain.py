@@ -121,7 +121,9 @@ def _joined(one: Grain, other: Grain) -> Grain:
 def _normal(period: int, cuts: Iterable[int]) -> Grain:
     found = frozenset(cuts)
     for shorter in range(1, period + 1):
-        if period % shorter == 0 and len({cut % shorter for cut in found}) * (period // shorter) == len(found):
+        if period % shorter == 0 and len({cut % shorter for cut in found}) * (period // shorter) == len(
+            found
+        ):
             return Grain(shorter, tuple(sorted({cut % shorter for cut in found})))
     return Grain(period, tuple(sorted(found)))
 

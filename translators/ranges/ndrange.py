@@ -34,8 +34,7 @@ class NDRange:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Work-groups `start` <= g < `stop`, contiguous in each dimension (PPoPP'11 section 3.2, constraint 1).
-    """
+    """Work-groups `start` <= g < `stop`, contiguous in each dimension (PPoPP'11 section 3.2, constraint 1)."""
 
     start: tuple[int, ...]
     stop: tuple[int, ...]

@@ -170,7 +170,9 @@ class Region:
     def nruns(self) -> int:
         """The number of runs; not counted one by one."""
         if self._nruns < 0:
-            self._nruns = len(self.runs) if self._bands is None else nested.count_runs(self._bands, self._units)[0]
+            self._nruns = (
+                len(self.runs) if self._bands is None else nested.count_runs(self._bands, self._units)[0]
+            )
         return self._nruns
 
     def __eq__(self, other: object) -> bool:
@@ -269,7 +271,9 @@ class Region:
             return self
         found = _common(self, less)
         if found is None:
-            return _of_array(byte_runs.intersection(self.runs, byte_runs.gaps(less.runs, self.start, self.stop)))
+            return _of_array(
+                byte_runs.intersection(self.runs, byte_runs.gaps(less.runs, self.start, self.stop))
+            )
         mine, yours, pitches = found
         return _region(nested.subtract(mine, yours, (*pitches, 1)), pitches)
 
@@ -398,7 +402,11 @@ class Region:
 
     def _flat(self) -> Bands:
         """The bands, also where they are many."""
-        return tuple((start, stop, None) for start, stop in self.runs.tolist()) if self._bands is None else self._bands
+        return (
+            tuple((start, stop, None) for start, stop in self.runs.tolist())
+            if self._bands is None
+            else self._bands
+        )
 
     def _seventh(self) -> int:
         """An offset behind the sixth run, not far behind it where that can be told without counting."""
@@ -425,7 +433,9 @@ class Region:
         return found
 
 
-def open_box(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> tuple[int, int, list[tuple[int, int]]]:
+def open_box(
+    start: int, nbytes: int, dims: Sequence[tuple[int, int]]
+) -> tuple[int, int, list[tuple[int, int]]]:
     """A box's first byte, the bytes of its runs, and the dimensions that are left once those that only make the runs
     longer, or one another, are gone; strides positive, the smallest first."""
     low = whole(start + sum(stride * (count - 1) for stride, count in dims if stride < 0))
@@ -445,7 +455,9 @@ def open_box(start: int, nbytes: int, dims: Sequence[tuple[int, int]]) -> tuple[
 def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
     """Pitches in which as many of these regions as go together can be told apart."""
     found: tuple[int, ...] = ()
-    for pitches in sorted({region._pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)):
+    for pitches in sorted(
+        {region._pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
+    ):
         found = _merged(found, pitches) or found
     return found
 

@@ -422,7 +422,9 @@ class Real:
 
     def _compare(self, other: Operand, sign: str) -> bool:
         value, text = _operand(other)
-        return self.trace.compare_reals(f"({self.text} {sign} {text})", bool(_COMPARE[sign](self.value, value)))
+        return self.trace.compare_reals(
+            f"({self.text} {sign} {text})", bool(_COMPARE[sign](self.value, value))
+        )
 
     def __lt__(self, other: Operand) -> bool:
         return self._compare(other, "<")

@@ -270,7 +270,9 @@ class _Projection:
             region = region.clip(low, high + nbytes)
         return region, exact and same
 
-    def _region_of_boxes(self, start: int, nbytes: int, free: list[tuple[int, int]]) -> tuple[Region, bool] | None:
+    def _region_of_boxes(
+        self, start: int, nbytes: int, free: list[tuple[int, int]]
+    ) -> tuple[Region, bool] | None:
         """The region of a domain that constraints cut to few boxes; None where they cut it to many."""
         offsets = [(start, free)]
         for component in _components(self.constraints):

@@ -88,7 +88,9 @@ def _in_sympy(expr: Expr, names: Mapping[int, str] | None, left: list[int]) -> A
     if op in LEAVES:
         return sympy.Symbol(leaf_name(expr, names), integer=True, nonnegative=expr.lo >= 0 or None)
     if op == "sum":
-        return sympy.Add(args[0], *(coefficient * _in_sympy(term, names, left) for term, coefficient in args[1]))
+        return sympy.Add(
+            args[0], *(coefficient * _in_sympy(term, names, left) for term, coefficient in args[1])
+        )
     parts = [_in_sympy(arg, names, left) for arg in args if isinstance(arg, Expr)]
     if op == "mul":
         return sympy.Mul(*parts)

@@ -78,7 +78,9 @@ class CheckFailure(Exception):
     pointer. `writers`: (worker, work-group, value) of those chunks that wrote there.
     """
 
-    def __init__(self, text: str, kind: str, kernel: str, argument: str, offset: int, writers: Writers) -> None:
+    def __init__(
+        self, text: str, kind: str, kernel: str, argument: str, offset: int, writers: Writers
+    ) -> None:
         super().__init__(text)
         self.kind = kind
         self.kernel = kernel
@@ -103,7 +105,9 @@ class Case:
     types: Mapping[int, np.dtype[np.generic]]  #: elements that arguments point to
     data: list[Mask] = field(default_factory=list)  #: all bytes but padding
     after: list[Bytes] = field(default_factory=list)
-    alone: list[list[Bytes]] = field(default_factory=list)  #: by chunk and slot: what it leaves of `before` alone
+    alone: list[list[Bytes]] = field(
+        default_factory=list
+    )  #: by chunk and slot: what it leaves of `before` alone
     fine: set[int] = field(default_factory=set)  #: those that are fine-grain
 
     def atomics(self, slot: int) -> Region:
@@ -201,7 +205,9 @@ class LaunchChecker:
         sizes = {pointer.arg: pointer.nbytes for pointer in pointers}
         evaluate = evaluator(launch.kernel, launch, sizes)
         try:
-            parts = [Part(worker, chunk, gather(pointers, evaluate(chunk))) for worker, chunk in plan.partition]
+            parts = [
+                Part(worker, chunk, gather(pointers, evaluate(chunk))) for worker, chunk in plan.partition
+            ]
             before = [self._shadows.content(buffer) for buffer in buffers]
         except (ShadowFailure, EvaluationFault, MemoryError) as error:
             self._note(launch, f"not checked: {error}", logging.WARNING)

@@ -61,7 +61,9 @@ def place_of(offset: int, dtype: Dtype) -> Place:
         return Place(first, first + dtype.itemsize, dtype, f"element {index} of {dtype.name}")
     for name, (kind, start, *_) in (dtype.fields or {}).items():
         if start <= inside < start + kind.itemsize:
-            return Place(first + start, first + start + kind.itemsize, kind, f"element {index}, {name.lstrip('.')}")
+            return Place(
+                first + start, first + start + kind.itemsize, kind, f"element {index}, {name.lstrip('.')}"
+            )
     return Place(offset, offset + 1, np.dtype("V1"), f"byte {inside} of element {index}")
 
 

@@ -96,7 +96,9 @@ def report_file(
     program = parse_program(path.read_text(), [*options, f"-I{path.resolve().parent}"])
     names = [name for name in program.kernels if kernel in (None, name)]
     if not names:
-        raise AccessError(f"no kernel {kernel or ''} in {path.name}; it has {', '.join(program.kernels) or 'none'}")
+        raise AccessError(
+            f"no kernel {kernel or ''} in {path.name}; it has {', '.join(program.kernels) or 'none'}"
+        )
     if setting is not None:
         known = {arg.name for name in names for arg in program.kernels[name].args} | {""}
         for name in (*setting.values, *setting.sizes, *setting.pitches):
@@ -112,7 +114,9 @@ def _report_kernel(program: ParsedProgram, name: str, setting: Setting | None) -
         translate_subgrid(lowered.program)
         summary = analyse_kernel(lowered.model, name)
     except Untranslatable as error:
-        return KernelReport(info, KernelSummary(name), problem=f"one worker: {error.reason} (line {error.line})")
+        return KernelReport(
+            info, KernelSummary(name), problem=f"one worker: {error.reason} (line {error.line})"
+        )
     if setting is None:
         return KernelReport(info, summary)
     try:
@@ -167,7 +171,9 @@ def _values(info: KernelInfo, summary: KernelSummary, setting: Setting) -> dict[
     names = {index: info.args[index].name for index in sorted(summary.scalars)}
     missing = [name for name in names.values() if name not in setting.values]
     if missing:
-        raise AccessError(f"what it touches depends on {', '.join(missing)}: give {' '.join(f'--set {m}=…' for m in missing)}")
+        raise AccessError(
+            f"what it touches depends on {', '.join(missing)}: give {' '.join(f'--set {m}=…' for m in missing)}"
+        )
     return {index: _value(info.args[index], setting.values[name]) for index, name in names.items()}
 
 
@@ -183,7 +189,11 @@ def _value(arg: ArgInfo, text: str) -> int | float | bytes:
         struct.pack("=" + arg.scalar, number)
         return number
     except (ValueError, struct.error):
-        form = f"{arg.nbytes} bytes in hexadecimal" if arg.scalar is None else f"a number of type {arg.type_name}"
+        form = (
+            f"{arg.nbytes} bytes in hexadecimal"
+            if arg.scalar is None
+            else f"a number of type {arg.type_name}"
+        )
         raise AccessError(f"--set {arg.name}={text}: not {form}") from None
 
 
@@ -206,14 +216,16 @@ def _sizes(
             stops = [found.region.stop for found in ranges if found.arg == index and found.region]
             bounded = [stop for stop in stops if stop < _ANYWHERE]
             item = max(info.args[index].nbytes, 1)
-            given = max(bounded) if bounded and len(bounded) == len(stops) else max([ndrange.nitems * item, *bounded])
+            given = (
+                max(bounded)
+                if bounded and len(bounded) == len(stops)
+                else max([ndrange.nitems * item, *bounded])
+            )
         sizes[index] = given
     return sizes, frozenset(assumed)
 
 
-def _pitch(
-    name: str, arg: int, ndrange: NDRange, evaluate: Any, setting: Setting
-) -> int | None:
+def _pitch(name: str, arg: int, ndrange: NDRange, evaluate: Any, setting: Setting) -> int | None:
     """Bytes from a row to the next: as given, or what a work-group in the middle of a launch in several
     dimensions shows."""
     given = setting.pitches.get(name, setting.pitches.get(""))
@@ -223,7 +235,7 @@ def _pitch(
     for found in evaluate(Chunk(middle, tuple(first + 1 for first in middle))):
         if found.arg == arg and 1 < len(found.region) <= _MOST_RUNS:
             starts = found.region.runs[:, 0]
-            (step, count), = Counter((starts[1:] - starts[:-1]).tolist()).most_common(1)
+            ((step, count),) = Counter((starts[1:] - starts[:-1]).tolist()).most_common(1)
             if 2 * count >= len(starts) - 1:
                 return int(step)
     return None
@@ -246,7 +258,9 @@ def _kernel_text(report: KernelReport) -> Iterator[str]:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         indent = " " * (sum(widths[:3]) + 10)
         kept = line.replace("(line ", "(line\0")  # stays together
-        for part in textwrap.wrap(kept, 150, initial_indent="  ", subsequent_indent=indent, break_long_words=False):
+        for part in textwrap.wrap(
+            kept, 150, initial_indent="  ", subsequent_indent=indent, break_long_words=False
+        ):
             yield part.replace("\0", " ")
     for reason in summary.one_worker:
         yield f"  one worker: {reason}"
@@ -449,7 +463,11 @@ def main(arguments: Sequence[str]) -> int:
     if given.picture is not None and given.picture.suffix.lower() != ".svg":
         print("pictures are SVG files: give a name that ends in .svg", file=sys.stderr)
         return 1
-    options = [*given.options.split(), *(f"-D{macro}" for macro in given.D), *(f"-I{folder}" for folder in given.I)]
+    options = [
+        *given.options.split(),
+        *(f"-D{macro}" for macro in given.D),
+        *(f"-I{folder}" for folder in given.I),
+    ]
     setting = None
     if given.global_size is not None:
         setting = Setting(
@@ -484,15 +502,21 @@ def _parser() -> argparse.ArgumentParser:
         "worker of a launch would read and write. Needs no device.",
     )
     parser.add_argument("file", type=Path, help="OpenCL C source")
-    parser.add_argument("-D", action="append", default=[], metavar="NAME=VALUE", help="a macro, as for the compiler")
+    parser.add_argument(
+        "-D", action="append", default=[], metavar="NAME=VALUE", help="a macro, as for the compiler"
+    )
     parser.add_argument("-I", action="append", default=[], metavar="FOLDER", help="where included files are")
     parser.add_argument("--options", default="", help="further build options, in one string")
     parser.add_argument("--kernel", help="only this kernel")
-    parser.add_argument("--global", dest="global_size", type=_numbers, metavar="X,Y,Z", help="work-items of a launch")
+    parser.add_argument(
+        "--global", dest="global_size", type=_numbers, metavar="X,Y,Z", help="work-items of a launch"
+    )
     parser.add_argument("--local", type=_numbers, metavar="X,Y,Z", help="work-items in a group")
     parser.add_argument("--offset", type=_numbers, metavar="X,Y,Z", help="global work offset")
     parser.add_argument("--workers", type=_count, default=2, metavar="N", help="workers that share it; 2")
-    parser.add_argument("--set", action="append", default=[], type=_pair, metavar="ARGUMENT=VALUE", help="a value")
+    parser.add_argument(
+        "--set", action="append", default=[], type=_pair, metavar="ARGUMENT=VALUE", help="a value"
+    )
     parser.add_argument(
         "--size", action="append", default=[], type=_sized, metavar="ARGUMENT=BYTES",
         help="size of a buffer; without it as much as the launch reaches",

@@ -367,9 +367,7 @@ class Executor:
         """
         deadline = time.monotonic() + _HOLDING
         held = [
-            lock
-            for worker in self.all_workers
-            for lock in worker.hold(max(0.0, deadline - time.monotonic()))
+            lock for worker in self.all_workers for lock in worker.hold(max(0.0, deadline - time.monotonic()))
         ]
         while time.monotonic() < deadline and not all(worker.is_quiet() for worker in self.all_workers):
             time.sleep(0.001)

@@ -64,12 +64,15 @@ class Batch:
         #: by step: the last of the copies between workers that follow one another from there on, itself for others
         self.rows = _rows(steps)
 
-
-    def with_numbers(self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe) -> Batch:
+    def with_numbers(
+        self, items: Sequence[Instruction], stages: Sequence[Stage], recipe: LaunchRecipe
+    ) -> Batch:
         """The batch of instructions that differ from this one's in their numbers alone."""
         steps = tuple(
             [
-                step if type(step) is LaunchStep and step.performs(item, recipe) else _step(item, stages, recipe)
+                step
+                if type(step) is LaunchStep and step.performs(item, recipe)
+                else _step(item, stages, recipe)
                 for step, item in zip(self.steps, items, strict=True)
             ]
         )
@@ -150,7 +153,6 @@ class PreparedPlan:
         if len(self.batches) == 1 and self.batches[0][0] != HOST:
             self.alone = self.batches[0][0]
 
-
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
         """A plan that differs from this one's in its numbers alone, made ready."""
         items: dict[int, list[Instruction]] = {worker: [] for worker, _ in self.batches}
@@ -160,7 +162,10 @@ class PreparedPlan:
         for name in PreparedPlan.__slots__:
             setattr(found, name, getattr(self, name))
         found.batches = tuple(
-            [(worker, batch.with_numbers(items[worker], plan.stages, recipe)) for worker, batch in self.batches]
+            [
+                (worker, batch.with_numbers(items[worker], plan.stages, recipe))
+                for worker, batch in self.batches
+            ]
         )
         found.stages = plan.stages
         return found

@@ -66,7 +66,9 @@ def first_mark(backend: Backend, replica: Replica) -> Callable[[], int | None]:
         marks = []
         for (low, high), content in zip(spans, found, strict=True):
             wrong = np.flatnonzero(content != np.resize(np.frombuffer(PATTERN, np.uint8), high)[low:high])
-            marks += [low + int(at) - part.ahead + replica.start for at in wrong[[0, -1]]] if wrong.size else []
+            marks += (
+                [low + int(at) - part.ahead + replica.start for at in wrong[[0, -1]]] if wrong.size else []
+            )
         return min(marks, key=lambda at: max(replica.start - at, at - replica.stop)) if marks else None
 
     return look

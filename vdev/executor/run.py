@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.executor.job import Job
@@ -23,7 +23,6 @@ from vdev.executor.worker import Worker
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
     from vdev.executor.executor import Executor
-    from vdev.session.commands import Argument
     from vdev.translators.ranges.ndrange import NDRange
 
 
@@ -74,7 +73,7 @@ class Run:
             return self.with_others(self._job.args, self._job.ndrange)
         return self._once_more(self._launch)
 
-    def with_others(self, args: Sequence[Argument], ndrange: NDRange | None) -> bool:
+    def with_others(self, args: Sequence[Any], ndrange: NDRange | None) -> bool:
         """The same with other arguments, which refer to the same memory, and another index space."""
         step, worker, job = self._step, self.worker, self._job
         if step is None:

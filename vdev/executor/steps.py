@@ -376,8 +376,12 @@ class CopyBetweenStep(Step):
             copy_box(job.holdings[self.source_slot].home(), job.holdings[self.target_slot].home(), self.box)
             return
         box, number = self.box, worker.number
-        source = _replica(job, self.source_slot, number, *_extent(box.source_start, box.source_pitches, box.shape))
-        target = _replica(job, self.target_slot, number, *_extent(box.target_start, box.target_pitches, box.shape))
+        source = _replica(
+            job, self.source_slot, number, *_extent(box.source_start, box.source_pitches, box.shape)
+        )
+        target = _replica(
+            job, self.target_slot, number, *_extent(box.target_start, box.target_pitches, box.shape)
+        )
         worker.backend.copy(
             source.allocation, target.allocation, self.box.moved(-source.start, -target.start)
         )
@@ -444,9 +448,7 @@ class LaunchStep(Step):
         shifts = tuple((arg, shift) for arg, _, shift in item.bases)
         hidden = None if recipe.hidden is None else recipe.hidden(ndrange, item.chunk, shifts)
         chunk_size, first = _extent_of_chunk(ndrange, item.chunk)
-        self.shape = LaunchShape(
-            ndrange, item.chunk, chunk_size, ndrange.local_size, first, shifts, hidden
-        )
+        self.shape = LaunchShape(ndrange, item.chunk, chunk_size, ndrange.local_size, first, shifts, hidden)
         # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
         # begins.
         # Its shifts are those of the replicas that the plan counts on: with others it would touch what is not theirs.
@@ -477,7 +479,9 @@ class LaunchStep(Step):
         for arg, slot, offset, start, stop in self.bases:
             replica = holdings[slot].replicas[number]
             if replica is None or start != replica.start or stop > replica.stop:
-                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {number} has no memory for the buffer")
+                raise BackendError(
+                    MEM_OBJECT_ALLOCATION_FAILURE, f"worker {number} has no memory for the buffer"
+                )
             args[arg] = (replica.allocation, offset) if offset else replica.allocation
         for arg, slot, offset in self.homes:
             args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)

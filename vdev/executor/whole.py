@@ -85,6 +85,8 @@ class WholeLaunchStep(LaunchStep):
                 continue
             replica = holdings[slot].replicas[number]
             if replica is None or replica.start or replica.stop < holdings[slot].nbytes:
-                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {number} has no memory for the buffer")
+                raise BackendError(
+                    MEM_OBJECT_ALLOCATION_FAILURE, f"worker {number} has no memory for the buffer"
+                )
             args[arg] = replica.allocation if shifted or not offset else (replica.allocation, offset)
         return args

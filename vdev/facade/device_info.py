@@ -187,7 +187,9 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         MAX_COMPUTE_UNITS=_compute_units(workers),
         GLOBAL_MEM_SIZE=sum(worker.memory_nbytes for worker in workers),
         MAX_MEM_ALLOC_SIZE=sum(worker.max_alloc_nbytes for worker in workers),
-        IMAGE_MAX_BUFFER_SIZE=min(2**30, sum(worker.max_alloc_nbytes for worker in workers) // _LARGEST_PIXEL),
+        IMAGE_MAX_BUFFER_SIZE=min(
+            2**30, sum(worker.max_alloc_nbytes for worker in workers) // _LARGEST_PIXEL
+        ),
         MAX_WORK_GROUP_SIZE=min(worker.max_work_group_size for worker in workers),
         MAX_WORK_ITEM_SIZES=_elementwise_min([worker.max_work_item_sizes for worker in workers]),
         LOCAL_MEM_SIZE=min(worker.local_memory_nbytes for worker in workers),

@@ -91,7 +91,9 @@ def compile_object(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         try:
-            parsed = parse_program(source, ["-I", quote_option(folder), *options], target=common_target(workers))
+            parsed = parse_program(
+                source, ["-I", quote_option(folder), *options], target=common_target(workers)
+            )
         except CompileError as error:
             raise LinkFailure(error.log) from None
         declarations = top_level_declarations(parsed)

@@ -156,9 +156,7 @@ class _Track:
             return None
         return None if self._numbers[found.stop : found.stop + 1] == [numbers[-1]] else found
 
-    def take_run(
-        self, where: slice, submitted: Times64
-    ) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
+    def take_run(self, where: slice, submitted: Times64) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
         """The operations there, one after the other as on a worker that does one thing at a time.
 
         `submitted`: when each was. A share of a time may lie before that, where a worker is faster than the host.

@@ -109,7 +109,9 @@ class BufferState:
             self._initialised = Region.union(region for _, region in self.valid)
         return self._initialised
 
-    def followed_by(self, valid: Iterable[tuple[int, Region]], replicas: Iterable[tuple[int, int, int]]) -> BufferState:
+    def followed_by(
+        self, valid: Iterable[tuple[int, Region]], replicas: Iterable[tuple[int, int, int]]
+    ) -> BufferState:
         """The state of the same buffer with these bytes in these places."""
         return buffer_state(self.nbytes, valid, replicas, self.kept)
 
@@ -142,7 +144,9 @@ def buffer_state(
 
     Nothing initialised, no device memory.
     """
-    return interned((nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept, fine))
+    return interned(
+        (nbytes, tuple(sorted((h, r) for h, r in valid if r)), tuple(sorted(replicas)), kept, fine)
+    )
 
 
 def interned(content: Content) -> BufferState:
@@ -308,6 +312,8 @@ def check(state: BufferState) -> None:
             assert replica is not None, f"worker {holder} holds bytes without a replica"
             assert Region.span(*replica).contains(region), f"worker {holder} holds bytes outside its replica"
     if state.fine and state.nbytes:
-        assert state.valid == ((HOST, Region.span(0, state.nbytes)),), "the home of a fine-grain buffer alone counts"
+        assert state.valid == ((HOST, Region.span(0, state.nbytes)),), (
+            "the home of a fine-grain buffer alone counts"
+        )
     content = (state.nbytes, state.valid, state.replicas, state.kept, state.fine)
     assert buffer_state(*content) is state, "interned"

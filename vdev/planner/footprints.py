@@ -265,7 +265,10 @@ def _once_and_twice(parts: Sequence[Region]) -> tuple[Region, Region]:
     if len(parts) == 1:
         return parts[0], EMPTY
     half = len(parts) // 2
-    (one, twice_in_one), (other, twice_in_other) = _once_and_twice(parts[:half]), _once_and_twice(parts[half:])
+    (one, twice_in_one), (other, twice_in_other) = (
+        _once_and_twice(parts[:half]),
+        _once_and_twice(parts[half:]),
+    )
     return one | other, Region.union((twice_in_one, twice_in_other, one & other))
 
 

@@ -49,7 +49,12 @@ class Habits:
         return True
 
     def learn(
-        self, work_dim: int, available: tuple[int, ...], cuts: tuple[int, ...], workers: tuple[int, ...], cost: float
+        self,
+        work_dim: int,
+        available: tuple[int, ...],
+        cuts: tuple[int, ...],
+        workers: tuple[int, ...],
+        cost: float,
     ) -> None:
         """All cuts were looked at, and this one was the best."""
         habit = self._known.get((work_dim, available))

@@ -200,7 +200,9 @@ class _Search:
             best = alone if alone.cost < best.cost else best
         best = self._in_best_order(best)
         if self.request.habits is not None and len(best.workers) == available:
-            self.request.habits.learn(len(groups), options.workers, best.partition.cuts, best.workers, best.cost)
+            self.request.habits.learn(
+                len(groups), options.workers, best.partition.cuts, best.workers, best.cost
+            )
         if len(best.workers) < available:
             timed = options.compute_cost is not None
             why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
@@ -215,7 +217,11 @@ class _Search:
         habits, habit = self.request.habits, None
         if habits is not None and options.compute_cost is None:
             habit = habits.find(len(groups), options.workers)
-        if habits is None or habit is None or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True)):
+        if (
+            habits is None
+            or habit is None
+            or any(parts > count for parts, count in zip(habit.cuts, groups, strict=True))
+        ):
             return None
         try:
             found = self._candidate(make_partition(groups, habit.cuts), habit.workers)

@@ -168,9 +168,7 @@ class Merging:
             share = part & block
             if share:
                 version = None if index == site else builder.gather(slot, worker, self._workers[index], share)
-                builder.combine(
-                    slot, worker, share, version, result, twin, item.op, item.dtype, item.grain
-                )
+                builder.combine(slot, worker, share, version, result, twin, item.op, item.dtype, item.grain)
         builder.restore(slot, worker, block, result, twin)
 
 

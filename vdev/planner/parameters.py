@@ -269,7 +269,9 @@ def trace_plan(
         states = _put_together(pattern, [trace.parameter(value) for value in numbers])
         cost: Any = trace.real_parameter(0.0 if habit is None else habit.cost)
         usual = None if habit is None else replace(habit, cost=cost, left=2)
-        made = plan_launch(states, replace(request(traced), habits=_Usual(usual), tidied=note_written), options)
+        made = plan_launch(
+            states, replace(request(traced), habits=_Usual(usual), tidied=note_written), options
+        )
         if usual is not None and usual.left != 1:
             raise Untraceable("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
@@ -280,7 +282,9 @@ def trace_plan(
     after = [made.states[slot] for slot in written]
     holders = [state.holders if state not in states else () for state in after]  # type: ignore[attr-defined]
     slots = tuple(zip(written, written.values(), holders, strict=True))
-    return Form(fill, slots, options.links, any(not isinstance(item, (Copy, Launch)) for item in made.instructions))
+    return Form(
+        fill, slots, options.links, any(not isinstance(item, (Copy, Launch)) for item in made.instructions)
+    )
 
 
 class _Writer:

@@ -88,7 +88,9 @@ def bring_together(builder: PlanBuilder, slot: int) -> None:
     draft = builder.drafts[slot]
     everything = draft.initialised()
     workers = tuple(worker for worker in builder.links.direct if worker in draft.replicas)
-    blocks = list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
+    blocks = (
+        list(equal_blocks(0, draft.nbytes, workers)) if workers else [(HOST, Region.span(0, draft.nbytes))]
+    )
     for holder, block in blocks:
         part = everything & block
         if part and holder != HOST:

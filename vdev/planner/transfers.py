@@ -231,7 +231,10 @@ def _pieces(source: Box, target: Box, part: Region, *, whole: bool) -> Iterator[
         for block in part.blocks():
             shape = (block.slices, block.count, block.nbytes)
             pitches = (block.slice_stride or block.count * block.stride, block.stride)
-            yield Box(shape, block.start, pitches), Box(shape, block.start + target.start - source.start, pitches)
+            yield (
+                Box(shape, block.start, pitches),
+                Box(shape, block.start + target.start - source.start, pitches),
+            )
         return
     source_rows, target_rows = _row_starts(source), _row_starts(target)
     edges = part.runs.ravel()

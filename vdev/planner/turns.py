@@ -87,7 +87,9 @@ def find_turns(
     groups, workers = request.ndrange.num_groups, options.workers
     if not request.one_worker and not request.whole_replicas:
         for partition in widest_partitions(groups, len(workers)):
-            found = [search.cut(chunk, worker) for chunk, worker in zip(partition.chunks, workers, strict=False)]
+            found = [
+                search.cut(chunk, worker) for chunk, worker in zip(partition.chunks, workers, strict=False)
+            ]
             if all(found) and _may_be_apart([turn for turns in found for turn in turns]):
                 return _in_rounds(found)
     (whole,) = make_partition(groups, (1,) * len(groups)).chunks
@@ -186,7 +188,9 @@ def _take_turn(builder: PlanBuilder, request: LaunchRequest, turn: Turn) -> None
     for slot, hold in turn.holds.items():
         builder.hold(slot, worker, hold.start, hold.stop, hold.counted, sparse=hold.sparse)
     for slot, footprint in turn.footprints.items():
-        needs = Region.union((footprint.reads, footprint.inexact - footprint.exact, *footprint.atomics.values()))
+        needs = Region.union(
+            (footprint.reads, footprint.inexact - footprint.exact, *footprint.atomics.values())
+        )
         if request.whole_replicas:
             needs = Region.span(0, builder.drafts[slot].nbytes)
         fetched = needs & builder.drafts[slot].valid_at(HOST)
@@ -197,7 +201,8 @@ def _take_turn(builder: PlanBuilder, request: LaunchRequest, turn: Turn) -> None
         if footprint.changes:
             touches.append(Touch(slot, worker, footprint.changes, True))
     bases = tuple(
-        (pointer.arg, pointer.slot, turn.holds[pointer.slot].start - pointer.offset) for pointer in request.args
+        (pointer.arg, pointer.slot, turn.holds[pointer.slot].start - pointer.offset)
+        for pointer in request.args
     )
     builder.launch(Launch(worker, turn.chunk, bases), touches)
     for slot, footprint in turn.footprints.items():

@@ -27,7 +27,9 @@ from vdev.session.launching import THRIFTY, CachedPlan, LaunchCache, keep
 from vdev.session.programs import SessionKernel
 from vdev.session.requests import hidden_packer, pointer_args
 
-ONE_WORKER = "one worker needs no plan: its buffers are there whole, and what the kernel touches is not analysed"
+ONE_WORKER = (
+    "one worker needs no plan: its buffers are there whole, and what the kernel touches is not analysed"
+)
 _MOST_PLANS = 1024
 
 Found = tuple[CachedPlan, list[VirtualBuffer]]
@@ -134,7 +136,9 @@ class DirectLaunches:
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, None, available)
         # In place nothing is resident: the next launch may have other buffers to use in that way.
         steady = plan.states == states and not at_home
-        found = CachedPlan(plan, prepared, plan.states, *counted, steady, self._shape(cache.tally, plan), direct=True)
+        found = CachedPlan(
+            plan, prepared, plan.states, *counted, steady, self._shape(cache.tally, plan), direct=True
+        )
         self._planned(cache.tally, f"plan {kernel.name}", started)
         return found
 

@@ -31,7 +31,17 @@ class Repetition:
     All of them have one completion: they end together.
     """
 
-    __slots__ = ("_any_values", "_args", "_cached", "_lock", "_observers", "_recorder", "_run", "completion", "used")
+    __slots__ = (
+        "_any_values",
+        "_args",
+        "_cached",
+        "_lock",
+        "_observers",
+        "_recorder",
+        "_run",
+        "completion",
+        "used",
+    )
 
     def __init__(
         self,

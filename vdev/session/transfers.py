@@ -81,9 +81,7 @@ def _map(command: Map) -> Transfer:
     region = Region.span(command.offset, command.offset + command.nbytes)
     return Transfer(
         (buffer,),
-        lambda links: transfers.plan_map(
-            buffer.state, region, links, read=command.read, write=command.write
-        ),
+        lambda links: transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write),
         homes=(0,),
     )
 

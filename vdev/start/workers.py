@@ -27,7 +27,9 @@ class NoWorkers(RuntimeError):
     """The machine has no device for the workers asked for; the text says what to do."""
 
 
-def open_workers(specs: Sequence[WorkerSpec], memory: MemoryLimit | None = None) -> list[Callable[[], Backend]]:
+def open_workers(
+    specs: Sequence[WorkerSpec], memory: MemoryLimit | None = None
+) -> list[Callable[[], Backend]]:
     """Openers of the workers that `specs` ask for, in order. NoWorkers where a device is missing.
 
     `memory`: what each may use of its device's.

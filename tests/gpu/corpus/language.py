@@ -180,7 +180,17 @@ DECLARED = {
 def cases() -> list[Case]:
     found = [_statement_case(name, "", text) for name, text in STATEMENTS.items()]
     found += [_statement_case(name, before, text) for name, (before, text) in DECLARED.items()]
-    return [*found, *_swizzles(), *_options(), *_arguments(), *_contraction(), *_byte_swaps(), *_generic(), *_printing(), *_program_scope()]
+    return [
+        *found,
+        *_swizzles(),
+        *_options(),
+        *_arguments(),
+        *_contraction(),
+        *_byte_swaps(),
+        *_generic(),
+        *_printing(),
+        *_program_scope(),
+    ]
 
 
 def _statement_case(name: str, before: str, text: str) -> Case:
@@ -312,8 +322,20 @@ kernel void byte_swaps(global const ulong *a, global ulong *r) {
     narrow = (a.astype(np.uint32).byteswap(), a.astype(np.uint16).byteswap())
     expected = np.stack([a.byteswap(), *(part.astype(np.uint64) for part in narrow)], axis=1).reshape(-1)
     args = (a, np.zeros(3 * COUNT, np.uint64))
-    return [Case("byte_swaps", source, "byte_swaps", args, (COUNT,), None, (1,), expected=(expected,), alone=True,
-                 native_errs="6.12 has no such functions, GCC's manual has; NVIDIA's compiler makes another number of three in one expression")]
+    return [
+        Case(
+            "byte_swaps",
+            source,
+            "byte_swaps",
+            args,
+            (COUNT,),
+            None,
+            (1,),
+            expected=(expected,),
+            alone=True,
+            native_errs="6.12 has no such functions, GCC's manual has; NVIDIA's compiler makes another number of three in one expression",
+        )
+    ]
 
 
 def _local() -> object:

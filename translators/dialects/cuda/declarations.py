@@ -184,7 +184,11 @@ class Declarations(Words):
 
 def _declared(statement: Cursor) -> set[str]:
     """The names that a statement declares."""
-    return {child.spelling for child in statement.get_children()} if statement.kind == CursorKind.DECL_STMT else set()
+    return (
+        {child.spelling for child in statement.get_children()}
+        if statement.kind == CursorKind.DECL_STMT
+        else set()
+    )
 
 
 def _written_static(text: bytes, start: int) -> bool:

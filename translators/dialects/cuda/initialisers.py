@@ -185,7 +185,13 @@ class Initialisers:
         """GNU C's `[first ... last] = value`, of a number."""
         type_, number = slots.type_of(0), clang.evaluate(item.cursor)
         name = None if type_ is None else spell(type_)
-        if item.names or name is None or number is None or not math.isfinite(number) or not 0 < count <= _MOSTSKIPPED:
+        if (
+            item.names
+            or name is None
+            or number is None
+            or not math.isfinite(number)
+            or not 0 < count <= _MOSTSKIPPED
+        ):
             raise Untranslatable("a range of elements that are no number's", clang.line_of(item.cursor))
         text = number.hex() if isinstance(number, float) else str(number)
         self._blank(item.start, item.stop, ", ".join([f"({name}){text}"] * count))

@@ -45,7 +45,9 @@ class Rewriter(Declarations):
         self._operands_at: set[tuple[int, int]] = set()  # where operands of operators stand
         self._spreading: set[tuple[int, int]] = set()  # where a bool, if it is one, becomes a vector
         self._passing: set[int] = set()  # array literals that nothing keeps
-        self._initialising = False  # a constant, which in C++ takes others' values only where these are integers
+        self._initialising = (
+            False  # a constant, which in C++ takes others' values only where these are integers
+        )
 
     # declarations -----------------------------------------------------------------------------------
 
@@ -69,7 +71,9 @@ class Rewriter(Declarations):
             start, stop = clang.extent_of(cursor)
             moved = self._definitions(cursor)
             heading = self.text[start : self.text.find(b"{", start, stop)].split()
-            if not moved and cursor.is_definition() and cursor.spelling.encode() in heading:  # else a typedef's name
+            if (
+                not moved and cursor.is_definition() and cursor.spelling.encode() in heading
+            ):  # else a typedef's name
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
             self._assert_size(cursor, self.word(cursor.spelling))
@@ -212,7 +216,9 @@ class Rewriter(Declarations):
 
         kinds = [of.type.get_canonical().kind for of in (cursor, child)]
         if (start, stop) in self._spreading and kinds[1] == TypeKind.BOOL != kinds[0]:
-            self._convert(cursor, child, start, stop, exact, lambda: self._wrap(start, stop, "(-(int)(", "))", inside))
+            self._convert(
+                cursor, child, start, stop, exact, lambda: self._wrap(start, stop, "(-(int)(", "))", inside)
+            )
         else:
             self._convert(cursor, child, start, stop, exact, inside)
 
@@ -524,7 +530,9 @@ class Rewriter(Declarations):
     def _switch(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         """The condition shows its type, after C's promotions, which that of an enumeration is not in C++."""
         condition, body = cursor.get_children()
-        self._wrap(*clang.extent_of(condition), f"({spell(condition.type)})(", ")", lambda: self.visit(condition))
+        self._wrap(
+            *clang.extent_of(condition), f"({spell(condition.type)})(", ")", lambda: self.visit(condition)
+        )
         self._conditions.append(condition.type)
         self.visit(body)
         self._conditions.pop()
@@ -541,7 +549,9 @@ class Rewriter(Declarations):
         for statement in statements[:-1]:
             self.visit(statement)
         if statements and cursor.type.get_canonical().kind != TypeKind.VOID:
-            self._wrap(*clang.extent_of(statements[-1]), "return (", ")", lambda: self.visit(statements[-1], True))
+            self._wrap(
+                *clang.extent_of(statements[-1]), "return (", ")", lambda: self.visit(statements[-1], True)
+            )
         elif statements:
             self.visit(statements[-1])
         self.edits.insert(closing, "()")

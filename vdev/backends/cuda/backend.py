@@ -175,7 +175,9 @@ class CudaBackend(Backend):
     def allocate_sparse(self, nbytes: int) -> Allocation:
         """Memory whose pages the driver moves between GPU and host."""
         self._live()
-        if self._going or self._spent:  # of a launch's turns each gives its memory back before the next takes some
+        if (
+            self._going or self._spent
+        ):  # of a launch's turns each gives its memory back before the next takes some
             self._guarded(self._native_stream.synchronize)
             gone = [*self._spent, *(block for _, blocks in self._going for block in blocks)]
             self._spent.clear()
@@ -456,7 +458,9 @@ class CudaBackend(Backend):
             packed = struct.pack(f"<{MAX_CUTS}H", *cuts, *(0,) * (MAX_CUTS - len(cuts)))
             self._help("merge_units", struct.pack("<10Q", *addresses, *numbers) + packed, total)
 
-    def _merge_rows(self, name: str, addresses: tuple[int, int, int], block: byte_runs.Block, unit: int) -> None:
+    def _merge_rows(
+        self, name: str, addresses: tuple[int, int, int], block: byte_runs.Block, unit: int
+    ) -> None:
         """Merge the rows of `block`, whose starts, lengths and strides are multiples of `unit`."""
         width = block.nbytes // unit
         total = width * block.count
@@ -493,7 +497,9 @@ class CudaBackend(Backend):
         self._live()
         found = self._loaded.get(program)
         if found is None:
-            found = self._loaded[program] = self._load_cubin(translated(program, self._cubins), full_groups=False)
+            found = self._loaded[program] = self._load_cubin(
+                translated(program, self._cubins), full_groups=False
+            )
         return found
 
     def _load_cubin(self, program: Translated, *, full_groups: bool) -> LoadedProgram:
@@ -693,7 +699,10 @@ class CudaBackend(Backend):
         """Nothing is asked of this GPU any more: each call would fail, in finalisers with a message of its own."""
         self.lost = error
         logger.error(
-            "GPU %d is lost until this process ends: %s (%s). Its commands fail from now on", self.number, what, error.text
+            "GPU %d is lost until this process ends: %s (%s). Its commands fail from now on",
+            self.number,
+            what,
+            error.text,
         )
         self._staging.keep()
         held_for_ever = (self._native_stream, self._copying, self.clock, self._staging)

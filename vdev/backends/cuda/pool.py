@@ -110,7 +110,9 @@ class Pool:
 
     def _smallest(self, size: int) -> int:
         """The size of that block, 0 for none."""
-        return min((found for found, addresses in self._small.items() if addresses and found >= size), default=0)
+        return min(
+            (found for found, addresses in self._small.items() if addresses and found >= size), default=0
+        )
 
     def _new_segment(self, size: int) -> tuple[int, int]:
         """Memory to cut small blocks from; where there is little left, no more than it takes."""

@@ -204,7 +204,14 @@ class OpenCLBackend(Backend):
         try:
             self._guarded(
                 lambda: cl._enqueue_copy_buffer_rect(
-                    queue, source.native, target.native, *origins, region, source_pitches, target_pitches, None
+                    queue,
+                    source.native,
+                    target.native,
+                    *origins,
+                    region,
+                    source_pitches,
+                    target_pitches,
+                    None,
                 )
             )
         except BackendError as refusal:

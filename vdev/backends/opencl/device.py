@@ -112,7 +112,9 @@ class SharedDevice:
     def _compile(self, program: BackendProgram, built: Built) -> None:
         cl = self.cl
         native = self._native_program(program.source)
-        options = " ".join(("-cl-kernel-arg-info", *program.options)).encode()  # a value may be missing at the end
+        options = " ".join(
+            ("-cl-kernel-arg-info", *program.options)
+        ).encode()  # a value may be missing at the end
         try:
             native._build(options=options, devices=None)
             # A program without kernels has no names to ask for.
