@@ -82,7 +82,8 @@ class PlanBuilder:
             draft.become(after)
         for index, (item, touches) in enumerate(zip(plan.instructions, plan.touches, strict=True)):
             for touch in touches:
-                found._log.setdefault((touch.slot, touch.holder), []).append((index, item.worker, touch))
+                key = (touch.slot, touch.holder, touch.writes)
+                found._log.setdefault(key, []).append((index, item.worker, touch.region))
             if isinstance(item, Copy):
                 found._outgoing[item.source] = found._outgoing.get(item.source, 0) + item.region.nbytes
         return found
