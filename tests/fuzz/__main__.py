@@ -102,7 +102,9 @@ def main() -> int:
             "python": platform.python_version(),
         }
         Path(args.json).write_text(json.dumps({**about, **outcome.table()}, indent=1, default=str) + "\n")
-    return int(bool(outcome.failures))
+    if not outcome.programs:
+        print("no program was run: nothing has been shown")
+    return int(bool(outcome.failures) or not outcome.programs)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import LocalBytes
-from vdev.check.checking import CheckFailure
+from vdev.check.checking import CheckFailure, LaunchChecker
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_workers
 from vdev.session import commands
@@ -156,7 +156,7 @@ class Machine:
 
     def __init__(self, workers: str, counts: Counter[str], check: bool = False) -> None:
         self.workers, self.counts = workers, counts
-        self.session = Session(open_workers(parse_workers(workers)), min_items=0, check=check)
+        self.session = Session(open_workers(parse_workers(workers)), min_items=0, check=LaunchChecker if check else None)
         self.session.observers.append(self._observe)
 
     def _observe(self, command: object, plan: Plan) -> None:

@@ -21,8 +21,8 @@ LAYERS = (
     {"facade"},
     {"cli", "__main__"},
 )
-#: The same within the translators.
-TRANSLATORS = ({"ranges"}, {"symbolic"}, {"frontend"}, {"interpreter", "dialects"})
+#: The same within the translators; on top what scripts import.
+TRANSLATORS = ({"ranges"}, {"symbolic"}, {"frontend"}, {"interpreter", "dialects"}, {"source", "cuda"})
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 

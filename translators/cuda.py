@@ -1,0 +1,5 @@
+"""OpenCL C to CUDA C++, under the name that scripts import it by; the modules are in `dialects.cuda`."""
+
+from .dialects.cuda.translation import CudaProgram, translate_cuda
+
+__all__ = ["CudaProgram", "translate_cuda"]
