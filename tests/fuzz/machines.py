@@ -156,7 +156,9 @@ class Machine:
 
     def __init__(self, workers: str, counts: Counter[str], check: bool = False) -> None:
         self.workers, self.counts = workers, counts
-        self.session = Session(open_workers(parse_workers(workers)), min_items=0, check=LaunchChecker if check else None)
+        self.session = Session(
+            open_workers(parse_workers(workers)), min_items=0, check=LaunchChecker if check else None
+        )
         self.session.observers.append(self._observe)
 
     def _observe(self, command: object, plan: Plan) -> None:

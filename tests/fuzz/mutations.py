@@ -219,8 +219,10 @@ DEFECTS: tuple[Defect, ...] = (
     # planner
     _planner("a transfer is left out", "builder", "for source, piece in found:\n            self.copy(slot, source, holder, piece)",
              "for source, piece in found[:1]:\n            self.copy(slot, source, holder, piece)"),
-    _planner("invalidation is forgotten", "launches", "draft.forget(Region.union(owns))", "pass"),
-    _planner("an owner too many", "launches", "draft.add(worker, own)", "draft.add(worker, own), draft.add(HOST, own)"),
+    _planner("invalidation is forgotten", "directory", "self.valid[holder] = held - lost", "self.valid[holder] = held"),
+    _planner("an owner too many", "directory",
+             "for holder, region in written:\n            self.add(holder, region)",
+             "for holder, region in written:\n            self.add(holder, region), self.add(HOST, region)"),
     _planner("a host write leaves old copies", "transfers",
              "placed = place(state, region, links)\n    builder.drafts[0].forget(region)",
              "placed = place(state, region, links)"),

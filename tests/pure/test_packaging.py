@@ -81,4 +81,4 @@ def test_a_source_distribution_can_be_built_from(tree, tmp_path):
     shutil.unpack_archive(archive, tmp_path)
     unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
     with zipfile.ZipFile(_built(unpacked, "build_wheel", tmp_path)) as wheel:
-        assert {"vdev.pth", "vdev/boot.py", "translators/ranges/region.py"} <= set(wheel.namelist())
+        assert {"vdev.pth", "vdev/boot.py", "vdev/translators/ranges/region.py"} <= set(wheel.namelist())

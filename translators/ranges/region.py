@@ -467,7 +467,7 @@ def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:
     found: dict[tuple[int, ...], Region] = {}
     for region in regions:
         known = found.get(region._pitches)
-        if known is None or len(known) < len(region):
+        if known is None or known.nruns < region.nruns:
             found[region._pitches] = region
     return list(found.values())
 

@@ -132,9 +132,9 @@ class Forms:
         the launch with other scalars, which may be traced.
         """
         last, self._last = self._last, scalars
-        if last is None or options is not self._options:
+        if last is None or len(last) != len(scalars) or options is not self._options:
             self._kinds.clear()
-            self._options = options
+            self._options, self._varying = options, ()  # another number of dimensions has other places
             return None
         self._note_changes(last, scalars)
         varying = self._varying
