@@ -211,3 +211,5 @@ def test_options() -> None:
     assert options.for_engine == ("-cl-std=CL2.0", "-cl-mad-enable", "-w")
     assert parse_options(["-D"]).for_engine == ("-D",)  # for the engine to refuse
     assert split_options(r"-DS=\"s\" -DT='a b'") == ['-DS="s"', "-DT=a b"]
+    # what stands between two character constants is none
+    assert split_options("-DA='a' -DB='b c' -DC=';' -w") == ["-DA='a'", "-DB=b c", "-DC=';'", "-w"]

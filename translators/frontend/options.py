@@ -61,13 +61,14 @@ def split_options(text: str) -> list[str]:
     r"""Words of an option string; double quotes keep blanks and go, as engines do. Single quotes do so only where blanks
     are between them: `-DC='a'` defines a character constant.
 
-    >>> split_options('-I "a b" -DX=\\"y\\" -D Z="1 2" -DC=\'a\'')
-    ['-I', 'a b', '-DX="y"', '-D', 'Z=1 2', "-DC='a'"]
+    >>> split_options('-I "a b" -DX=\\"y\\" -D Z="1 2" -DC=\'a\' -DS=\';\'')
+    ['-I', 'a b', '-DX="y"', '-D', 'Z=1 2', "-DC='a'", "-DS=';'"]
     """
     words: list[str] = []
     current: list[str] | None = None
     quote = ""
     index = 0
+    closed = 0  # behind the second of two single quotes that stay
     while index < len(text):
         character = text[index]
         index += 1
@@ -79,14 +80,15 @@ def split_options(text: str) -> list[str]:
                 quote = ""
             else:
                 current = [*(current or []), character]
-        elif character == '"' or (character == "'" and _keeps_blanks(text, index)):
-            quote = character
-            current = current or []
+        elif character == '"' or (character == "'" and index > closed and _keeps_blanks(text, index)):
+            quote, current = character, current or []
         elif character.isspace():
             if current is not None:
                 words.append("".join(current))
             current = None
         else:
+            if character == "'" and index > closed:
+                closed = text.find("'", index) + 1
             current = [*(current or []), character]
     if current is not None:
         words.append("".join(current))
