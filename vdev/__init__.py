@@ -6,6 +6,8 @@ installs the stand-in for PyOpenCL's native module (`vdev.boot`). `stats` says w
 
 from __future__ import annotations
 
+__all__ = ["__version__", "boot", "errors", "stats"]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vdev.observe.statistics import Statistics

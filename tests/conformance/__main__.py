@@ -4,7 +4,8 @@ Fetches PyOpenCL's source package for the installed version, runs its tests on t
 then under VDEV=1 with each number of workers, and lists every test that passes natively and does not pass
 virtually. `--examples` does the same with PyOpenCL's examples: those that end by themselves without a
 screen and with status 0 natively have to virtually. The exit status is 0 where nothing is listed. `--engine`
-names another driver than the one vdev would choose.
+names another driver than the one vdev would choose. On GPUs: `--engine FOLDER --workers cuda:0,cuda:0-1`, where
+FOLDER has the .icd file of the native driver.
 """
 
 from __future__ import annotations
@@ -14,28 +15,29 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tests.conformance.outcomes import Comparison, Outcome, compare, run_examples, run_tests
 from tests.conformance.source import fetch
 from vdev.start import engines
 
-Runner = Callable[[int | None], Mapping[str, Outcome]]
+Runner = Callable[[int | str | None], Mapping[str, Outcome]]
 
 
-def check(title: str, run: Runner, counts: list[int]) -> bool:
+def check(title: str, run: Runner, counts: Sequence[int | str]) -> bool:
     """Run natively and with each number of workers, and say what came of it; whether nothing is missing."""
     native = _timed(f"{title}, natively", run, None)
     complete = True
     for workers in counts:
-        virtual = _timed(f"{title}, {workers} worker{'s' * (workers > 1)}", run, workers)
+        named = f"workers {workers}" if isinstance(workers, str) else f"{workers} worker{'s' * (workers > 1)}"
+        virtual = _timed(f"{title}, {named}", run, workers)
         comparison = compare(native, virtual)
         _print(comparison, virtual)
         complete = complete and not comparison.missing
     return complete
 
 
-def _timed(title: str, run: Runner, workers: int | None) -> Mapping[str, Outcome]:
+def _timed(title: str, run: Runner, workers: int | str | None) -> Mapping[str, Outcome]:
     started = time.monotonic()
     outcomes = run(workers)
     counts = Counter(outcome.result for outcome in outcomes.values())
@@ -54,7 +56,11 @@ def _print(comparison: Comparison, virtual: Mapping[str, Outcome]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--workers", default="1,2,3,8", help="numbers of workers (default: %(default)s)")
+    parser.add_argument(
+        "--workers",
+        default="1,2,3,8",
+        help="numbers of CPU workers, or workers: cuda:0,cuda:0-1 (default: %(default)s)",
+    )
     parser.add_argument("--select", action="store_true", help="without the slowest tests, as CI has it")
     parser.add_argument("--examples", action="store_true", help="PyOpenCL's examples instead of its tests")
     parser.add_argument(
@@ -64,7 +70,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.engine:
         os.environ[engines.VARIABLE] = options.engine
-    counts = [int(count) for count in options.workers.split(",")]
+    counts = [int(text) if text.isdigit() else text for text in options.workers.split(",")]
     folder = fetch()
     if not options.examples:
         given = {"select": options.select, "min_items": options.min_items}

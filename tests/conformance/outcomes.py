@@ -54,22 +54,26 @@ class Comparison:
     missing: tuple[str, ...]
 
 
-def environment(workers: int | None, min_items: int | None = None) -> dict[str, str]:
+def environment(workers: int | str | None, min_items: int | None = None) -> dict[str, str]:
     """The environment for a native run (None) or a virtual one, on the engine that OCL_ICD_VENDORS names, else
-    on the one that vdev would choose."""
+    on the one that vdev would choose. `workers`: a number of CPU workers, or what VDEV_WORKERS says."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     engines.register_engines()
     environ[engines.VARIABLE] = os.environ.get(engines.VARIABLE, "")
     environ |= {"PYOPENCL_CTX": "0", "MPLBACKEND": "Agg", "PYTHONFAULTHANDLER": "1"}
     if workers is not None:
-        environ |= {"VDEV": "1", "VDEV_WORKERS": f"cpu:{workers}", "VDEV_PLANNING": "always"}
+        environ |= {
+            "VDEV": "1",
+            "VDEV_WORKERS": f"cpu:{workers}" if isinstance(workers, int) else workers,
+            "VDEV_PLANNING": "always",
+        }
         if min_items is not None:
             environ["VDEV_MIN_ITEMS"] = str(min_items)
     return environ
 
 
 def run_tests(
-    folder: Path, workers: int | None, *, select: bool = False, min_items: int | None = None
+    folder: Path, workers: int | str | None, *, select: bool = False, min_items: int | None = None
 ) -> dict[str, Outcome]:
     """PyOpenCL's tests in `folder`, by name."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -116,7 +120,9 @@ def _outcome(case: ElementTree.Element) -> Outcome:
     return Outcome("passed")
 
 
-def run_examples(folder: Path, workers: int | None, names: Iterable[str] | None = None) -> dict[str, Outcome]:
+def run_examples(
+    folder: Path, workers: int | str | None, names: Iterable[str] | None = None
+) -> dict[str, Outcome]:
     """PyOpenCL's examples in `folder`, or those of `names`, each in a copy of the folder and without a
     terminal."""
     wanted = sorted(path.name for path in folder.glob("*.py")) if names is None else sorted(names)

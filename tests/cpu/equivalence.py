@@ -23,7 +23,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.kernels import STRUCT, Buffer, E, GeneratedKernel, Generator, to
-from tests.pure.oracle import ARITHMETIC, Undefined
+from tests.pure.oracle import ARITHMETIC, Undefined, WorkItem
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_workers
 from vdev.session.commands import BufferArg, Launch, Read, Write
@@ -279,29 +279,14 @@ def _mark(who: npt.NDArray[np.int32], where: slice, item: int) -> None:
     who[where] = np.where((part == _NOBODY) | (part == item), item, _SEVERAL)
 
 
-class CheckedItem:
-    """One work-item: its ids and what it may do (`tests.pure.oracle.Item` with memory)."""
+class CheckedItem(WorkItem):
+    """One work-item that may touch memory."""
 
     def __init__(
         self, memories: Memories, number: int, ndrange: NDRange, group: tuple[int, ...], lid: tuple[int, ...]
     ) -> None:
-        dims = range(ndrange.work_dim)
+        super().__init__(ndrange, group, lid)
         self.memories, self.number = memories, number
-        self.lid, self.group = lid, group
-        self.gid = [group[d] * ndrange.local_size[d] + lid[d] + ndrange.offset[d] for d in dims]
-        # of a partial work-group, get_local_size gives what it is (specification of OpenCL C, 6.15.1)
-        self.lsize = [
-            min(ndrange.local_size[d], ndrange.global_size[d] - group[d] * ndrange.local_size[d])
-            for d in dims
-        ]
-        self.gsize, self.ngroups, self.offset = ndrange.global_size, ndrange.num_groups, ndrange.offset
-        self.ticks = 0
-
-    def tick(self) -> bool:
-        self.ticks += 1
-        if self.ticks > 300:
-            raise Undefined
-        return True
 
     def read(self, arg: int, offset: int, nbytes: int) -> None:
         slot, where = self.memories.place(arg, offset, nbytes)

@@ -1,11 +1,16 @@
 """Interruptions: exceptions that come at random moments of random calls, and what they leave behind.
 
     VDEV=1 VDEV_WORKERS=cpu:3 python -m tests.cpu.interruptions [--count N] [--seed N] [--seconds S]
+        [--elsewhere] [--threads N] [--lines]
 
-Each round makes one call, or a few that belong together, while a signal's handler or another thread raises an exception
-in it. Then the call must have happened or not: every buffer is read and compared with what it was before, and with what
-it would be. A hang ends the run with a traceback of all threads. The last line says how many exceptions came, and from
-where.
+Each round makes one call, or a few that belong together (`tests.cpu.interrupted_calls`), while a signal's handler or
+another thread raises an exception in it. Then the call must have happened or not: every buffer is read and compared with
+what it was before, and with what it would be. A hang ends the run with a traceback of all threads. The last line says how
+many exceptions came, and from where.
+
+`--elsewhere`: the calls are made by another thread than the main one, which only other threads can interrupt. `--threads`:
+so many threads make calls of their own meanwhile, which nothing interrupts. `--lines`: an exception not at random moments
+but at each line that a call runs, in PyOpenCL and below.
 """
 
 from __future__ import annotations
@@ -17,29 +22,24 @@ import faulthandler
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
-WORDS = 6144
-BUFFERS = 4
+from tests.cpu.interrupted_calls import SOURCE, WORDS, Arrays, Calls
+
 #: seconds in which a round must end, and an exception must come that was raised
 HANG, LOST = 60, 20
-SOURCE = """
-kernel void add(global int *a, int k) { a[get_global_id(0)] += k; }
-kernel void mix(global int *a, global const int *b, global const int *c) {
-    int i = get_global_id(0); a[i] = 3 * b[i] - c[get_global_size(0) - 1 - i];
-}
-kernel void turn(global int *a, int n) { int i = get_global_id(0); if (i % 2 == 0) a[n - 1 - i] = i; }
-"""
-FRESH = "kernel void fresh(global int *a) {{ int i = get_global_id(0); a[i] = a[i] * {0} + (i % {1}); }}"
-Arrays = list[np.ndarray]
+#: how many lines of a call without an end are tried
+ENDLESS = 40
 
 
 class Interrupt(BaseException):
@@ -50,25 +50,26 @@ def _raise(number: int, frame: object) -> None:
     raise Interrupt
 
 
+def _expect(name: str) -> None:
+    """Wait for an exception that is going to be raised, or has been: it must come."""
+    started = time.monotonic()
+    while time.monotonic() - started < LOST:
+        time.sleep(0.0002)
+    raise AssertionError(f"an exception by {name} never came")
+
+
 class Timer:
     """SIGALRM, whose handler raises."""
 
     name = "SIGALRM"
 
     def arm(self, delay: float) -> None:
+        # Never taken back: the interface does not tell a timer with less than a microsecond to go from one that fired.
         signal.setitimer(signal.ITIMER_REAL, max(delay, 1e-6))
 
     def settle(self) -> None:
-        if signal.setitimer(signal.ITIMER_REAL, 0)[0] == 0:
-            _expect(self.name)
-
-
-def _expect(name: str) -> None:
-    """Wait for an exception: it was raised, so it must come."""
-    started = time.monotonic()
-    while time.monotonic() - started < LOST:
-        time.sleep(0.0002)
-    raise AssertionError(f"an exception by {name} never came")
+        """The call is over: if the exception has not come yet, it has to."""
+        _expect(self.name)
 
 
 class Other:
@@ -90,243 +91,151 @@ class Other:
         _expect(self.name)
 
 
-def _set_exception() -> None:
-    thread = ctypes.c_ulong(threading.main_thread().ident or 0)
-    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Interrupt)) == 1
+def _set_exception(thread: int) -> None:
+    number = ctypes.c_ulong(thread)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 1
 
 
-SOURCES = (
-    Timer(),
-    Other("SIGINT from a thread", lambda: os.kill(os.getpid(), signal.SIGINT)),
-    Other("interrupt_main", _thread.interrupt_main),
-    Other("PyThreadState_SetAsyncExc", _set_exception),
-)
+class Lines:
+    """A signal at each line of a call in turn, at the first one of them in the first round."""
+
+    name = "a line"
+
+    def __init__(self) -> None:
+        self.line = 1 << 60  #: how many lines are left alone
+        self.number = 0  #: how many there were
+        self.came = False  #: whether there was one more
+
+    def arm(self, delay: float) -> None:
+        self.came, self.seen = False, 0
+        sys.settrace(self._trace)
+
+    def settle(self) -> None:
+        sys.settrace(None)
+        if self.came:
+            _expect(self.name)
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line" and frame.f_globals.get("__name__", "").startswith(_TRACED):
+            self.seen += 1
+            if self.seen > self.line and not self.came:
+                self.came = True
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGALRM)
+        return self._trace
 
 
-class Rounds:
-    """A program's objects, and what its buffers must hold."""
+#: the modules at whose lines there is an exception
+_TRACED = ("vdev", "pyopencl", "threading")
+
+
+def _sources() -> tuple[Timer | Other, ...]:
+    """What can interrupt the current thread."""
+    me = threading.get_ident()
+    by_exception = Other("PyThreadState_SetAsyncExc", lambda: _set_exception(me))
+    if threading.current_thread() is not threading.main_thread():
+        return (by_exception,)
+    return (
+        Timer(),
+        Other("SIGINT from a thread", lambda: os.kill(os.getpid(), signal.SIGINT)),
+        Other("interrupt_main", _thread.interrupt_main),
+        by_exception,
+    )
+
+
+class Rounds(Calls):
+    """Calls, one after the other, on the thread that makes this object."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.context = cl.create_some_context(interactive=False)
-        self.queues = [
-            cl.CommandQueue(self.context),
-            cl.CommandQueue(
-                self.context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-            ),
-        ]
-        program = cl.Program(self.context, SOURCE).build()
-        self.add, self.mix, self.turn = program.add, program.mix, program.turn
-        self.arrays: Arrays = [np.arange(WORDS, dtype=np.int32) * (n + 1) for n in range(BUFFERS)]
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-        self.buffers = [cl.Buffer(self.context, flags, hostbuf=array) for array in self.arrays]
-        self.events: list[Any] = []
+        super().__init__(seed)
+        self.sources = _sources()
         self.usual: dict[str, float] = {}
         self.came: Counter[str] = Counter()
-        self.acts = [getattr(self, name) for name in dir(self) if name.startswith("do_")]
-
-    # acts: each gives what the buffers will be, and what is called -----------------------------------
-
-    def _pick(self, count: int = 1) -> list[int]:
-        return self.random.sample(range(BUFFERS), count)
-
-    def _changed(self, at: int, value: np.ndarray) -> Arrays:
-        return [value.astype(np.int32) if n == at else array for n, array in enumerate(self.arrays)]
-
-    def do_add(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), k = self._pick(), np.int32(self.random.randrange(1000))
-        count = self.random.choice((1, 1, 4))
-        after = self._changed(at, self.arrays[at] + k * np.int32(count))
-        if count == 1:
-            return after, lambda: self.add(queue, (WORDS,), (64,), self.buffers[at], k)
-        # Equal launches in a row are made in another way: of those, some may have happened.
-        self.steps = [self._changed(at, self.arrays[at] + k * np.int32(n)) for n in range(count)]
-        return after, lambda: [self.add(queue, (WORDS,), (64,), self.buffers[at], k) for _ in range(count)]
-
-    def do_mix(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        a, b, c = self._pick(3)
-        after = self._changed(a, 3 * self.arrays[b] - self.arrays[c][::-1])
-        return after, lambda: self.mix(queue, (WORDS,), None, *(self.buffers[n] for n in (a, b, c)))
-
-    def do_turn(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,) = self._pick()
-        value = self.arrays[at].copy()
-        value[::-1][::2] = np.arange(0, WORDS, 2)
-        return self._changed(at, value), lambda: self.turn(
-            queue, (WORDS,), None, self.buffers[at], np.int32(WORDS)
-        )
-
-    def do_write(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,) = self._pick()
-        value = np.full(WORDS, self.random.randrange(1 << 30), np.int32)
-        wait = self.random.random() < 0.5
-        return self._changed(at, value), lambda: cl.enqueue_copy(
-            queue, self.buffers[at], value, is_blocking=wait
-        )
-
-    def do_read(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,) = self._pick()
-
-        def read() -> None:
-            found = np.empty(WORDS, np.int32)
-            cl.enqueue_copy(queue, found, self.buffers[at], is_blocking=self.random.random() < 0.7).wait()
-            np.testing.assert_array_equal(found, self.arrays[at])
-
-        return self.arrays, read
-
-    def do_fill(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), k = self._pick(), self.random.randrange(1000)
-        start = self.random.randrange(WORDS // 2)
-        value = self.arrays[at].copy()
-        value[start:] = k
-        return self._changed(at, value), lambda: cl.enqueue_fill_buffer(
-            queue, self.buffers[at], np.int32(k), 4 * start, 4 * (WORDS - start)
-        )
-
-    def do_copy(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        a, b = self._pick(2)
-        return self._changed(a, self.arrays[b]), lambda: cl.enqueue_copy(
-            queue, self.buffers[a], self.buffers[b]
-        )
-
-    def do_map(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), value = self._pick(), np.full(WORDS, self.random.randrange(1000), np.int32)
-
-        def map_and_write() -> None:
-            flags = cl.map_flags.READ | cl.map_flags.WRITE
-            array, _ = cl.enqueue_map_buffer(queue, self.buffers[at], flags, 0, WORDS, np.int32)
-            array[:] = value
-            array.base.release(queue)
-
-        return self._changed(at, value), map_and_write
-
-    def do_build(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), k, m = self._pick(), self.random.randrange(2, 9), self.random.randrange(2, 99)
-        after = self._changed(at, self.arrays[at] * np.int32(k) + np.arange(WORDS) % m)
-
-        def build() -> None:
-            program = cl.Program(self.context, FRESH.format(k, m)).build(cache_dir=False)
-            program.fresh(queue, (WORDS,), None, self.buffers[at])
-
-        return after, build
-
-    def do_new_buffer(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,) = self._pick()
-
-        def replace() -> None:
-            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-            fresh = cl.Buffer(self.context, flags, hostbuf=self.arrays[at])
-            self.add(queue, (WORDS,), None, fresh, np.int32(0))
-            before, self.buffers[at] = self.buffers[at], fresh
-            before.release()
-
-        return self.arrays, replace
-
-    def do_sub_buffer(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), k = self._pick(), np.int32(self.random.randrange(1000))
-        start, count = 1024 * self.random.randrange(1, 4), 1024
-        value = self.arrays[at].copy()
-        value[start : start + count] += k
-
-        def launch() -> None:
-            part = self.buffers[at].get_sub_region(4 * start, 4 * count)
-            self.add(queue, (count,), None, part, k)
-
-        return self._changed(at, value), launch
-
-    def do_user_event(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), k = self._pick(), np.int32(self.random.randrange(1000))
-        event = cl.UserEvent(self.context)
-        self.events.append(event)
-
-        def launch() -> None:
-            done = self.add(queue, (WORDS,), None, self.buffers[at], k, wait_for=[event])
-            event.set_status(cl.command_execution_status.COMPLETE)
-            self.events.remove(event)
-            done.wait()
-
-        return self._changed(at, self.arrays[at] + k), launch
-
-    def do_hopeless_wait(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        """Nobody sets the event: only the exception ends the wait."""
-        event = cl.UserEvent(self.context)
-        self.events.append(event)
-        waits = [
-            lambda: event.wait(),
-            lambda: cl.wait_for_events([event]),
-            lambda: (cl.enqueue_marker(queue, wait_for=[event]), queue.finish()),
-            lambda: cl.enqueue_copy(queue, np.empty(8, np.int32), self.buffers[0], wait_for=[event]),
-        ]
-        return self.arrays, self.random.choice(waits)
-
-    def do_finish(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        (at,), k = self._pick(), np.int32(self.random.randrange(1000))
-        after = self._changed(at, self.arrays[at] + k)
-        return after, lambda: (self.add(queue, (WORDS,), None, self.buffers[at], k), queue.finish())
-
-    def do_image(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        def image() -> None:
-            shape = (16, 8)
-            pixels = np.arange(16 * 8 * 4, dtype=np.float32).reshape(8, 16, 4)
-            form = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
-            made = cl.Image(self.context, cl.mem_flags.READ_WRITE, form, shape)
-            cl.enqueue_copy(queue, made, pixels, origin=(0, 0), region=shape)
-            found = np.empty_like(pixels)
-            queue.finish()
-            cl.enqueue_copy(queue, found, made, origin=(0, 0), region=shape)
-            np.testing.assert_array_equal(found, pixels)
-
-        return self.arrays, image
-
-    def do_svm(self, queue: Any) -> tuple[Arrays, Callable[[], object]]:
-        def shared() -> None:
-            svm = cl.SVM(cl.csvm_empty(self.context, WORDS, np.int32))
-            with svm.map_rw(queue) as array:
-                array[:] = 5
-            self.add(queue, (WORDS,), None, svm, np.int32(2))
-            with svm.map_ro(queue) as array:
-                assert (array == 7).all()
-
-        return self.arrays, shared
-
-    # rounds --------------------------------------------------------------------------------------
+        self.calls = [getattr(self, name) for name in dir(self) if name.startswith("do_")]
+        self.hopeless = [self.do_hopeless_wait, self.do_map_and_wait]
 
     def round(self) -> None:
-        act, source = self.random.choice(self.acts), self.random.choice(SOURCES)
-        queue = self.random.choice(self.queues)
-        hopeless = act == self.do_hopeless_wait
-        self.steps: list[Arrays] = []
-        after, call = act(queue)
+        """A random call, and an exception at a random moment."""
+        call, source = self.random.choice(self.calls), self.random.choice(self.sources)
+        usual = 0.016 if call in self.hopeless else self.usual.get(call.__name__, 0.001)
+        self.make(call, source, 1.3 * usual * self.random.random())
+
+    def make(self, call: Any, source: Any, delay: float) -> None:
+        self.steps = []
+        after, run = call(self.random.choice(self.queues))
         possible = [self.arrays, *self.steps, after]
-        usual = self.usual.get(act.__name__, 0.001)
-        delay = self.random.random() * (0.02 if hopeless else 1.3 * usual)
-        started = time.perf_counter()
+        started, is_inside = time.perf_counter(), True
         try:
             source.arm(delay)
-            call()
-            if not hopeless:
+            run()
+            is_inside = False
+            if call not in self.hopeless:
                 possible = [after]
-                self.usual[act.__name__] = 0.8 * usual + 0.2 * (time.perf_counter() - started)
+                usual = self.usual.get(call.__name__, 0.001)
+                self.usual[call.__name__] = 0.8 * usual + 0.2 * (time.perf_counter() - started)
             source.settle()
         except Interrupt:
-            self.came[f"{act.__name__[3:]} by {source.name}"] += 1
+            if is_inside:  # else it came too late to interrupt anything
+                self.came[f"{call.__name__[3:]} by {source.name}"] += 1
+        self.settle(possible, call.__name__)
+
+    def settle(self, possible: list[Arrays], what: str) -> None:
+        """What was interrupted was left usable, and the buffers hold what they may."""
         while self.events:
             event = self.events.pop()
             if event.command_execution_status > 0:
                 event.set_status(cl.command_execution_status.COMPLETE)
-        for each in self.queues:
-            each.finish()
-        self.arrays = self._found(possible, act.__name__)
-
-    def _found(self, possible: list[Arrays], what: str) -> Arrays:
-        """What the buffers hold: one of what they may."""
+        for queue in self.queues:
+            queue.finish()
         found = [np.empty(WORDS, np.int32) for _ in self.buffers]
         for buffer, array in zip(self.buffers, found, strict=True):
             cl.enqueue_copy(self.queues[0], array, buffer)
         for arrays in possible:
             if all((array == other).all() for array, other in zip(arrays, found, strict=True)):
-                return arrays
+                self.arrays = arrays
+                return
         raise AssertionError(f"{what}: neither what was there before nor what it was to be")
+
+
+class Bystander:
+    """A thread that makes calls of its own meanwhile, and looks at what comes of them."""
+
+    def __init__(self, context: cl.Context, seed: int) -> None:
+        self.context = context
+        self.random = random.Random(seed)
+        self.failure: BaseException | None = None
+        self.stopping = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self.stopping:
+                self._work()
+        except BaseException as error:
+            self.failure = error
+
+    def _work(self) -> None:
+        queue = cl.CommandQueue(self.context)
+        kernel = cl.Program(self.context, SOURCE).build().add
+        buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 4 * WORDS)
+        cl.enqueue_fill_buffer(queue, buffer, np.int32(0), 0, 4 * WORDS)
+        expected = 0
+        for _ in range(20):
+            k = self.random.randrange(1000)
+            expected += k
+            event = kernel(queue, (WORDS,), None, buffer, np.int32(k))
+            time.sleep(0.002 * self.random.random())
+        event.wait()
+        found = np.empty(WORDS, np.int32)
+        cl.enqueue_copy(queue, found, buffer)
+        assert (found == expected).all(), "another thread's results are wrong"
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.thread.join(HANG)
+        if self.failure is not None:
+            raise self.failure
 
 
 @contextmanager
@@ -340,13 +249,64 @@ def _handlers() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run(count: int, seed: int, seconds: float = float("inf")) -> Counter[str]:
-    """Rounds until `count` exceptions came or `seconds` are over; which came, by act and origin."""
+@contextmanager
+def _bystanders(context: cl.Context, count: int, seed: int) -> Iterator[None]:
+    others = [Bystander(context, seed + n) for n in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.stop()
+
+
+def run(count: int, seed: int, seconds: float = float("inf"), threads: int = 0) -> Counter[str]:
+    """Rounds until `count` exceptions came or `seconds` are over; which came, by call and origin."""
     rounds, started = Rounds(seed), time.monotonic()
-    with _handlers():
+    with _bystanders(rounds.context, threads, seed):
         while rounds.came.total() < count and time.monotonic() - started < seconds:
             faulthandler.dump_traceback_later(HANG, exit=True)
             rounds.round()
+    return rounds.came
+
+
+def run_elsewhere(*options: Any) -> Counter[str]:
+    """The same on another thread than the main one."""
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(run(*options))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return Counter(found[0])
+
+
+def run_lines(seed: int, seconds: float = float("inf")) -> Counter[str]:
+    """Each call again and again, with an exception at a later line each time: at the next one, or at as many as
+    `seconds` allow.
+    """
+    rounds = Rounds(seed)
+    for call in rounds.calls:
+        lines, made = Lines(), 0
+        once, lines.number = 0.01, ENDLESS  # of what only an exception ends
+        if call not in rounds.hopeless:
+            rounds.make(call, lines, 0)  # for the first time: it takes longer than later
+            started = time.monotonic()
+            rounds.make(call, lines, 0)
+            once, lines.number = time.monotonic() - started, lines.seen
+        share = min(1.0, seconds / len(rounds.calls) / once / lines.number)
+        lines.line = 0
+        while lines.line < lines.number:
+            faulthandler.dump_traceback_later(HANG, exit=True)
+            rounds.make(call, lines, 0)
+            made += 1
+            lines.line = int(made / share)
     return rounds.came
 
 
@@ -355,9 +315,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--elsewhere", action="store_true")
+    parser.add_argument("--lines", action="store_true")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    came = run(options.count, options.seed, options.seconds)
+    with _handlers():
+        if options.lines:
+            came = run_lines(options.seed, options.seconds)
+        else:
+            work = run_elsewhere if options.elsewhere else run
+            came = work(options.count, options.seed, options.seconds, options.threads)
     for what, times in sorted(came.items()):
         print(f"  {what:50} {times:5}")
     print(f"{came.total()} exceptions at random moments: every call happened or did not")

@@ -112,14 +112,14 @@ class Pressure:
                 aside(kind, plan, number)
 
         session.executor.aside = count
-        plan_turns = session._plan_turns
+        plan_turns = session.launches._plan_turns
 
         def count_turns(*args: Any) -> CachedPlan:
             found = plan_turns(*args)
             self.counts["in turns"] += 1
             return found
 
-        session._plan_turns = count_turns  # type: ignore[method-assign]
+        session.launches._plan_turns = count_turns  # type: ignore[method-assign]
 
     # buffers --------------------------------------------------------------------------------------
 

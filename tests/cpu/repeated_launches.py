@@ -20,6 +20,7 @@ import pytest
 
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor.run import Run
+from vdev.facade.handles import state_of
 
 mf = cl.mem_flags
 ITEMS = 64
@@ -50,8 +51,8 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     again = Run.again
 
-    def noted(self: Run) -> bool:
-        found.append(again(self))
+    def noted(self: Run, *order: Any) -> bool:
+        found.append(again(self, *order))
         return found[-1]
 
     monkeypatch.setattr(Run, "again", noted)
@@ -66,8 +67,8 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     found: list[bool] = []
     with_others = Run.with_others
 
-    def noted(self: Run, args: Any, ndrange: Any) -> bool:
-        found.append(with_others(self, args, ndrange))
+    def noted(self: Run, args: Any, ndrange: Any, *order: Any) -> bool:
+        found.append(with_others(self, args, ndrange, *order))
         return found[-1]
 
     monkeypatch.setattr(Run, "with_others", noted)
@@ -136,7 +137,7 @@ def until_repeated(test: Callable[[Host, list[bool]], None]) -> Callable[[Host, 
 def test_many_calls(host: Host, repeated: list[bool]) -> None:
     buffer, step, count = host.buffer(), np.uint32(3), 1000
     host.call(host.add, host.buffer(), step)
-    tally = host.add._kernel.plans.tally
+    tally = state_of(host.add).kernel.plans.tally
     before = tally.launches
     events = [host.call(host.add, buffer, step) for _ in range(count)]
     assert (host.read(buffer) == 3 * count).all()
@@ -209,7 +210,7 @@ def test_other_numbers(host: Host, others: list[bool], typed: bool) -> None:
         host.bits.set_arg_types([None, np.float32])
     buffer, total = host.buffer(), 0
     host.call(host.add, host.buffer(), np.uint32(0))
-    tally = host.add._kernel.plans.tally
+    tally = state_of(host.add).kernel.plans.tally
     before = tally.launches
     for number in [*range(300), *[7, 7, 8, 8, 8, 7, 7] * 20]:
         host.call(host.add, buffer, np.uint32(number))
@@ -338,7 +339,7 @@ def test_a_buffer_that_has_gone(host: Host, repeated: list[bool]) -> None:
 def test_no_buffer_is_kept_alive(host: Host, repeated: list[bool]) -> None:
     buffer, step = host.buffer(), np.uint32(1)
     host.warm(repeated, host.add, buffer, step)
-    memory = buffer._memory
+    memory = state_of(buffer)
     host.queue.finish()
     del buffer
     assert memory.references == 0

@@ -249,7 +249,7 @@ def forget_plans() -> None:
     """Empty the one cache that outlives contexts: it goes up and down by more than is looked for."""
     from vdev.start.current import get_session
 
-    get_session()._transfers._known.clear()
+    get_session().moves.plans.forget()
 
 
 def measures(virtual: bool) -> list[Measure]:

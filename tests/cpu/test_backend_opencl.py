@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 
-from vdev.backends.base import BackendError, BackendProgram, Box, BuildFailure, LaunchShape, LocalBytes
+from vdev.backends.base import BackendProgram, Box, LaunchShape, LocalBytes
 from vdev.backends.opencl.backend import OpenCLBackend, opener
 from vdev.backends.opencl.boxes import halves, pieces_within
 from vdev.backends.opencl.native import load_native
+from vdev.errors import BackendError, BuildFailure
 from vdev.executor import Completion, Executor, LaunchRecipe
 from vdev.planner.instructions import Instruction, Launch, Plan, Reserve, Touch
 from vdev.start.engines import register_engines

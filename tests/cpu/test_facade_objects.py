@@ -19,6 +19,7 @@ import pytest
 
 from vdev.facade import stand_in
 from vdev.facade.errors import native
+from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
 from vdev.process.switches import WorkerSpec
 from vdev.session.session import Session
@@ -82,7 +83,7 @@ class TestDevice:
     def test_one_platform_with_one_device_of_all_workers(self, platform: Any) -> None:
         (device,) = platform.get_devices()
         info = cl.device_info
-        workers = platform._session.workers
+        workers = state_of(platform).session.workers
         assert len(workers) == 2
         # all of them share the CPU
         assert {w.compute_units for w in workers} == {device.get_info(info.MAX_COMPUTE_UNITS)}
@@ -90,6 +91,23 @@ class TestDevice:
         assert device.get_info(info.MAX_MEM_ALLOC_SIZE) == sum(w.max_alloc_nbytes for w in workers)
         assert device.get_info(info.NAME) == f"vdev: 2 x {workers[0].name}"
         assert device.get_info(info.PLATFORM) is platform
+
+    def test_objects_keep_nothing_that_programs_see(self, ctx: Any, queue: Any) -> None:
+        pool = cl.MemoryPool(cl.ImmediateAllocator(queue))
+        made = (ctx, queue, ctx.get_info(cl.context_info.DEVICES)[0], cl.Buffer(ctx, mf.READ_WRITE, 64), pool,
+                pool(64), cl.UserEvent(ctx), cl._Program(ctx, "__kernel void f() {}"), cl.SVMAllocator(ctx))  # fmt: skip
+        assert all(name.startswith("_") for item in made for name in vars(item))
+
+    def test_programs_subclasses_have_names_of_their_own(self, ctx: Any) -> None:
+        class Queue(cl.CommandQueue):  # type: ignore[name-defined,misc]
+            def __init__(self) -> None:
+                super().__init__(ctx)
+                self._state = self.state = self.session = self.order = self.submit = None
+
+        queue, host = Queue(), np.arange(4, dtype=np.float32)
+        buffer = cl.Buffer(ctx, mf.READ_WRITE, host.nbytes)
+        cl._enqueue_write_buffer(queue, buffer, host)
+        assert read(queue, buffer).tolist() == host.tolist()
 
     def test_every_query_answers_or_says_that_it_is_of_another_device(self, platform: Any) -> None:
         (device,) = platform.get_devices()
@@ -110,7 +128,7 @@ class TestDevice:
 
     def test_intermediate_languages_are_those_of_every_worker(self, platform: Any) -> None:
         (device,) = platform.get_devices()
-        workers = platform._session.workers
+        workers = state_of(platform).session.workers
         names = device.get_info(cl.device_info.IL_VERSION).split()
         assert all(
             name in worker.native[cl.device_info.IL_VERSION].split() for name in names for worker in workers
@@ -205,7 +223,7 @@ class TestEvents:
         queue = cl.CommandQueue(ctx, properties=cl.command_queue_properties.PROFILING_ENABLE)
         event = cl.enqueue_nd_range_kernel(queue, kernel, (8192,), (64,))
         event.wait()
-        spans = event._completion.spans
+        spans = state_of(event).spans
         assert len(spans) == 2  # one for each worker
         info = cl.profiling_info
         submitted, start, end = (event.get_profiling_info(x) for x in (info.SUBMIT, info.START, info.END))
@@ -293,7 +311,7 @@ class TestBuffers:
         kernel = kernel_of(ctx, "scale")
         kernel.set_arg(0, buffer)
         other = cl.Buffer.from_int_ptr(buffer.int_ptr)
-        virtual = weakref.ref(buffer._memory.buffer)
+        virtual = weakref.ref(state_of(buffer).buffer)
         buffer.release()
         assert read(queue, other).size == 64
         del other
@@ -398,10 +416,10 @@ class TestPrograms:
         with pytest.raises(cl.RuntimeError) as caught:
             program._build(b"")
         assert caught.value.args[0].code() == cl.status_code.BUILD_PROGRAM_FAILURE
-        log = program.get_build_info(ctx._device, cl.program_build_info.LOG)
+        log = program.get_build_info(state_of(ctx).device, cl.program_build_info.LOG)
         assert ":3:" in log
         assert "missing" in log
-        assert program.get_build_info(ctx._device, cl.program_build_info.STATUS) == -2
+        assert program.get_build_info(state_of(ctx).device, cl.program_build_info.STATUS) == -2
 
     def test_build_again_after_a_failure(self, ctx: Any) -> None:
         program = cl._Program(ctx, "kernel void f(global int *p) { *p = N; }")
@@ -514,7 +532,7 @@ class TestThreads:
         references = []
         for _ in range(1000):
             buffer = cl.Buffer(ctx, mf.READ_WRITE, 4096)
-            references.append(weakref.ref(buffer._memory.buffer))
+            references.append(weakref.ref(state_of(buffer).buffer))
             kernel._set_arg_multi((0, buffer, 1, np.float32(2), 2, np.int32(16)))
             cl.enqueue_nd_range_kernel(queue, kernel, (16,), None)
         del buffer

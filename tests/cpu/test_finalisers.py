@@ -15,6 +15,7 @@ import pytest
 from vdev.translators.ranges.rectangles import Layout
 
 from vdev.executor import call_soon
+from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
 from vdev.planner.instructions import Plan
 from vdev.process.finalisers import may_wait
@@ -90,7 +91,7 @@ def soon(condition: Callable[[], object]) -> bool:
 
 def mapped(queue: Any, nbytes: int = NBYTES) -> tuple[Any, Any]:
     """A buffer and an array that maps it for writing, filled with ones."""
-    buffer = cl.Buffer(queue._context, mf.READ_WRITE, nbytes)
+    buffer = cl.Buffer(state_of(queue).context, mf.READ_WRITE, nbytes)
     array, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.WRITE, 0, (nbytes,), np.uint8)
     array[:] = 1
     return buffer, array
@@ -145,13 +146,13 @@ def test_a_mapping_in_a_cycle_ends_without_the_collections_thread(
 
     def collect() -> None:
         held.wait()
-        with session.executor._lock:
+        with session.executor.lock:
             gc.collect()
             collected.set()
 
     def submit() -> None:
         other, order = session.create_buffer(NBYTES), session.create_queue(in_order=True)
-        with session._lock:
+        with session.lock:
             held.set()
             collected.wait(5)  # as long as it takes, where it does not wait for us
             session.submit(Fill(other, 0, NBYTES, b"\0"), queue=order)
@@ -173,7 +174,7 @@ def test_a_mapping_dropped_by_a_worker_does_not_stop_it(
         order, user = session.create_queue(in_order=False), session.user_completion()
         target, layout = session.create_buffer(nbytes), Layout.contiguous(0, nbytes)
         zeros = np.zeros(nbytes, np.uint8)
-        with session._lock:
+        with session.lock:
             session.submit(Write(target, layout, array[:]), (user,), queue=order)
             array = None
             user.set_status(0)
@@ -186,23 +187,26 @@ def test_a_mapping_dropped_by_a_worker_does_not_stop_it(
 
 
 def test_a_transfer_is_over_when_the_program_drops_its_event(queue: Any) -> None:
-    buffer = cl.Buffer(queue._context, mf.READ_WRITE, NBYTES)
+    buffer = cl.Buffer(state_of(queue).context, mf.READ_WRITE, NBYTES)
     host = np.full(NBYTES, 7, np.uint8)
     event = cl._enqueue_write_buffer(queue, buffer, host, is_blocking=False)
-    completion = event._completion
+    completion = state_of(event)
     del event
     assert completion.settled
 
 
 def test_a_transfer_in_a_cycle_keeps_its_memory_and_nobody_waits(session: Session, queue: Any) -> None:
-    buffer, user = cl.Buffer(queue._context, mf.READ_WRITE, NBYTES), cl.UserEvent(queue._context)
+    buffer, user = (
+        cl.Buffer(state_of(queue).context, mf.READ_WRITE, NBYTES),
+        cl.UserEvent(state_of(queue).context),
+    )
     host = np.full(NBYTES, 7, np.uint8)
     event = cl._enqueue_write_buffer(queue, buffer, host, wait_for=[user], is_blocking=False)
     Cycle(event, host)
     del event, host
 
     def collect() -> None:
-        with session._lock, session.executor._lock:
+        with session.lock, session.executor.lock:
             gc.collect()
 
     in_time(collect)
@@ -213,7 +217,10 @@ def test_a_transfer_in_a_cycle_keeps_its_memory_and_nobody_waits(session: Sessio
 
 
 def test_a_failed_transfer_in_a_cycle_is_reported(queue: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    buffer, user = cl.Buffer(queue._context, mf.READ_WRITE, NBYTES), cl.UserEvent(queue._context)
+    buffer, user = (
+        cl.Buffer(state_of(queue).context, mf.READ_WRITE, NBYTES),
+        cl.UserEvent(state_of(queue).context),
+    )
     host = np.zeros(NBYTES, np.uint8)
     Cycle(cl._enqueue_write_buffer(queue, buffer, host, wait_for=[user], is_blocking=False))
     user.set_status(-1)

@@ -33,6 +33,7 @@ def test_a_slice_of_random_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert outcome.counts["launches cut"] > outcome.counts["launches"] / 2
     assert outcome.counts["launches with a twin"]
     assert outcome.counts["launches with merged atomics"]
+    assert outcome.counts["plans filled in"] or outcome.programs < 200
     assert len(outcome.undetermined) * 200 <= outcome.programs
 
 

@@ -36,6 +36,7 @@ def run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
         (directory / "samples").symlink_to(ROOT / "samples")
     command = re.sub(r"\bpython (?=-|samples|square)", f"{sys.executable} -W ignore ", command)
     command = re.sub(r"\bvdev-info\b", f"{sys.executable} -m vdev.cli.info", command)
+    command = re.sub(r"^vdev-check\b", f"{sys.executable} -W ignore -m vdev.cli.check", command)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environment["PYTHONPATH"] = str(ROOT)
     return subprocess.run(

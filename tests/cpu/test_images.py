@@ -15,6 +15,7 @@ import pytest
 from tests.cpu import image_calls, image_programs, side_by_side
 from vdev.facade import stand_in
 from vdev.facade.errors import native
+from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
 from vdev.process.switches import WorkerSpec
 from vdev.session.session import Session
@@ -159,7 +160,7 @@ def launch(
     for index, arg in enumerate(args):
         kernel.set_arg(index, arg)
     cl.enqueue_nd_range_kernel(queue, kernel, size, local)
-    cached = list(kernel._kernel.plans._plans.values())[-1]
+    cached = list(state_of(kernel).kernel.plans._plans.values())[-1]
     return cached.plan
 
 

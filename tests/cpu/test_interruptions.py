@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 
-def test_every_call_happens_or_does_not():
-    environ = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:3"}
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "tests.cpu.interruptions",
-        "--count",
-        "60",
-        "--seconds",
-        "6",
-    ]
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("--count", "60", "--seconds", "6"),
+        ("--count", "30", "--seconds", "3", "--threads", "2"),
+        ("--count", "30", "--seconds", "3", "--elsewhere"),
+        ("--lines", "--seconds", "2"),
+    ],
+)
+def test_every_call_happens_or_does_not(how: tuple[str, ...], tmp_path: Path):
+    environ = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:3", "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.cpu.interruptions", *how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environ, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every call happened or did not" in done.stdout
+    assert "ignored" not in done.stderr, done.stderr
+    assert list(tmp_path.glob("pyopencl/*"))
+    assert not list(tmp_path.glob("pyopencl/*/lock")), "nobody can build any more"
 
 
 def test_an_exception_comes_out_of_the_call_it_came_in():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,20 +11,23 @@ import pytest
 
 from vdev.backends.cuda.info import worker_info
 from vdev.facade import launch
+from vdev.facade.kernel import KernelState
 from vdev.session.commands import LocalArg
 
 KB = 1 << 10
 
 
 def kernel_of(workers: list[Any], static: int, *local_args: int) -> Any:
-    return SimpleNamespace(
-        _kernel=SimpleNamespace(resources=SimpleNamespace(local_memory_nbytes=static)),
-        _args=[None, *map(LocalArg, local_args)],
-        _context=SimpleNamespace(
-            _device=SimpleNamespace(_values={"LOCAL_MEM_SIZE": 48 * KB}),
-            _session=SimpleNamespace(workers=workers),
+    session = SimpleNamespace(workers=workers)
+    kernel = SimpleNamespace(
+        kernel=SimpleNamespace(resources=SimpleNamespace(local_memory_nbytes=static)),
+        args=[None, *map(LocalArg, local_args)],
+        context=SimpleNamespace(
+            _vdev_state=SimpleNamespace(limits={"LOCAL_MEM_SIZE": 48 * KB}, session=session)
         ),
     )
+    kernel.local_nbytes = partial(KernelState.local_nbytes, kernel)
+    return kernel
 
 
 @pytest.mark.parametrize(("most", "allowed"), [((0, 0), 48), ((227, 99), 99), ((227, 0), 48)])

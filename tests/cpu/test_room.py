@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import NDRange
-from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import Backend
 from vdev.backends.opencl.backend import opener
 from vdev.backends.opencl.native import load_native
-from vdev.session.commands import BufferArg, CopyBuffer, Launch, Read, Write
+from vdev.session.commands import BufferArg, CopyBuffer, Launch
 from vdev.session.session import NoRoom, Session, VirtualBuffer
 from vdev.start.engines import register_engines
+
+from ..pure.session_program import SessionUser
 
 ROOM = 1 << 20  # bytes of each worker
 WORDS = 1 << 16
@@ -32,10 +33,9 @@ __kernel void scatter(__global uint *out, __global const uint *index, __global c
 """
 
 
-class Program:
+class Program(SessionUser):
     def __init__(self, session: Session) -> None:
-        self.session = session
-        self.queue = session.create_queue(in_order=True)
+        super().__init__(session)
         self.kernels = session.build(SOURCE).kernels
 
     def launch(self, name: str, *args: VirtualBuffer | int) -> int:
@@ -52,18 +52,6 @@ class Program:
         buffer = self.session.create_buffer(4 * words)
         assert self.launch("fill", buffer, seed) == 0
         return buffer
-
-    def written(self, data: np.ndarray) -> VirtualBuffer:
-        buffer = self.session.create_buffer(data.nbytes)
-        write = Write(buffer, Layout.contiguous(0, data.nbytes), data.view(np.uint8))
-        assert self.session.submit(write, queue=self.queue).wait() == 0
-        return buffer
-
-    def content(self, buffer: VirtualBuffer) -> np.ndarray:
-        host = np.zeros(buffer.nbytes // 4, np.uint32)
-        read = Read(buffer, Layout.contiguous(0, buffer.nbytes), host.view(np.uint8))
-        assert self.session.submit(read, queue=self.queue).wait() == 0
-        return host
 
 
 @pytest.fixture

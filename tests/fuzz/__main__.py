@@ -64,6 +64,9 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=None, help="default: a fresh one, which is printed")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
+    parser.add_argument(
+        "--cores", type=int, default=0, help="processors that each process keeps to (default: all)"
+    )
     parser.add_argument("--keep", default="", metavar="FOLDER", help="where scripts of failing programs go")
     parser.add_argument(
         "--shrink",
@@ -89,7 +92,7 @@ def main() -> int:
     if args.keep:
         Path(args.keep).mkdir(parents=True, exist_ok=True)
     options = Options(
-        seed, worker_lists(args.workers), args.native, args.jobs, keep=args.keep and str(Path(args.keep).absolute()),
+        seed, worker_lists(args.workers), args.native, args.jobs, args.cores, keep=args.keep and str(Path(args.keep).absolute()),
         shrink=args.shrink, skip=args.skip, check=args.check,
     )  # fmt: skip
     outcome = Run(options, args.programs, seconds, lambda text: print(text, flush=True)).run()

@@ -7,7 +7,7 @@ value that all write, or by atomics that commute; what it reads elsewhere nobody
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .expressions import Expressions
 from .host import Role, Shape
@@ -30,6 +30,9 @@ from .values import (
     constant,
     vector_name,
 )
+
+#: by how many elements what a launch writes and reads may be moved on
+FIRST = 64
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ class Arguments:
     def __post_init__(self) -> None:
         rng = self.rng
         skip = self.features.skip
-        self.shapes = random_shapes(rng, self.features)
+        self.sweep = not self.light and rng.random() < 0.1
+        self.first = "first" if self.sweep else ""
+        self.shapes = random_shapes(rng, self.features, self.sweep)
         self.prelude = Prelude(
             rng,
             self.name,
@@ -83,6 +88,12 @@ class Arguments:
     def scalars(self) -> None:
         """Values by argument, each between bounds of its own in all launches."""
         rng = self.rng
+        if self.sweep:
+            self.add(
+                Arg("value", "int first"), Role("walk", lo=0, hi=FIRST, nbytes=rng.choice([1, 2, 5, 8, 16]))
+            )
+            self.scope.leaves.append(Ex("first", INT, 0, FIRST, uniform=True))
+            self.prelude.forms.add("sweep")
         for number in range(rng.randrange(0, 4)):
             t, name = rng.choice(INTS), f"x{number}"
             lo, hi = rng.choice([(0, 1), (0, 3), (-2, 2), (1, 8), (-100, 100), (0, 255), (t.lo, t.hi)])
@@ -126,7 +137,7 @@ class Arguments:
     def inputs(self) -> None:
         """Pointers that may be read anywhere in launches that do not write there."""
         rng = self.rng
-        for number in range(rng.choice([1, 1, 2, 2, 3])):
+        for number in range(1 if self.sweep else rng.choice([1, 1, 2, 2, 3])):
             t, n = rng.choice(INTS), rng.choice([1, 1, 1, 1, 2, 3, 4])
             name, space = f"in{number}", "constant" if rng.random() < 0.15 else "global"
             count = self.capacity // (t.nbytes * (4 if n == 3 else n))
@@ -141,21 +152,44 @@ class Arguments:
 
     def outputs(self) -> None:
         rng = self.rng
-        for number in range(rng.choice([1, 1, 1, 2])):
+        rows = 0 if self.light else rng.choice([0, 1])
+        for number in range(rows):
+            self.row(f"row{number}", Role("row"))
+        if rows and rng.random() < 0.5:
+            self.row("rowin", Role("in"))
+        for number in range(1 if rows else rng.choice([1, 1, 1, 2])):
             t, n = rng.choice(INTS), rng.choice([1, 1, 1, 1, 1, 2, 4])
             most = 64 // (t.nbytes * n)
             count = rng.choice([c for c in (1, 2, 2, 3, 4, 5, 8, 8, 16) if c <= most] or [1])
             name = f"out{number}"
-            self.statements.owns.append(Own(name, t, count, n))
-            self.scope.memories.append(Memory(name, t, count, n, base=f"me * {count}"))
+            own = Own(name, t, count, n, self.first)
+            self.statements.owns.append(own)
+            self.scope.memories.append(Memory(name, t, count, n, base=own.base("me")))
             self.add(
                 Arg("buffer", f"global {vector_name(t, n)} *{name}"),
                 Role("out", lo=int(number == 0), nbytes=self.items * count * t.nbytes * n),
             )
 
+    def row(self, name: str, role: Role) -> None:
+        """Elements of each work-item of which one alone is written, or read: what is one off shows."""
+        t = self.rng.choice(INTS)
+        own = Own(
+            name, t, 128 // t.nbytes if t.nbytes > 4 else self.rng.choice([16, 20, 24, 32]), 1, self.first
+        )
+        written = role.kind == "row"
+        (self.statements.rows if written else self.statements.row_inputs).append(own)
+        role = replace(role, nbytes=self.items * own.count * t.nbytes)
+        self.add(Arg("buffer", f"global {'' if written else 'const '}{t.name} *{name}"), role)
+
     def alias(self) -> None:
-        """The first output once more: as itself or as bytes, from a lower or the same offset of the same buffer."""
+        """The first output once more: as itself or as bytes, from a lower or the same offset of the same buffer.
+
+        OpenCL leaves open what comes of writing a buffer and a sub-buffer of it in one launch (clCreateSubBuffer): CPU
+        engines do as they are told, NVIDIA's does not always.
+        """
         own = self.statements.owns[0]
+        if self.features.plain:
+            return
         t, scale = self.rng.choice([(own.t, 1), (UCHAR, own.t.nbytes)])
         if own.n > 1:
             return
@@ -333,20 +367,24 @@ class Arguments:
         self.prelude.forms.add("helper that stores")
 
 
-def random_shapes(rng: random.Random, features: Features) -> list[Shape]:
-    """Index spaces of one number of dimensions; odd local sizes, offsets, partial work-groups."""
+def random_shapes(rng: random.Random, features: Features, sweep: bool = False) -> list[Shape]:
+    """Index spaces of one number of dimensions; odd local sizes, offsets, partial work-groups. `sweep`: of one local size."""
     dims = rng.choice([1, 1, 1, 1, 2, 2, 3])
-    shapes = []
+    shapes: list[Shape] = []
     for _ in range(rng.choice([1, 1, 2, 3])):
-        local = tuple(
-            rng.choice({1: [1, 2, 3, 4, 5, 7, 8, 16, 32], 2: [1, 2, 3, 4, 5, 8], 3: [1, 2, 3]}[dims])
-            for _ in range(dims)
+        local = (
+            shapes[0].local
+            if sweep and shapes
+            else tuple(
+                rng.choice({1: [1, 2, 3, 4, 5, 7, 8, 16, 32], 2: [1, 2, 3, 4, 5, 8], 3: [1, 2, 3]}[dims])
+                for _ in range(dims)
+            )
         )
         groups = tuple(
             rng.choice({1: [1, 2, 3, 4, 5, 6, 7, 8, 11], 2: [1, 2, 3, 4, 5], 3: [1, 2, 3]}[dims])
             for _ in range(dims)
         )
-        partial = features.partial_groups and rng.random() < 0.1
+        partial = features.partial_groups and rng.random() < 0.15
         size = tuple(n * g - (rng.randrange(n) if partial else 0) for n, g in zip(local, groups, strict=True))
         offset = tuple(rng.randrange(1, 9) if rng.random() < 0.15 else 0 for _ in range(dims))
         shapes.append(Shape(size, local, offset))

@@ -6,9 +6,10 @@ Decides only that a defect is planted before anything of vdev is imported.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
-from .mutations import plant
+from .mutations import nowhere, plant
 from .parts import Part
 
 
@@ -25,9 +26,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--excused", action="store_true")
     parser.add_argument("--cache", default="")
+    parser.add_argument("--cores", default="")
     parser.add_argument("--except", dest="left_out", default="")
     parser.add_argument("parts", type=Part.parse, nargs="+")
     args = parser.parse_args()
+    if args.cores:  # before an engine counts them
+        os.sched_setaffinity(0, map(int, args.cores.split(",")))
     if args.defect:
         plant(args.defect)
     from .worker import Child, say  # not before the defect is there
@@ -36,6 +40,9 @@ def main() -> None:
     parts = list(args.parts)
     while parts:
         parts[:1] = child.part(parts[0])
+        if args.defect and (missing := nowhere(args.defect)):
+            say(error=f"{args.defect}: nothing imports {', '.join(missing)}")
+            sys.exit(1)
     child.machines.close()
     say(ended=True)
     sys.stdout.flush()

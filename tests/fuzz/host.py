@@ -7,7 +7,7 @@ buffer, or the upper half of a written one, whose lower half alone is written. C
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,12 +74,13 @@ class Host:
         capacity: int,
         items: int,
         power: int,
+        sweep: bool = False,
     ) -> None:
-        self.rng, self.roles, self.shapes = rng, roles, shapes
+        self.rng, self.roles, self.shapes, self.sweep = rng, roles, shapes, sweep
         self.capacity, self.items, self.power = capacity, items, power
         self.bytes = np.random.default_rng(rng.randrange(1 << 30))
         self.buffers: list[Buffer] = []
-        written = sum(role.kind in ("out", "acc", "scatter") for role in roles)
+        written = sum(role.kind in ("out", "acc", "scatter", "row") for role in roles)
         self.pool = [
             self.add(self.contents(self.size(), rng.randrange(3)))
             for _ in range(written + rng.choice([1, 1, 2]))
@@ -118,6 +119,8 @@ class Host:
 
     def write(self) -> tuple[list[Buffer], list[Step]]:
         rng = self.rng
+        if self.sweep:
+            return self.buffers, self.launches_alike()
         steps: list[Step] = []
         launches: list[Launch] = []
         for _ in range(LAUNCHES + rng.choice([0, 0, 0, 2])):
@@ -128,13 +131,33 @@ class Host:
                 steps.append(self.between())
         return self.buffers, steps
 
+    def launches_alike(self) -> list[Step]:
+        """Launches that differ from the first in their numbers alone, which move on from launch to launch."""
+        rng, base = self.rng, self.launch()
+        steps: list[Step] = []
+        jumps, others = rng.choice([0, 0, 0, 0.3]), rng.choice([0, 0, 0, 0.2])
+        for count in range(LAUNCHES + 2):
+            args = list(base.args)
+            for number, role in enumerate(self.roles):
+                if role.kind == "walk":
+                    at = count if rng.random() >= jumps else rng.randrange(100)
+                    args[number] = self.number(at * role.nbytes % (role.hi + 1), role)
+                elif role.kind == "value" and rng.random() < others:
+                    args[number] = self.numbers(role)
+            shape = rng.choice(self.shapes) if rng.random() < others else self.shapes[0]
+            base = replace(base, args=tuple(args), size=shape.size, offset=shape.offset)
+            steps.append(base)
+            if rng.random() < 0.1:
+                steps.append(self.between())
+        return steps
+
     def launch(self) -> Launch:
         rng, shape = self.rng, self.rng.choice(self.shapes)
         free = rng.sample(self.pool, len(self.pool))
         bound: dict[int, Bound | LocalSize | bytes] = {}
         outs: list[Bound] = []
         for number, role in enumerate(self.roles):
-            if role.kind in ("out", "acc", "scatter"):
+            if role.kind in ("out", "acc", "scatter", "row"):
                 bound[number] = self.part(free.pop())
                 if role.kind == "out":
                     outs.append(bound[number])  # type: ignore[arg-type]
@@ -161,9 +184,8 @@ class Host:
         for number, role in enumerate(self.roles):
             if role.kind == "shift":
                 bound[number] = self.number(shift, role)
-            elif role.kind == "value":
-                count = 4 if role.n == 3 else role.n
-                bound[number] = b"".join(self.number(self.value(role), role) for _ in range(count))
+            elif role.kind in ("value", "walk"):
+                bound[number] = self.numbers(role)
         args = tuple(bound[number] for number in range(len(self.roles)))
         return Launch(0, args, shape.size, shape.local, shape.offset)
 
@@ -172,6 +194,10 @@ class Host:
         return next(
             (number for number, role in enumerate(self.roles) if role.kind == "out" and role.lo == 1), first
         )
+
+    def numbers(self, role: Role) -> bytes:
+        count = 4 if role.n == 3 else role.n
+        return b"".join(self.number(self.value(role), role) for _ in range(count))
 
     def value(self, role: Role) -> int:
         ends = [role.lo, role.hi, min(max(1, role.lo), role.hi)]

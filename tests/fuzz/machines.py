@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import LocalBytes
 from vdev.check.checking import CheckFailure, LaunchChecker
+from vdev.planner import nearby
 from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_workers
-from vdev.session import commands
+from vdev.session import commands, filling
 from vdev.session.commands import BufferArg, CopyBuffer
+from vdev.session.filling import _Pattern
 from vdev.session.session import Session, SessionProgram
 from vdev.start.engines import register_engines
 from vdev.start.workers import open_workers
@@ -45,6 +48,12 @@ from .program import (
 )
 
 Result = list[Memory]
+#: launches that are alike, before one of them is traced: programs have few launches
+_PLANNED_FIRST = 1
+#: launches of one kernel that are traced before that has served anybody: each costs what some twenty plans do
+_TRACED = 2
+#: holders that are looked at one by one: sessions have few workers
+_FEW_HOLDERS = 1
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,8 @@ class Native:
         self.device = (intel or devices)[0]
         self.context = cl.Context([self.device])
         self.queue = cl.CommandQueue(self.context)
+        #: NVIDIA's driver (580) ends the process at every fourth program or so when sub-buffers are freed
+        self._kept: list[Any] | None = [] if kind == "GPU" else None
 
     def build(self, source: str, options: Sequence[str]) -> Any:
         """The program; RuntimeError with the log where there is none."""
@@ -139,6 +150,8 @@ class Native:
             host = np.empty(buffer.size, np.uint8)
             cl.enqueue_copy(queue, host, buffer)
             found.append(host)
+        if self._kept is not None:
+            self._kept.extend(parts.values())
         return found
 
     @staticmethod
@@ -156,6 +169,9 @@ class Machine:
 
     def __init__(self, workers: str, counts: Counter[str], check: bool = False) -> None:
         self.workers, self.counts = workers, counts
+        nearby.FEW = _FEW_HOLDERS
+        filling.MOST_PLANNED, filling.MOST_AT_FIRST = _PLANNED_FIRST, _TRACED
+        filling._Pattern = partial(_Pattern, most_planned=_PLANNED_FIRST)  # type: ignore[assignment,misc]
         self.session = Session(
             open_workers(parse_workers(workers)), min_items=0, check=LaunchChecker if check else None
         )
@@ -290,6 +306,11 @@ class Machines:
                 return Difference(machine.workers, f"{type(failure).__name__}: {failure}")
             except Exception as error:
                 return Difference(machine.workers, f"{type(error).__name__}: {error}")
+            self.counts["plans filled in"] += sum(
+                cache.forms.filled
+                for kernel in program.kernels
+                if (cache := each.kernels[kernel.name].plans) is not None
+            )
             difference = compare(machine.workers, program, expected, found)
             if difference is not None:
                 return difference

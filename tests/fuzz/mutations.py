@@ -20,7 +20,7 @@ class Defect:
     """`edits`: module, what stands there once, what stands there then. `issue`: number of a known fault put back."""
 
     name: str
-    kind: str  #: "analysis", "preprocessor", "planner", "merging", "translation" or "check"
+    kind: str  #: "analysis", "preprocessor", "planner", "merging", "translation", "cuda" or "check"
     edits: tuple[tuple[str, str, str], ...]
     issue: str = ""
     checked: bool = False  #: runs under the check, and is found by what that lets pass
@@ -36,6 +36,10 @@ def _analysis(name: str, module: str, old: str, new: str, issue: str = "") -> De
 
 def _planner(name: str, module: str, old: str, new: str, issue: str = "") -> Defect:
     return _one(name, "planner", f"vdev.planner.{module}", old, new, issue)
+
+
+def _cuda(name: str, module: str, old: str, new: str) -> Defect:
+    return _one(name, "cuda", f"vdev.translators.dialects.cuda.{module}", old, new)
 
 
 #: The trees are not compared: only then does what the preprocessor gets wrong come into a program.
@@ -59,10 +63,10 @@ DEFECTS: tuple[Defect, ...] = (
               "one = most_significant_bit(condition.items[0])\n"
               "    return Vector(tuple(join_values(one, x, y) for c, x, y in rows))", "02"),
     _analysis("a narrowing cast keeps the sign", "interpreter.loops",
-              "return (not signed or highest <= IntType(bits, signed).hi) and _shrinks(inner, head, highest)",
-              "return _shrinks(inner, head, highest)", "03"),
+              "return (not end.kind.signed or highest <= end.kind.hi) and _shrinks(end.a, head, highest)",
+              "return _shrinks(end.a, head, highest)", "03"),
     _analysis("a constant table read as another type", "interpreter.memory",
-              'ctype.kind == "bool" or ctype.integer != constants.kind:', 'ctype.kind == "bool":', "04"),
+              'isinstance(ctype, CBool) or integer_of(ctype) != constants.kind:', 'isinstance(ctype, CBool):', "04"),
     _planner("stores are taken for words", "footprints",
              "footprint.grains.append((part.shift(start), grain.shift(start)))",
              "footprint.grains.append((part.shift(start), of_unit(4)))", "05"),
@@ -101,13 +105,13 @@ DEFECTS: tuple[Defect, ...] = (
               "return ge0(linear_difference(b, a, -1))", "return ge0(linear_difference(b, a, -2))"),
     _analysis("a comparison excludes equality", "symbolic.logic", "return ge0(sub(b, a))", "return less(a, b)"),
     _analysis("a negated comparison excludes one more", "symbolic.logic",
-              "return ge0(add(const(-1), a.args[0], -1))", "return ge0(add(const(-2), a.args[0], -1))"),
+              "return ge0(add(const(-1), a.a, -1))", "return ge0(add(const(-2), a.a, -1))"),
     _analysis("greater is taken for less", "interpreter.operators",
               "Binary.GREATER: lambda a, b: logic.less(b, a),", "Binary.GREATER: lambda a, b: logic.less(a, b),"),
     _analysis("not equal is taken for equal", "interpreter.operators",
               "Binary.NOT_EQUAL: lambda a, b: logic.negate(logic.equal(a, b)),", "Binary.NOT_EQUAL: logic.equal,"),
     _analysis("or is taken for its first part", "symbolic.evaluation",
-              "self._assume_either(condition.args[0], condition.args[1])", "self.assume(condition.args[0])"),
+              "self._assume_either(condition.a, condition.b)", "self.assume(condition.a)"),
     _analysis("a value other than zero is above one", "symbolic.evaluation",
               "if low == 0:\n            domain.require(form.shifted(-1))\n        elif high == 0:",
               "if low == 0:\n            domain.require(form.shifted(-2))\n        elif high == 0:"),
@@ -115,8 +119,8 @@ DEFECTS: tuple[Defect, ...] = (
               'self.domain.blur(f"a condition on {_origin(condition)}")', "raise Infeasible"),
     # operators and functions
     _analysis("eight bits do not wrap", "symbolic.expression",
-              "if lo <= a.lo and a.hi <= hi:\n        return a\n    if a.op == \"const\":",
-              "if kind.bits == 8 or (lo <= a.lo and a.hi <= hi):\n        return a\n    if a.op == \"const\":"),
+              "if lo <= a.lo and a.hi <= hi:\n        return a\n    if type(a) is Const:",
+              "if kind.bits == 8 or (lo <= a.lo and a.hi <= hi):\n        return a\n    if type(a) is Const:"),
     _analysis("a cast cuts to one window", "symbolic.evaluation",
               "window = first + self.choose(last - first + 1)", "window = first"),
     _analysis("a quotient of negative numbers is rounded down", "symbolic.evaluation",
@@ -132,8 +136,8 @@ DEFECTS: tuple[Defect, ...] = (
     _analysis("a quotient ends one too low", "symbolic.operations",
               "high // max(least, 1),", "high // max(least, 1) - 1,"),
     _analysis("the complement is the negative", "interpreter.operators",
-              "return Number(negative if operator is Unary.MINUS else ex.add(negative, ex.const(-1)), kind)",
-              "return Number(negative, kind)"),
+              "return Number(ex.add(ex.scale(value.expr, -1), ex.const(-1)), kind)",
+              "return Number(ex.scale(value.expr, -1), kind)"),
     _analysis("max is min", "interpreter.integers", "return ex.maximum(a.observed(), b.observed())",
               "return ex.minimum(a.observed(), b.observed())"),
     _analysis("clamp has no upper end", "interpreter.integers",
@@ -163,15 +167,15 @@ DEFECTS: tuple[Defect, ...] = (
     _analysis("a function returns its last value", "interpreter.walk",
               "value = join_values(condition, end.value, value)", "pass"),
     _analysis("no case is fallen into", "interpreter.walk",
-              "if self.alive:\n            entered = self._join(self.state, entered)", "if False:\n            pass"),
+              "if self.alive:\n            entered = self._join(self.memory.state, entered)", "if False:\n            pass"),
     _analysis("the default is where no case is known", "interpreter.walk",
               "has_default = True\n                entries.append(nothing)",
               "has_default = True\n                entries.append(logic.FALSE)"),
     _analysis("behind a switch without a default", "interpreter.walk",
               "if not has_default:", "if False:"),
     _analysis("continue ends the loop", "interpreter.loops",
-              "ends = [*jumps.continues, *([interpreter.state] if interpreter.alive else [])]",
-              "ends = [*([interpreter.state] if interpreter.alive else [])]"),
+              "ends = [*jumps.continues, *([interpreter.memory.state] if interpreter.alive else [])]",
+              "ends = [*([interpreter.memory.state] if interpreter.alive else [])]"),
     _analysis("one break of several", "interpreter.loops", "for state in reversed(self.breaks):", "for state in self.breaks[:1]:"),
     _analysis("a store at an unknown place in an array changes nothing", "interpreter.values",
               "        places = places_of(content) | places_of(value)\n"
@@ -184,8 +188,9 @@ DEFECTS: tuple[Defect, ...] = (
               "result[head] = ex.add(start, ex.mul(self.counter, step))",
               "result[head] = ex.add(start, ex.mul(self.counter, ex.scale(step, 2)))"),
     _analysis("a loop ends one early", "interpreter.access_recorder",
-              'result = self.ways.step(result, "while", self.expr(step.expr), counter)',
-              'result = self.ways.step(result, "while", substitute(self.expr(step.expr), {counter: ex.add(counter, ex.ONE)}), counter)'),
+              'result = self.ways.step(result, StepKind.WHILE, self.expr(step.expr), counter)',
+              'one_on = {counter: ex.add(counter, ex.ONE)}\n'
+              '                result = self.ways.step(result, StepKind.WHILE, substitute(self.expr(step.expr), one_on), counter)'),
     _analysis("a variable behind a loop is as before its last step", "interpreter.loops",
               "last = {self.counter: ex.trips(lambda leaf: self._trips(leaf, rewriter, stays))}",
               "last = {self.counter: ex.add(ex.trips(lambda leaf: self._trips(leaf, rewriter, stays)), ex.const(-1))}"),
@@ -193,10 +198,10 @@ DEFECTS: tuple[Defect, ...] = (
               "result[head] = self._between(head, end, initial)", "result[head] = initial.expr"),
     # accesses
     _analysis("a vector load touches its first element", "interpreter.builtins",
-              "loaded = calculator.load(pointer, ctype, node.line)",
-              "loaded = calculator.load(pointer, ctype.element or ctype, node.line)"),
+              "loaded = calculator.memory.load(pointer, ctype, node.line)",
+              "loaded = calculator.memory.load(pointer, ctype.element, node.line)"),
     _analysis("a vector store is as wide as an element", "interpreter.builtins",
-              'packed = CType("other", ctype.count * element.size)', 'packed = CType("other", element.size)'),
+              'packed = COther(ctype.count * element.size,', 'packed = COther(element.size,'),
     _analysis("vload counts elements", "interpreter.builtins",
               "pointer = calculator.advance(calculator.pointer(base), position, stride * element.size)",
               "pointer = calculator.advance(calculator.pointer(base), position, element.size)"),
@@ -204,10 +209,10 @@ DEFECTS: tuple[Defect, ...] = (
               'self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)',
               'ctype.size < 2 or self.record(place, "read", target.offset, ctype.size, line, condition=target.condition)'),
     _analysis("the offset of the index space is left out", "symbolic.evaluation",
-              'scope.ids["gid", d] = inside.shifted(offset)', 'scope.ids["gid", d] = inside'),
+              "scope.ids[GlobalId, d] = inside.shifted(offset)", "scope.ids[GlobalId, d] = inside"),
     _analysis("linear ids count columns", "interpreter.builtins",
-              'result = ex.add(ex.mul(result, ex.workitem("gsize", d)), position[d])',
-              'result = ex.add(ex.mul(result, ex.workitem("gsize", 0)), position[d])'),
+              "result = ex.add(ex.mul(result, ex.workitem(ex.GlobalSize, d)), position[d])",
+              "result = ex.add(ex.mul(result, ex.workitem(ex.GlobalSize, 0)), position[d])"),
     _analysis("sizes of partial groups", "symbolic.evaluation",
               "return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)", "return local"),
     _analysis("a value argument has no sign", "symbolic.evaluation",
@@ -280,8 +285,77 @@ DEFECTS: tuple[Defect, ...] = (
          "{own} - {p}hidden.shift[{number}]);", "{own} - {p}hidden.shift[0]);"),
     _one("the second dimension's groups", "translation", "vdev.translators.dialects.subgrid",
          "*_three(chunk.start, 0),", "*_three((chunk.start[0], *(0 for _ in chunk.start[1:])), 0),"),
+    # operators and functions, with operands of few values
+    _analysis("a remainder by a variable ends at its least", "symbolic.operations",
+              "limit = max(abs(least), abs(most), 1) - 1", "limit = max(min(abs(least), abs(most)), 1) - 1"),
+    _analysis("a shift by a variable takes its least", "symbolic.operations",
+              "corners = [bound << shift for bound in (low, high) for shift in (least, most)]",
+              "corners = [bound << shift for bound in (low, high) for shift in (least, least)]"),
+    _analysis("xor with one bit is or", "symbolic.operations",
+              "return a.shifted(b.constant).plus(bit, -b.constant * (2 if flips else 1))",
+              "return a.shifted(b.constant).plus(bit, -b.constant)"),
+    _analysis("rhadd is hadd", "interpreter.integers",
+              "ex.shift_right(ex.add(ex.add(a.observed(), b.observed()), ex.ONE), ex.ONE)",
+              "ex.shift_right(ex.add(a.observed(), b.observed()), ex.ONE)"),
+    _analysis("abs_diff has a sign", "interpreter.integers",
+              "return ex.maximum(difference, ex.scale(difference, -1))", "return difference"),
+    _analysis("odd is even", "frontend.syntax", '"odd": range(1, 2 * half, 2),', '"odd": range(0, 2 * half, 2),'),
+    # pointers, calls, arrays and jumps
+    _analysis("of two pointers into one object the first", "interpreter.values",
+              "Target(s.place, logic.select(condition, s.offset, t.offset), s.condition)", "s"),
+    _analysis("both of two pointers under one condition", "interpreter.values",
+              "_under(logic.negate(condition), target) for target in b.targets", "_under(condition, target) for target in b.targets"),
+    _analysis("a store through one of two pointers is certain", "interpreter.memory",
+              "certain = len(pointer.targets) == 1 and pointer.targets[0].condition is None", "certain = True"),
+    _analysis("a load through one of two pointers takes the first", "interpreter.memory",
+              "found = join_values(logic.negate(target.condition or unknown_truth()), found, value)", "pass"),
+    _analysis("an array keeps its content through a loop", "interpreter.loops",
+              "            return Aggregate({}, places, complete=value.complete)\n        return value\n\n    def _widen",
+              "            return value\n        return value\n\n    def _widen"),
+    _analysis("continue in a switch is nobody's", "interpreter.walk",
+              "Jumps(continues=self.jumps[-1].continues if self.jumps else [])", "Jumps()"),
+    # plans with parameters
+    _planner("a plan is filled in without its conditions", "parameters",
+             "] if conditions else []\n", "] if False else []\n"),
+    _planner("a view has one holder", "parameters",
+             "{holder: part for holder, held in state.valid if (part := held & window)}",
+             "{holder: part for holder, held in state.valid[:1] if (part := held & window)}"),
+    _planner("a filled plan invalidates nobody", "parameters",
+             "held[holder] = replaced(held.get(holder, EMPTY), lost, gained)",
+             "held[holder] = replaced(held.get(holder, EMPTY), lost, gained) | lost"),
+    _planner("holders that lose all are overlooked", "parameters",
+             "sorted({holder for holder, _ in (*before.valid, *state.valid)})", "sorted({holder for holder, _ in state.valid})"),
+    _planner("the window of one chunk", "parameters",
+             "for chunk in chunks_of(traced, habit):", "for chunk in chunks_of(traced, habit)[:1]:"),
+    _one("a traced condition is one too wide", "planner", "vdev.translators.ranges.tracing",
+         "self._narrow(linear, None, bound // abs(factor))", "self._narrow(linear, None, bound // abs(factor) + 1)"),
+    _one("a number that is looked at is not pinned", "planner", "vdev.translators.ranges.tracing",
+         'self.trace.compare(self.terms, self.constant - self.value, 0, "==")\n        return self.value', "return self.value"),
+    _one("a filled plan runs with the numbers of the first", "planner", "vdev.session.launching",
+         "prepared = kept.prepared = kept.prepared.with_numbers(plan, recipe)", "prepared = kept.prepared"),
+    _one("a filled plan is for any pointers", "planner", "vdev.session.launching",
+         "where = (ndrange.local_size, pointers)", "where = ndrange.local_size"),
+    _one("plans are found whatever the numbers", "planner", "vdev.session.launching",
+         "parts.append(args[index])\n        if launch.shared", "pass\n        if launch.shared"),
+    _one("plans are found whatever the offsets", "planner", "vdev.session.launching",
+         "parts.append((arg.offset, arg.nbytes, arg.before))", "parts.append((arg.nbytes, arg.before))"),
+    _planner("who begins in the middle is not near", "nearby",
+             "both &= before[bisect_left(firsts, high)] &", "both &= before[bisect_right(firsts, low)] &"),
+    # translation to CUDA
+    _cuda("components behind the fourth are the first four", "rewriting",
+          'else f"v[{numbers}]"', 'else f"v[{components[0] & 3}]"'),
+    _cuda("a bool in a vector is 1", "rewriting",
+          'self._wrap(start, stop, "(-(int)(", "))", inside)', 'self._wrap(start, stop, "((int)(", "))", inside)'),
+    _cuda("shifts are cut to 32 bits", "rewriting", "nbits = 64 if shifted.get_canonical().get_size() > 4 else 32", "nbits = 32"),
+    _cuda("a structure's array is copied but for its last", "records",
+          "{index} < {type_.element_count}; ++{index}", "{index} < {type_.element_count - 1}; ++{index}"),
+    _cuda("constants keep their sign", "types", "negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)",
+          "negative = number >> (nbits - 1)"),
+    _cuda("a conditional of vectors gives complements", "rewriting",
+          'self.edits.insert(start, "::vdev_cl::choose(")', 'self.edits.insert(start, "~::vdev_cl::choose(")'),
 )  # fmt: skip
 BY_NAME = {defect.name: defect for defect in DEFECTS}
+_PLANTED: set[str] = set()  #: modules that were loaded with a defect in them
 
 
 class _Planted(SourceFileLoader):
@@ -294,6 +368,7 @@ class _Planted(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         text = replaced(self.get_data(path).decode(), self._edits, fullname)
+        _PLANTED.add(fullname)
         return compile(text, path, "exec", dont_inherit=True)
 
 
@@ -334,4 +409,9 @@ def plant(name: str) -> None:
     sys.meta_path.insert(0, _Finder(defect))
 
 
-__all__ = ["BY_NAME", "DEFECTS", "Defect", "plant", "replaced"]
+def nowhere(name: str) -> list[str]:
+    """The modules of a planted defect that nothing has imported: there it stands in no code that runs."""
+    return [module for module, _, _ in BY_NAME[name].edits if module not in _PLANTED]
+
+
+__all__ = ["BY_NAME", "DEFECTS", "Defect", "nowhere", "plant", "replaced"]

@@ -189,7 +189,7 @@ class Prelude:
             nested = rng.random() < 0.2
             own = 1 if packed else t.nbytes
             if nested:
-                own = 1 if packed else max(own, 2)
+                own = 1 if packed else 2
             offset = -(-offset // own) * own
             align = max(align, own)
             if nested:  # struct { char p; short q; }, 4 bytes, one of them padding

@@ -38,6 +38,7 @@ class Options:
     workers: tuple[str, ...]
     native: str = "CPU"
     jobs: int = 2
+    cores: int = 0  #: processors that each process keeps to; 0: all
     size: int = 24  #: programs of a batch
     first: int = 0  #: the batch that a run begins with
     keep: str = ""
@@ -65,6 +66,7 @@ class Outcome:
     crashed: list[str] = field(default_factory=list)  #: programs that ended it
     undetermined: list[str] = field(default_factory=list)
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)  #: why a run is worth nothing
 
     def table(self) -> dict[str, Any]:
         return {
@@ -87,7 +89,8 @@ class Run:
         return time.monotonic() - self._started
 
     def run(self) -> Outcome:
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(self.options.jobs)]
+        jobs = range(self.options.jobs)
+        threads = [threading.Thread(target=self._work, args=(job,), daemon=True) for job in jobs]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -100,34 +103,37 @@ class Run:
         with self._lock:
             size = self.options.size
             left = self.options.first + -(-self.programs // size) - self._next
-            if (
-                left <= 0
-                or self.elapsed > self.seconds
-                or len(self.outcome.failures) >= self.options.failures
-            ):
+            if left <= 0 or self._enough():
                 return []
             count = max(1, min(_BATCHES, -(-left // self.options.jobs)))
             found = [Part(number, 0, size) for number in range(self._next, self._next + count)]
             self._next += count
             return found
 
-    def _work(self) -> None:
+    def _work(self, job: int) -> None:
         while parts := self._take():
             while parts:
-                parts = self._process(parts)
+                parts = self._process(parts, job)
 
-    def _process(self, parts: list[Part]) -> list[Part]:
+    def _cores(self, job: int) -> str:
+        """The processors of a job, with commas."""
+        there = sorted(os.sched_getaffinity(0))
+        first = job * self.options.cores
+        return ",".join(str(there[(first + at) % len(there)]) for at in range(self.options.cores))
+
+    def _process(self, parts: list[Part], job: int) -> list[Part]:
         """Run a process on `parts`; what is left for another."""
         o = self.options
         command = [
             sys.executable, "-m", "tests.fuzz.child", "--seed", str(o.seed), "--size", str(o.size), "--workers",
             "+".join(o.workers), "--native", o.native, "--keep", o.keep, "--shrink", str(o.shrink),
-            "--defect", o.defect, "--skip", o.skip, "--cache", o.cache,
+            "--defect", o.defect, "--skip", o.skip, "--cache", o.cache, "--cores", self._cores(job),
             "--except", o.left_out, *["--check"] * o.check, *["--excused"] * o.excused,
             *map(str, parts),
         ]  # fmt: skip
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
         environment["PYOPENCL_NO_CACHE"] = "1"
+        environment["PYTHONFAULTHANDLER"] = "1"
         child = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -172,7 +178,8 @@ class Run:
         return halves + parts[parts.index(part) + 1 :]
 
     def _enough(self) -> bool:
-        return self.elapsed > self.seconds or len(self.outcome.failures) >= self.options.failures
+        o = self.outcome
+        return self.elapsed > self.seconds or len(o.failures) >= self.options.failures or bool(o.errors)
 
     @contextlib.contextmanager
     def _watched(self, child: subprocess.Popen[str]) -> Iterator[Callable[[], None]]:
@@ -198,7 +205,7 @@ class Run:
         what = f"batch {number} {program}: status {status} in {last.get('phase', 'end')}"
         with self._lock:
             if last.get("phase") in _NATIVE or _COMPILER_CRASH in text:
-                self.outcome.crashed.append(what)
+                self.outcome.crashed.append(f"{what}\n{text[-1500:]}")
                 return
             self.outcome.failures[what] = {"what": what, "text": text}
         self.tell(f"FAILED {what}\n{text}")
@@ -219,6 +226,8 @@ class Run:
                     self.tell(
                         f"{o.programs} programs, {len(o.failures)} failed, {self.elapsed:.0f} s ({rate:.1f}/s)"
                     )
+            elif "error" in said:
+                o.errors.append(said["error"])
             elif "refused" in said:
                 o.refused.append(f"batch {said['refused']} {said['program']}: {said['log']}")
             elif "undetermined" in said:

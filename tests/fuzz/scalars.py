@@ -23,9 +23,11 @@ from .values import (
     ULONG,
     Ex,
     IntType,
+    bounds,
     cast,
     constant,
     converted,
+    counts,
     join,
     of_bits,
     promoted,
@@ -56,6 +58,8 @@ class Scalars(Small):
         return self.leaf()
 
     def leaf(self) -> Ex:
+        if self.few:
+            return self.few_leaf()
         found = [e for e in self.scope.leaves if e.n == 1 and (e.uniform or not self.uniform)]
         if found and self.chance(0.8):
             return self.rng.choice(found)
@@ -100,11 +104,14 @@ class Scalars(Small):
 
     def divided(self, depth: int) -> Ex | None:
         a = self.scalar(depth)
-        divisor = self.rng.choice([2, 3, 4, 7, 8, 16, 100, -3, -4])
+        if self.chance(0.3):
+            divisor = self.moved_into(self.small(4, depth), self.rng.randrange(1, 4), 4)
+            return None if divisor is None else scalar_operation(self.rng.choice(["/", "%"]), a, divisor)
+        by = self.rng.choice([2, 3, 4, 7, 8, 16, 100, -3, -4])
         t = self.rng.choice([INT, UINT, promoted(a.t)])
-        if divisor < 0 and not t.signed:
-            divisor = -divisor
-        return scalar_operation(self.rng.choice(["/", "%"]), a, constant(divisor, t))
+        if by < 0 and not t.signed:
+            by = -by
+        return scalar_operation(self.rng.choice(["/", "%"]), a, constant(by, t))
 
     def shifted(self, depth: int) -> Ex | None:
         a = self.scalar(depth)
@@ -235,10 +242,21 @@ class Scalars(Small):
         a, b = cast(t, self.scalar(depth)), cast(t, self.scalar(depth))
         uniform = a.uniform and b.uniform
         kind = self.rng.choice(
-            ["popcount", "clz", "hadd", "rhadd", "rotate", "add_sat", "sub_sat", "mul_hi", "bitselect"]
+            [
+                "popcount",
+                "clz",
+                "hadd",
+                "rhadd",
+                "rotate",
+                "add_sat",
+                "sub_sat",
+                "mul_hi",
+                "bitselect",
+                "upsample",
+            ]
         )
         if kind in ("popcount", "clz"):
-            return Ex(f"{kind}({a.text})", t, 0, t.bits, uniform=a.uniform)
+            return Ex(f"{kind}({a.text})", t, *counts(kind, a), uniform=a.uniform)
         if kind in ("hadd", "rhadd"):
             more = kind == "rhadd"
             lo, hi = (a.lo + b.lo + more) >> 1, (a.hi + b.hi + more) >> 1
@@ -249,8 +267,22 @@ class Scalars(Small):
             return Ex(f"{kind}({a.text}, {b.text})", t, lo, hi, uniform=uniform)
         if kind == "bitselect":
             text = f"bitselect({a.text}, {b.text}, {cast(t, self.leaf()).text})"
-            return Ex(text, t, t.lo, t.hi)
+            return Ex(text, t, *bounds("|", (a.lo, a.hi), (b.lo, b.hi)))
+        if kind == "mul_hi":
+            corners = [x * y >> t.bits for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+            return Ex(f"mul_hi({a.text}, {b.text})", t, min(corners), max(corners), uniform=uniform)
+        if kind == "upsample":
+            return self.upsampled(a, b)
         return Ex(f"{kind}({a.text}, {b.text})", t, t.lo, t.hi, uniform=uniform)
+
+    def upsampled(self, a: Ex, b: Ex) -> Ex | None:
+        """Twice as wide: `a` above the bits of `b`."""
+        if a.t.bits == 64:
+            return None
+        t, low = of_bits(2 * a.t.bits, a.t.signed), cast(a.t.partner(False), b)
+        text = f"upsample({a.text}, {low.text})"
+        ends = (a.lo << a.t.bits) + low.lo, (a.hi << a.t.bits) + low.hi
+        return Ex(text, t, *ends, uniform=a.uniform and b.uniform)
 
     def twenty_four(self, depth: int) -> Ex | None:
         t = self.rng.choice([INT, UINT])
@@ -367,6 +399,24 @@ class Scalars(Small):
             self.rng.choice(["-", "+", "-", "^"]), self.component_of(v), self.component_of(v)
         )
 
+    def picked(self, depth: int) -> Ex | None:
+        """A component of components of a literal, each of which is something else."""
+        t, n = self.type(), self.rng.choice([2, 4, 4, 8])
+        parts = [cast(t, self.scalar(depth)) for _ in range(n)]
+        text = f"(({t.name}{n})({', '.join(p.text for p in parts)}))"
+        while len(parts) > 1 and (len(parts) > 2 or self.chance(0.5)):
+            half = len(parts) // 2
+            halves = {"lo": parts[:half], "hi": parts[half:], "even": parts[::2], "odd": parts[1::2]}
+            name = self.rng.choice(list(halves))
+            text, parts = f"{text}.{name}", halves[name]
+            if len(parts) == 1 or self.chance(0.3):
+                break
+        if len(parts) > 1:
+            at = self.rng.randrange(len(parts))
+            text, parts = f"{text}.s{at:x}", [parts[at]]
+        e = parts[0]
+        return Ex(text, t, e.lo, e.hi, uniform=e.uniform)
+
     def any_all(self, depth: int) -> Ex | None:
         t = self.type().partner(True)
         v = self.vector(self.rng.choice(LENGTHS), t, depth)
@@ -417,5 +467,29 @@ class Scalars(Small):
     FORMS: tuple[Callable[[Scalars, int], Ex | None], ...] = (
         binary, divided, shifted, compared, logical, unary, casted, converting, through_float, reinterpreted, chosen,
         selected, bounded, counted, twenty_four, looked_up, loaded, called, component, difference, any_all, comma,
-        address_difference, reduced,
+        address_difference, reduced, picked,
     )  # fmt: skip
+
+    #: those that give few values of operands that have few
+    PROBED: tuple[Callable[[Scalars, int], Ex | None], ...] = (
+        binary, divided, divided, shifted, compared, unary, casted, converting, through_float, reinterpreted, chosen, selected,
+        bounded, bounded, bounded, counted, counted, counted, twenty_four, called, component, picked, picked,
+    )  # fmt: skip
+
+    def probe(self, width: int) -> Ex:
+        """What an operation makes of operands of few values: at most `width` values, and no other operation cuts them. (Where
+        one does, it hides what was wrong before it.) What wraps is cut, by an operation that knows a sign.
+        """
+        with self.of_few():
+            for _ in range(12):
+                found = self.rng.choice(self.PROBED)(self, self.rng.choice([0, 0, 1]))
+                if found is None or found.width == 1 or len(found.text) > 300:
+                    continue
+                if found.width > width and self.chance(0.3):
+                    cut = self.rng.choice(
+                        [self._by_remainder, self._by_shift, self._by_clamp, self._by_quotient]
+                    )
+                    found = cut(found, min(width, 8)) or found
+                if found.width <= width and abs(found.lo) <= 1 << 20:
+                    return found
+        return self.reduce(self.leaf(), min(width, 8))

@@ -15,17 +15,23 @@ from .values import BOOL, INT, UINT, ULONG, Ex, IntType, cast, constant, promote
 
 
 class Small(ABC):
-    """`uniform`: only what is the same for all work-items is made now. `loads`: whether memory may be read."""
+    """`uniform`: only what is the same for all work-items is made now. `loads`: whether memory may be read. `few`: operands
+    have few values now, so that most results have few as well.
+    """
 
     def __init__(self, rng: random.Random, scope: Scope) -> None:
         self.rng = rng
         self.scope = scope
         self.uniform = False
         self.loads = True
+        self.few = False
         self.bool_vectors = True
 
     @abstractmethod
     def scalar(self, depth: int = 2) -> Ex: ...
+
+    @abstractmethod
+    def loaded(self, depth: int) -> Ex | None: ...
 
     @abstractmethod
     def type(self) -> IntType: ...
@@ -39,6 +45,30 @@ class Small(ABC):
         before, self.uniform = self.uniform, True
         yield
         self.uniform = before
+
+    @contextmanager
+    def of_few(self, few: bool = True) -> Iterator[None]:
+        """Operands made meanwhile have few values, or any again."""
+        before, self.few = self.few, few
+        yield
+        self.few = before
+
+    def few_leaf(self) -> Ex:
+        """An operand of two to eight values, not the same number of them on both sides of 0."""
+        if self.chance(0.15):
+            return constant(self.rng.randrange(-4, 9))
+        with self.of_few(False):
+            e = self.scalar(self.rng.choice([0, 0, 1]))
+            if self.loads and self.chance(0.6):  # data has all the values that it may have
+                e = self.loaded(0) or e
+                few = self._by_mask(e, self.rng.choice([2, 4, 8, 8])) or e
+            elif 1 < e.width <= 8 and abs(e.lo) <= 100:
+                few = e
+            else:
+                few = self.reduce(e, self.rng.choice([2, 3, 4, 6, 8]))
+            if self.chance(0.6):
+                few = self.moved_into(few, self.rng.randrange(-5, 3), few.width) or few
+        return few
 
     def small(self, width: int, depth: int = 2) -> Ex:
         """An integer with at most `width` values between -100 and 100."""

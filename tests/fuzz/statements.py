@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .loops import Loops
+from .probes import Probes
 from .program import Stmt
 from .values import (
     BOOL,
@@ -24,7 +24,7 @@ from .values import (
 
 
 @dataclass
-class Statements(Loops):
+class Statements(Probes):
     """Writes the statements of one kernel."""
 
     def block(self, count: int, depth: int) -> list[Stmt]:

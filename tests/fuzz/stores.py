@@ -34,14 +34,20 @@ from .values import (
 
 @dataclass
 class Own:
-    """A pointer argument and a work-item's own block of it: elements [me * count, me * count + count)."""
+    """A pointer argument and a work-item's own block of it: elements [me * count, me * count + count), behind those before
+    `first`.
+    """
 
     name: str
     t: IntType
     count: int
     n: int = 1
+    first: str = ""
 
     def base(self, me: str, scale: int = 1) -> str:
+        if self.first:
+            by = "" if scale == 1 else f" * {scale}"
+            return f"{self.first}{by} + {me} * {self.count * scale}"
         return f"{me} * {self.count * scale}"
 
 
@@ -190,11 +196,11 @@ class Stores:
         m = self.rng.choice(lengths)
         value = self.expressions.vector(m, own.t, 1).text
         self.forms.add("vector store")
-        if own.count % m == 0 and m != 3 and self.chance(0.5):
+        if own.count % m == 0 and m != 3 and not own.first and self.chance(0.5):
             part = Own(own.name, own.t, own.count // m)
             index, guards = self.place(part)
             return f"((global {vector_name(own.t, m)} *){own.name})[{index}] = {value};", guards
-        if own.count % m == 0 and self.chance(0.5):
+        if own.count % m == 0 and not own.first and self.chance(0.5):
             part = Own(own.name, own.t, own.count // m)
             index, guards = self.place(part)
             return f"vstore{m}({value}, {index}, {own.name});", guards

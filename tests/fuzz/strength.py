@@ -12,15 +12,18 @@ import fnmatch
 import hashlib
 import json
 import re
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .__main__ import worker_lists
 from .mutations import DEFECTS, Defect
-from .run import Options, Outcome, Run
+from .run import ROOT, Options, Outcome, Run
 from .writer import Features, random_batch
 
 #: programs of a batch
@@ -61,8 +64,41 @@ class Bench:
         return self.anyhow[batch]
 
 
+def in_cuda(defect: str, seed: int, first: int, stop: int) -> Iterator[tuple[int, dict[str, str]]]:
+    """By batch, the programs whose translation to CUDA differs, and how."""
+    command = [sys.executable, "-m", "tests.fuzz.cuda_child", "--seed", str(seed), "--size", str(SIZE)]
+    command += ["--defect", defect, str(first), str(stop)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            for line in child.stdout or ():
+                if line.startswith("CUDA "):
+                    said = json.loads(line[5:])
+                    yield said["batch"], dict(text.split(": ", 1) for text in said["found"])
+        finally:
+            child.kill()
+
+
+def run_in_cuda(defect: Defect, args: argparse.Namespace) -> Outcome:
+    """As Bench.run, for the translation to CUDA, run as the host's C++."""
+    outcome, started, stop = Outcome(), time.monotonic(), -(-args.programs // SIZE)
+    for number, found in in_cuda(defect.name, args.seed, 0, stop):
+        outcome.programs = (number + 1) * SIZE
+        anyhow = dict(in_cuda("", args.seed, number, number + 1)).get(number, {}) if found else {}
+        for name in sorted(set(found) - set(anyhow), key=lambda name: int(name[1:]))[:1]:
+            outcome.programs = number * SIZE + int(name[1:]) + 1
+            outcome.failures[f"batch {number} {name}"] = {"what": found[name]}
+        if outcome.failures:
+            break
+    if not outcome.programs:
+        outcome.errors.append(f"{defect.name}: no program was run")
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
 def measured(defect: Defect, bench: Bench) -> dict[str, Any]:
-    outcome = bench.run(defect)
+    outcome = run_in_cuda(defect, bench.args) if defect.kind == "cuda" else bench.run(defect)
+    if outcome.errors:
+        raise SystemExit("; ".join(outcome.errors))
     took, what = first_failure(outcome)
     found = {
         "defect": defect.name,
@@ -83,11 +119,13 @@ def first_failure(outcome: Outcome) -> tuple[int | None, str]:
     return None, ""
 
 
-def markdown(table: list[dict[str, Any]]) -> str:
+def markdown(table: list[dict[str, Any]], programs: str) -> str:
+    """`programs`: the digest of those that are not marked as an earlier generator's."""
     lines = ["| defect | where | fault | programs |", "|---|---|---|---|"]
     for row in table:
         took = row["programs"] if row["programs"] is not None else f"not in {row['ran']}"
-        lines.append(f"| {row['defect']} | {row['kind']} | {row['issue']} | {took} |")
+        mark = "" if row["generator"] == programs else " *"
+        lines.append(f"| {row['defect']} | {row['kind']} | {row['issue']} | {took}{mark} |")
     return "\n".join(lines) + "\n"
 
 
@@ -107,7 +145,8 @@ def main() -> int:
     parser.add_argument("--cache", default="", metavar="FOLDER", help="keeps what the native device gives")
     parser.add_argument("--json", default="", metavar="FILE", help="write the table to a file")
     args = parser.parse_args()
-    table = [] if args.again else known_rows(args)
+    programs, rows = generator(args.seed), written_rows(args)
+    table = [] if args.again else [row for row in rows if is_known(row, programs, args)]
     known = {row["defect"] for row in table}
     with tempfile.TemporaryDirectory() as scratch:
         cache = args.cache or scratch
@@ -116,51 +155,55 @@ def main() -> int:
         for defect in sorted(DEFECTS, key=lambda defect: defect.kind == "analysis"):
             if defect.name in known or not fnmatch.fnmatchcase(defect.name, args.only):
                 continue
-            row = measured(defect, bench)
+            row = measured(defect, bench) | {"generator": programs}
             table.append(row)
             print(
                 f"{row['programs'] or 'not found':>9}  {row['seconds']:6.1f} s  {row['kind']:12}  {row['defect']}",
                 flush=True,
             )
             if args.json:
-                write(args, table)
-    print(markdown(table))
+                write(args, table, rows, programs)
+    print(markdown(table, programs))
     return int(any(row["programs"] is None for row in table))
 
 
 def generator(seed: int) -> str:
-    """A digest of programs: tables of another generator are not gone on with."""
+    """A digest of programs: what was measured with others is measured again."""
     text = "".join(random_batch(seed, number, SIZE, Features()).source() for number in range(12))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def known_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """What the table in --json has measured of these programs: found, or not found in as many, or not to be measured now."""
+def written_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of the table in --json, of whatever programs with this seed and these workers."""
     path = Path(args.json)
     content = json.loads(path.read_text()) if args.json and path.exists() else {}
-    about = {"seed": args.seed, "workers": args.workers, "generator": generator(args.seed)}
-    if {name: content.get(name) for name in about} != about:
+    if (content.get("seed"), content.get("workers")) != (args.seed, args.workers):
         return []
     names = {defect.name for defect in DEFECTS}
-    return [
-        row for row in content["defects"]
-        if row["defect"] in names
-        and (
-            row["programs"] is not None
-            or row["ran"] >= args.programs
-            or not fnmatch.fnmatchcase(row["defect"], args.only)
-        )
-    ]  # fmt: skip
+    return [row for row in content["defects"] if row["defect"] in names]
 
 
-def write(args: argparse.Namespace, table: list[dict[str, Any]]) -> None:
+def is_known(row: dict[str, Any], programs: str, args: argparse.Namespace) -> bool:
+    """Whether a row is not to be measured now: found with these programs, or not in as many, or left out by --only."""
+    if row["generator"] != programs:
+        return False
+    enough = row["programs"] is not None or row["ran"] >= args.programs
+    return enough or not fnmatch.fnmatchcase(row["defect"], args.only)
+
+
+def write(
+    args: argparse.Namespace, table: list[dict[str, Any]], before: list[dict[str, Any]], programs: str
+) -> None:
+    """`before`: rows of which those stay that `table` does not have."""
     order = {defect.name: number for number, defect in enumerate(DEFECTS)}
-    table = sorted(table, key=lambda row: order.get(row["defect"], len(order)))
+    fresh = {row["defect"] for row in table}
+    kept = [row for row in before if row["defect"] not in fresh]
+    table = sorted([*table, *kept], key=lambda row: order.get(row["defect"], len(order)))
     content = {
         "seed": args.seed,
         "workers": args.workers,
         "limit": args.programs,
-        "generator": generator(args.seed),
+        "generator": programs,
         "seconds": round(sum(row["seconds"] for row in table)),
         "defects": table,
     }
@@ -170,9 +213,10 @@ def write(args: argparse.Namespace, table: list[dict[str, Any]]) -> None:
         "# Planted defects\n\n"
         f"`python -m tests.fuzz.strength --seed {args.seed} --workers {args.workers} --programs {args.programs} --json {path.name}`\n"
         "plants each in a process of its own and runs the programs of that seed in order. The last column: programs until one\n"
-        "differed from its native result; the numbers are those of faults that were found by hand and are put back.\n\n"
+        "differed from its native result; the numbers are those of faults that were found by hand and are put back. A star: measured\n"
+        "with an earlier generator.\n\n"
     )
-    path.with_name(f"{path.stem.upper()}.md").write_text(head + markdown(table))
+    path.with_name(f"{path.stem.upper()}.md").write_text(head + markdown(table, programs))
 
 
 if __name__ == "__main__":

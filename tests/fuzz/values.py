@@ -219,3 +219,12 @@ def vector_operation(op: str, a: Ex, b: Ex) -> Ex | None:
 
 def join(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return min(a[0], b[0]), max(a[1], b[1])
+
+
+def counts(kind: str, e: Ex) -> tuple[int, int]:
+    """Bounds of popcount or clz."""
+    if e.lo < 0:
+        return 0, e.t.bits
+    if kind == "clz":
+        return e.t.bits - e.hi.bit_length(), e.t.bits - e.lo.bit_length()
+    return int(e.lo > 0), e.hi.bit_length()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from .arguments import Arguments, Features
+from .arguments import FIRST, Arguments, Features
 from .host import Host, Role
 from .prelude import OPTIONS, RARE_OPTIONS
 from .program import Arg, Batch, Kernel, Program, Stmt
@@ -40,9 +40,12 @@ class Draft(Arguments):
         place = [
             f"get_global_id({d})" + (f" - get_global_offset({d})" if offset else "") for d in range(dims)
         ]
-        if rng.random() < 0.3:
+        if (
+            rng.random() < 0.3
+        ):  # within a group, also from its other end: a partial group's is not where others have it
+            within = rng.choice(["get_local_id({0})", "(get_local_size({0}) - 1 - get_local_id({0}))"])
             place = [
-                f"get_group_id({d}) * get_enqueued_local_size({d}) + get_local_id({d})" for d in range(dims)
+                f"get_group_id({d}) * get_enqueued_local_size({d}) + {within.format(d)}" for d in range(dims)
             ]
         width, height = (max(s.size[d] for s in shapes) for d in (0, min(1, dims - 1)))
         if dims == 1:
@@ -67,6 +70,8 @@ class Draft(Arguments):
                 text = f"({z} * {column} + {y}) * {row} + {x}"
         power = 1 << (items - 1).bit_length()
         roll = rng.random()
+        if items > 200 and rng.random() < 0.8:
+            roll = 1.0  # rows of many work-items in another order are as many regions: that takes seconds
         if roll < 0.08:
             text, items = (
                 f"((uint)({text}) * {rng.choice([3, 5, 7])}u + {rng.randrange(9)}u) & {power - 1}",
@@ -184,12 +189,14 @@ class Draft(Arguments):
             self.scope.leaves.append(Ex("total", INT, 0, self.items, uniform=True))
             start, self.me_type = [], rng.choice([INT, UINT, LONG, ULONG])
         self.capacity = max(2 * 64 * self.items, 512, 8 * 40 + 8 * self.items, 16 * self.power)
+        if self.sweep:
+            self.capacity += 64 * FIRST
         self.capacity = -(-self.capacity // 128) * 128
         self.scalars()
         self.work_item_functions()
         self.inputs()
         self.outputs()
-        if rng.random() < 0.15:
+        if rng.random() < 0.15 and not self.sweep:
             self.alias()
         for make, chance in (
             (self.accumulators, 0.35),
@@ -199,6 +206,8 @@ class Draft(Arguments):
         ):
             if self.light:
                 chance = float(make == self.structures)
+            if self.sweep:  # each launch is planned anew
+                chance /= 4
             if rng.random() < chance and not (
                 make == self.scatter and "place from data" in self.features.skip
             ):
@@ -259,7 +268,14 @@ class Draft(Arguments):
             return found
         for extra in s.extra[-1:]:
             found += extra()
-        found += s.block(rng.randrange(1, 5), 2)
+        most = 2 if s.rows else 4
+        if s.rows and rng.random() < 0.5:
+            found += s.probed()
+        found += s.block(rng.randrange(1, most), 2)
+        while s.rows:
+            found += s.probed()
+        if self.sweep:
+            return found + s.store()
         if rng.random() < 0.7:
             found += s.idiom()
         for extra in rng.sample(s.extra, min(2, len(s.extra))):
@@ -277,7 +293,7 @@ class Draft(Arguments):
         rng.shuffle(order)
         args, roles = [self.args[i] for i in order], [self.roles[i] for i in order]
         kernel = Kernel(f"{self.name}", args, body)
-        host = Host(rng, roles, self.shapes, self.capacity, self.items, self.power)
+        host = Host(rng, roles, self.shapes, self.capacity, self.items, self.power, self.sweep)
         buffers, steps = host.write()
         forms = self.prelude.forms | self.statements.forms
         return Program(self.name, self.prelude.statements, [kernel], buffers, steps, forms)
@@ -303,8 +319,9 @@ def random_batch(seed: int, number: int, size: int, features: Features) -> Batch
     rare = number % 12 == 9 and not features.plain
     if rare:
         options += [option for option in RARE_OPTIONS if rng.random() < 0.5]
-    light = number % 12 == 5
-    if light:
+    light = number % 12 == 5 and not features.plain
+    # Launches of NVIDIA's unoptimised code end in OUT_OF_RESOURCES now and then, and few programs a second are compiled.
+    if light or features.plain:
         options.remove("-cl-opt-disable")
     for index in range(size):
         programs.append(

@@ -44,12 +44,14 @@ class HostProgram:
             "-fwrapv",
             "-fpermissive",
             "-ffp-contract=off",
+            "-fsanitize=alignment",
         ]
         done = subprocess.run(
             [*command, str(source), "-o", str(library)], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr[:6000]
         self._library = ctypes.CDLL(str(library))
+        self._library.first_misaligned.restype = ctypes.c_char_p
 
     def run(
         self,
@@ -59,7 +61,9 @@ class HostProgram:
         local_size: tuple[int, ...],
         offset: tuple[int, ...] = (),
     ) -> None:
-        """A whole NDRange. `args`: an array is a buffer, an int the size of a local argument, None no buffer."""
+        """A whole NDRange. `args`: an array is a buffer, an int the size of a local argument, None no buffer. An access to memory that
+        is less aligned than its type is an error: a GPU does not make it.
+        """
         kernel = self.program.kernels[name]
         offsets = iter(kernel.local_layout([arg for arg in args if isinstance(arg, int)])[0])
         values: list[Any] = []
@@ -71,10 +75,10 @@ class HostProgram:
             elif isinstance(arg, int):
                 values.append(ctypes.c_uint(next(offsets)))
             else:
-                values.append(ctypes.create_string_buffer(arg.tobytes()))
+                values.append(_aligned_bytes(arg.tobytes()))
         ndrange = NDRange(global_size, local_size, offset or (0,) * len(global_size))
         hidden = kernel.pack(ndrange, whole_chunk(ndrange), [0] * len(kernel.pointer_args))
-        values.append(ctypes.create_string_buffer(hidden, len(hidden)))
+        values.append(_aligned_bytes(hidden))
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         groups = [size // local for size, local in zip(global_size, local_size, strict=True)]
         three = ctypes.c_uint * 3
@@ -83,6 +87,21 @@ class HostProgram:
             three(*groups, *(1,) * (3 - len(groups))),
             three(*local_size, *(1,) * (3 - len(groups))),
         )
+        said = self._library.first_misaligned().decode()
+        assert not said, f"kernel {name}: {said}"
+
+
+def aligned(content: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy that begins where the largest type of OpenCL C may."""
+    memory = np.empty(content.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 128
+    part = memory[start : start + content.nbytes].view(content.dtype).reshape(content.shape)
+    part[...] = content
+    return part
+
+
+def _aligned_bytes(content: bytes) -> Any:
+    return np.ctypeslib.as_ctypes(aligned(np.frombuffer(content, np.uint8)))
 
 
 def host_text(program: CudaProgram) -> str:

@@ -11,14 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: From the bottom up. A part may import itself and whatever stands on a lower line, for type checkers, too.
 LAYERS = (
-    {"translators", "process", "packaging"},
+    {"translators", "process", "packaging", "errors"},
     {"boot", "planner", "backends"},
     {"executor"},
     {"observe"},
     {"session"},
     {"check"},
     {"start"},
-    {"facade"},
+    {"facade", "harness"},
     {"cli", "__main__"},
 )
 #: The same within the translators; on top what scripts import.

@@ -69,11 +69,10 @@ ARITHMETIC: dict[str, Any] = {
 _INT_WRAPS = {name: ARITHMETIC[f"w_{name}"] for name in TYPES}
 
 
-class Item:
-    """One work-item: its ids and what it may do."""
+class WorkItem:
+    """One work-item's ids, and for how long it may run."""
 
-    def __init__(self, trace: Trace, ndrange: NDRange, group: tuple[int, ...], lid: tuple[int, ...]) -> None:
-        self.trace = trace
+    def __init__(self, ndrange: NDRange, group: tuple[int, ...], lid: tuple[int, ...]) -> None:
         dims = range(ndrange.work_dim)
         self.lid, self.group = lid, group
         self.gid = [group[d] * ndrange.local_size[d] + lid[d] + ndrange.offset[d] for d in dims]
@@ -91,6 +90,14 @@ class Item:
         if self.ticks > 300:
             raise Undefined
         return True
+
+
+class Item(WorkItem):
+    """One work-item whose accesses are traced."""
+
+    def __init__(self, trace: Trace, ndrange: NDRange, group: tuple[int, ...], lid: tuple[int, ...]) -> None:
+        super().__init__(ndrange, group, lid)
+        self.trace = trace
 
     def read(self, buffer: int, offset: int, nbytes: int) -> None:
         self.trace.touch(buffer, "read", None, offset, nbytes)

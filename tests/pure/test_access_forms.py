@@ -596,6 +596,20 @@ def test_a_bit_field_is_stored_with_those_beside_it(store: str, start: int, stop
     assert write.exact == store.startswith("a[i].f")
 
 
+@pytest.mark.parametrize("index", ["v.a = i", "v.a", "v.a += i", "++v.a", "v.a++"])
+def test_a_bit_field_keeps_some_of_the_bits(index: str) -> None:
+    """What an assignment to it gives is what it keeps (C99 6.5.16p3)."""
+    before = """#pragma OPENCL EXTENSION __cl_clang_bitfields : enable
+    struct bits { uint a : 2; uint b : 30; };
+    """
+    found = ranges(
+        f"uint i = get_global_id(0); struct bits v; v.a = i; a[{index}] = 1;",
+        "__global int *a",
+        before=before,
+    )
+    assert not found[0, "write"].exact
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -13,8 +13,9 @@ import pytest
 from vdev.translators.ranges.region import Region
 
 from vdev.cli import info
+from vdev.cli.access_facts import Setting
 from vdev.cli.access_picture import COLOURS, Row, draw
-from vdev.cli.access_report import Setting, report_file
+from vdev.cli.access_report import report_file
 
 SOURCE = """
 #include "types.h"

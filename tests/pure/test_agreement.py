@@ -18,10 +18,11 @@ from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.macros import Expander
 from vdev.translators.frontend.preprocessor import Preprocessor
 from vdev.translators.frontend.source import CompileError, parse_program
-from vdev.translators.frontend.tokens import Token
+from vdev.translators.frontend.tokens import Token, TokenKind
 
-from vdev.backends.base import BackendProgram, BuildFailure, BuildResult, KernelResources, WorkerInfo
+from vdev.backends.base import BackendProgram, BuildResult, KernelResources, WorkerInfo
 from vdev.backends.cuda.programs import Cubins, translated
+from vdev.errors import BuildFailure
 from vdev.session.programs import SessionProgram
 
 from .random_macros import Generator, verdict
@@ -45,7 +46,7 @@ kernel __attribute__((reqd_work_group_size(V * 8, 1, 1))) void k(global int *out
 """
 
 
-def _token(text: str, kind: str) -> Callable[..., Token]:
+def _token(text: str, kind: TokenKind) -> Callable[..., Token]:
     return lambda self, token: Token(text, kind, token.space)
 
 
@@ -59,9 +60,9 @@ EXPAND = Expander.expand
 
 # what is put in the place of what: each makes another program of SOURCE, and a valid one
 PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "another line": (Expander, "_predefined", lambda self, token: Token("99", "number") if token.text == "__LINE__" else token),
+    "another line": (Expander, "_predefined", lambda self, token: Token("99", TokenKind.NUMBER) if token.text == "__LINE__" else token),
     "another branch": (preprocess, "_holds", _opposite),
-    "another string": (macros, "_stringized", lambda tokens: Token('"a  b"', "string")),
+    "another string": (macros, "_stringized", lambda tokens: Token('"a  b"', TokenKind.STRING)),
     "an operator": (
         Expander, "expand",
         lambda self, *a, **k: [Token("-" if t.text == "+" else t.text, t.kind, t.space) for t in EXPAND(self, *a, **k)],
@@ -70,7 +71,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
         Expander, "expand",
         lambda self, *a, **k: [Token("1u" if t.text == "1" else t.text, t.kind, t.space) for t in EXPAND(self, *a, **k)],
     ),
-    "a name": (macros, "_pasted", lambda left, right: Token("out1", "name") if left.text == "x" else PASTED(left, right)),
+    "a name": (macros, "_pasted", lambda left, right: Token("out1", TokenKind.NAME) if left.text == "x" else PASTED(left, right)),
     "a line left out": (
         Preprocessor, "_text",
         lambda self, file, line, old=Preprocessor._text: None if "x1 +=" in line.text else old(self, file, line),
@@ -145,7 +146,9 @@ def test_layouts_that_no_tree_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Expander,
         "expand",
-        lambda self, *a, **k: [Token("2", "number") if t.text == "1" else t for t in old(self, *a, **k)],
+        lambda self, *a, **k: [
+            Token("2", TokenKind.NUMBER) if t.text == "1" else t for t in old(self, *a, **k)
+        ],
     )
     assert "bytes at" in parse_program(source).doubts[0]
 

@@ -138,6 +138,16 @@ def test_properties_exist(name: str) -> None:
 STATEFUL = {"ImageDescriptor": ("image_type", "array_size", "num_mip_levels", "num_samples")}
 
 
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_have_no_public_names_besides(name: str) -> None:
+    """What programs see and could clash with is what the native module has, and what older versions of it had."""
+    public = {key for key in dir(getattr(STAND_IN, name)) if not key.startswith("_")}
+    assert public - set(dir(getattr(NATIVE, name))) <= OLDER.get(name, set())
+
+
+OLDER = {"Image": {"image"}}
+
+
 def is_of_c(value: property) -> bool:
     return is_native_callable(value.fget)
 

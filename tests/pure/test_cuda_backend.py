@@ -8,7 +8,6 @@ import ctypes
 import gc
 import os
 import struct
-import weakref
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,16 +22,7 @@ from vdev.translators.frontend.source import Target, parse_program
 from vdev.translators.ranges.byte_runs import Block
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
-from vdev.backends.base import (
-    BackendError,
-    BackendProgram,
-    Box,
-    BuildFailure,
-    Counters,
-    LaunchShape,
-    LocalBytes,
-    copy_box,
-)
+from vdev.backends.base import BackendProgram, Box, Counters, LaunchShape, LocalBytes, copy_box
 from vdev.backends.cuda import (
     boxes as cuda_boxes,
 )
@@ -46,10 +36,14 @@ from vdev.backends.cuda import (
     launch as cuda_launch,
 )
 from vdev.backends.cuda.backend import CudaBackend
+from vdev.backends.cuda.errors import ERROR_NOT_READY, SUCCESS
+from vdev.backends.cuda.gpu import Gpu
+from vdev.backends.cuda.modules import Modules
 from vdev.backends.cuda.programs import Cubins, Multiprocessor, fewer_groups, translated
-from vdev.backends.cuda.staging import pieces_of, turned
+from vdev.backends.cuda.staging import pieces_of
+from vdev.errors import BackendError, BuildFailure, CudaMissing, NoWorkers
 from vdev.process.switches import parse_workers
-from vdev.start.workers import NoWorkers, open_workers
+from vdev.start.workers import open_workers
 
 from .nvrtc import MISSING, compile_cuda, library
 
@@ -86,7 +80,7 @@ def test_pieces_are_the_box_packed(box: Box, limit: int) -> None:
         block = np.zeros(piece.box.nbytes, np.uint8)
         copy_box(memory, block, piece.box)
         packed[piece.start : piece.start + block.size] = block
-        copy_box(block, back, turned(piece.box))
+        copy_box(block, back, piece.box.turned())
     assert (packed == expected).all()
     again = np.zeros(box.nbytes, np.uint8)
     copy_box(back, again, Box(box.shape, box.source_start, box.source_pitches, 0, (rows * nbytes, nbytes)))
@@ -376,7 +370,7 @@ def test_what_cannot_be_translated_says_why(tmp_path: Path, program: BackendProg
 
 def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> object:
-        return cuda_driver.CudaMissing("the driver shows no GPU")
+        return CudaMissing("the driver shows no GPU")
 
     monkeypatch.setattr(cuda_driver, "_load", missing)
     with pytest.raises(NoWorkers, match=r"cuda:1.*the driver shows no GPU"):
@@ -481,7 +475,7 @@ class _Driver:
         return 0
 
     def event_query(self, event: int) -> int:
-        return cuda_driver.ERROR_NOT_READY if self.busy else cuda_driver.SUCCESS
+        return ERROR_NOT_READY if self.busy else SUCCESS
 
     def new_event(self) -> int:
         return 5
@@ -514,13 +508,15 @@ def _cuda(number: int = 0) -> tuple[Any, _Driver]:
     backend = object.__new__(CudaBackend)
     backend.driver = driver = _Driver()  # type: ignore[assignment]
     backend.number, backend.context, backend.stream = number, 0x7F00_1234_5678, 0x7F00_0000_0077
-    backend.counters, backend.free_events = Counters(), deque()
+    backend.counters = Counters()
+    backend._gpu = gpu = object.__new__(Gpu)
+    gpu.driver, gpu.number, gpu.free_events, gpu.lost = driver, number, deque(), None  # type: ignore[assignment]
+    gpu.at_loss, gpu.held_at_loss, gpu.clock = lambda: None, (), None  # type: ignore[assignment]
     backend._first = backend._count = 0
     backend._fetches, backend._lost = [], None
-    backend._unused, backend._leaving = deque(), deque()
-    backend._spent, backend._going = deque(), deque()
-    backend._native_stream = backend._copying = backend.clock = None  # type: ignore[assignment]
-    backend._staging = SimpleNamespace(keep=lambda: None)  # type: ignore[assignment]
+    backend._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
+    backend._modules.with_full_groups = lambda kernel: kernel.small  # type: ignore[method-assign]
+    backend._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
     return backend, driver
 
 
@@ -596,16 +592,15 @@ def test_modules_of_programs_that_are_gone_are_unloaded_behind_their_work(
     tmp_path: Path, full_groups: bool
 ) -> None:
     backend, driver = _cuda()
-    backend._cupy = cupy = _Cupy(56)
-    backend._cubins, backend._architecture = Cubins(tmp_path, _Compiler(), "1"), "sm_90"
-    backend._multiprocessor, backend.clock = Multiprocessor(65536, 2048), SimpleNamespace(due=1 << 62)
-    backend._loaded = weakref.WeakKeyDictionary()
+    backend._cupy, backend._gpu.clock = (cupy := _Cupy(56)), SimpleNamespace(due=1 << 62)
+    cubins = Cubins(tmp_path, _Compiler(), "1")
+    modules = backend._modules = Modules(cupy, backend.driver, cubins, "sm_90", Multiprocessor(65536, 2048))
     first, second = (BackendProgram("", (), parse_program(HALF_FULL, (), target=TARGET)) for _ in range(2))
     loaded = [backend._load(program) for program in (first, second)]
     assert backend._load(first) is loaded[0]
     if full_groups:
-        loaded[0].with_full_groups = backend._load_cubin(loaded[0].program, full_groups=True)
-    modules = [1, 3] if full_groups else [1]
+        loaded[0].with_full_groups = modules._load_cubin(loaded[0].program, full_groups=True)
+    numbers = [1, 3] if full_groups else [1]
 
     backend.record()
     del first, loaded[0]
@@ -616,5 +611,5 @@ def test_modules_of_programs_that_are_gone_are_unloaded_behind_their_work(
     assert cupy.unloaded == []
     driver.busy = False
     backend.record()
-    assert sorted(cupy.unloaded) == modules
-    assert [entry.module for entry in backend._loaded.values()] == [2]
+    assert sorted(cupy.unloaded) == numbers
+    assert [entry.module for entry in modules.loaded.values()] == [2]

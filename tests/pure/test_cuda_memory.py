@@ -19,17 +19,11 @@ from hypothesis import strategies as st
 from vdev.translators.ranges.grain import BYTES, Grain, joined, of_store, of_unit
 from vdev.translators.ranges.region import Region
 
-from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
-    OUT_OF_RESOURCES,
-    BackendError,
-    Box,
-    Counters,
-    copy_box,
-)
+from vdev.backends.base import Box, Counters, copy_box
 from vdev.backends.cuda import (
     backend as cuda,
 )
+from vdev.backends.cuda import host_copies as cuda_host_copies
 from vdev.backends.cuda import (
     kernels as cuda_kernels,
 )
@@ -42,7 +36,10 @@ from vdev.backends.cuda import (
 from vdev.backends.cuda import (
     staging as cuda_staging,
 )
+from vdev.backends.cuda.gpu import Gpu
+from vdev.backends.cuda.own_kernels import OwnKernels
 from vdev.backends.reference import combine
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
 from vdev.executor.steps import copy_changes
 
 NBYTES = 1024  # of an allocation: more than any box below takes
@@ -65,6 +62,9 @@ class _Driver:
         return 0
 
     def event_query(self, event: int) -> int:
+        return 0
+
+    def stream_wait(self, stream: int, event: int, flags: int) -> int:
         return 0
 
     def set_context(self, context: int) -> int:
@@ -180,21 +180,30 @@ class _Info:
     compute_units = 4
 
 
+def _gpu(driver: Any) -> Gpu:
+    """A GPU without CUDA."""
+    made = object.__new__(Gpu)
+    made.driver, made.number, made.lost, made.held_at_loss = driver, 0, None, ()
+    made.clock = SimpleNamespace(due=1 << 62)  # type: ignore[assignment]
+    return made
+
+
 @pytest.fixture(scope="module")
 def backend() -> cuda.CudaBackend:
     made = cuda.CudaBackend.__new__(cuda.CudaBackend)
     made.driver = _Driver()  # type: ignore[assignment]
     made.counters = Counters()
     made.info = _Info()  # type: ignore[assignment]
-    made.free_events = deque(range(1, 4))
+    made._gpu = _gpu(made.driver)
+    made._gpu.free_events = deque(range(1, 4))
     made.stream = made._first = made._count = 0
     made.number = 0
     made._reached = {0: True}
     made._fetches, made._lost = [], None
-    made._unused, made._leaving = deque(), deque()
-    made._spent, made._going = deque(), deque()
-    made.clock = SimpleNamespace(due=1 << 62)  # type: ignore[assignment]
-    made._helpers = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
+    made._modules = SimpleNamespace(has_unused=False)  # type: ignore[assignment]
+    made._sparse = SimpleNamespace(is_going=False)  # type: ignore[assignment]
+    functions = {name: number for number, name in enumerate(cuda_kernels.NAMES)}
+    made._own = OwnKernels(0, _Info.compute_units, lambda: functions, made.driver.launch, made._gpu.check)
     return made
 
 
@@ -414,10 +423,71 @@ def test_transfers_through_pinned_blocks(monkeypatch: pytest.MonkeyPatch, nbytes
     staging.upload(host, pieces, memory.ctypes.data, 0, 0)
     assert (memory == host).all()
     back = np.zeros(nbytes, np.uint8)
-    pieces = cuda_staging.pieces_of(cuda_staging.turned(box), staging.limit(nbytes))
+    pieces = cuda_staging.pieces_of(box.turned(), staging.limit(nbytes))
     staging.download(back, pieces, memory.ctypes.data, 0, 0)
     assert (back == host).all()
     staging.close()
+
+
+@pytest.mark.parametrize("memory_is_there", [True, False])
+@pytest.mark.parametrize(
+    ("box", "at_once"),
+    [
+        (Box.contiguous(7, 9, 300), False),
+        (Box.contiguous(7, 9, 300), True),  # of the shortest the driver copies before it returns
+        (Box.contiguous(7, 9, 20_000), False),
+        (Box((3, 5, 40), 11, (500, 60), 13, (200, 40)), False),  # packed on one side
+        (Box((3, 5, 40), 11, (500, 60), 13, (400, 50)), False),
+        (Box((2, 700, 8), 3, (9000, 12), 5, (8000, 11)), False),
+    ],
+)
+def test_copies_from_and_to_the_host(
+    monkeypatch: pytest.MonkeyPatch, box: Box, at_once: bool, memory_is_there: bool
+) -> None:
+    """Whichever way they go: at once, through pinned blocks, packed on the GPU, or row by row without memory for that."""
+    monkeypatch.setattr(cuda_host_copies, "DIRECT_NBYTES", 1000)
+    monkeypatch.setattr(cuda_host_copies, "_AT_ONCE_NBYTES", 1000 if at_once else 0)
+    monkeypatch.setattr(cuda_host_copies, "_PACKED_NBYTES", 4000)
+    monkeypatch.setattr(cuda_host_copies, "_LEAST_PACKED_NBYTES", 1000)
+    packed: list[Any] = []
+    gpu, copies = _host_copies(packed, memory_is_there)
+    host, memory = (np.random.default_rng(seed).integers(0, 256, 20_000 + 2048, np.uint8) for seed in (0, 1))
+    expected = memory.copy()
+    copy_box(host, expected, box)
+    copies.write(memory.ctypes.data, host, box)
+    assert (memory == expected).all()
+    back = np.zeros_like(host)
+    expected = back.copy()
+    copy_box(memory, expected, box.turned())
+    copies.read(memory.ctypes.data, back, box.turned())
+    assert (back == expected).all()
+    has_gaps = box.shape[0] > 1 and box.target_pitches != (200, 40)
+    assert bool(packed) == (memory_is_there and has_gaps)
+    assert gpu.lost is None
+
+
+def _host_copies(packed: list[Any], memory_is_there: bool) -> tuple[Gpu, cuda_host_copies.HostCopies]:
+    """Of a GPU whose memory is the host's; packed forms are added to `packed`."""
+
+    def memcpy(target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+        ctypes.memmove(target, source, nbytes)
+
+    def malloc(nbytes: int, what: str) -> Any:
+        if not memory_is_there:
+            raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, what)
+        packed.append(_PinnedMemory(nbytes, 0))
+        return packed[-1]
+
+    def copy(source: int, target: int, box: Box) -> None:
+        for start, to, nbytes in box.rows():
+            ctypes.memmove(target + to, source + start, nbytes)
+
+    runtime = SimpleNamespace(hostAllocPortable=1, memcpyAsync=memcpy, CUDARuntimeError=_RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(PinnedMemory=_PinnedMemory, runtime=runtime))
+    gpu = _gpu(_Driver())
+    gpu._cupy, gpu.free_events = cupy, deque()
+    staging = cuda_staging.Staging(cupy, gpu.driver, 2)
+    return gpu, cuda_host_copies.HostCopies(gpu, staging, (1, 2), 0, malloc, copy)
 
 
 class _RuntimeError(Exception):
@@ -489,12 +559,12 @@ def test_memory_that_is_not_had_is_told_from_a_gpu_that_has_failed(
         return result, 0
 
     made = cuda.CudaBackend.__new__(cuda.CudaBackend)
-    made.number, made.counters, made.lost = 0, Counters(), None
+    made.number, made.counters = 0, Counters()
     made.driver = SimpleNamespace(take_memory=take, error=error)  # type: ignore[assignment]
     made._pool = cuda_pool.Pool(made._take, made._give)
     kept: list[int] = []
-    made._native_stream = made._copying = made.clock = SimpleNamespace()  # type: ignore[assignment]
-    made._staging = SimpleNamespace(keep=lambda: kept.append(1))  # type: ignore[assignment]
+    made._gpu = _gpu(made.driver)
+    made._gpu.at_loss = lambda: kept.append(1)
     for _ in range(3):
         with pytest.raises(BackendError) as caught:
             made.allocate(5)

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.backends.cuda.pool import LARGE_NBYTES, PAGE_NBYTES, SEGMENT_NBYTES, UNIT, Block, Pool
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
 MIB = 1 << 20
 

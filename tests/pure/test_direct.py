@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import vdev.session.session
+import vdev.session.launches
 from tests.pure.test_choosing import Program
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import KernelStatistics, of_session
@@ -36,7 +36,7 @@ def auto(monkeypatch: pytest.MonkeyPatch) -> None:
     def thrifty(self: Session, *args: Any, **settings: Any) -> None:
         made(self, *args, **settings, plan_always=False)
 
-    monkeypatch.setattr(vdev.session.session.Session, "__init__", thrifty)
+    monkeypatch.setattr(Session, "__init__", thrifty)
 
 
 def program(per_item: float, workers: int) -> Program:
@@ -58,10 +58,10 @@ def tiles(found: Program, buffer: Any, count: int) -> None:
 
 def slow_plans(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let every plan that is made from access ranges take so long by the session's clock, which stands still else."""
-    made = vdev.session.session.make_plan
+    made = vdev.session.launches.make_plan
     late = [0]
     monkeypatch.setattr(
-        vdev.session.session,
+        vdev.session.launches,
         "time",
         SimpleNamespace(perf_counter_ns=lambda: late[0], thread_time_ns=lambda: late[0]),
     )
@@ -70,7 +70,7 @@ def slow_plans(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         late[0] += round(seconds * 1e9)
         return made(*args)
 
-    monkeypatch.setattr(vdev.session.session, "make_plan", slowly)
+    monkeypatch.setattr(vdev.session.launches, "make_plan", slowly)
 
 
 def test_one_worker_analyses_nothing_and_plans_once(monkeypatch: pytest.MonkeyPatch) -> None:

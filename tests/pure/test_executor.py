@@ -22,12 +22,11 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
 from tests.pure.simulator import changed_units
-from vdev.backends.base import OUT_OF_RESOURCES, BackendError
 from vdev.backends.merging import copy_changes
 from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
+from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BackendError
 from vdev.executor import Completion, Executor
 from vdev.executor.executor import QUEUE_LIMIT
-from vdev.executor.failures import EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as DEPENDENCY_FAILED
 from vdev.executor.worker import Worker
 from vdev.planner.instructions import HOST
 

@@ -20,12 +20,12 @@ def live() -> int:
 
 
 def test_equal_expressions_are_one_object() -> None:
-    i, j = expression.workitem("gid", 0), expression.workitem("gid", 1)
+    i, j = expression.workitem(expression.GlobalId, 0), expression.workitem(expression.GlobalId, 1)
     assert expression.add(expression.scale(i, 2), j) is expression.add(j, expression.add(i, i))
     assert expression.div(i, j) is expression.div(i, j)
     assert expression.div(i, j) is not expression.div(j, i)
-    leaf = expression.counter("loop")
-    assert expression.mul(i, leaf) is not expression.mul(i, expression.counter("loop"))
+    leaf = expression.counter()
+    assert expression.mul(i, leaf) is not expression.mul(i, expression.counter())
 
 
 def test_a_count_of_iterations_goes_with_what_defines_it() -> None:
@@ -54,9 +54,7 @@ def test_expressions_of_a_kernel_go_with_the_program() -> None:
 
 def test_conditions_that_come_together_often_are_negated_once_each() -> None:
     """Its size as a tree doubles with every step."""
-    conditions = [
-        logic.compare_zero("ne0", expression.argument(index, 0, expression.INT)) for index in range(60)
-    ]
+    conditions = [logic.is_not_zero(expression.argument(index, 0, expression.INT)) for index in range(60)]
     first, second = conditions[0], conditions[1]
     for condition in conditions[2:]:
         some, all_ = logic.either(second, condition), logic.both(second, condition)

@@ -17,9 +17,9 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
-from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.backends.merging import combine_changes
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
+from vdev.errors import OUT_OF_RESOURCES
 from vdev.executor import Completion
 from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_grain_state, kept_on
 from vdev.planner.footprints import PointerArg

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fuzz.__main__ import worker_lists
 from tests.fuzz.host import ALIGNMENT, LAUNCHES
-from tests.fuzz.mutations import DEFECTS, Defect, plant, replaced
+from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, nowhere, plant, replaced
 from tests.fuzz.program import Bound, Launch
 from tests.fuzz.run import Options, Run
 from tests.fuzz.values import INTS, Ex, IntType, converted, scalar_operation, truncated
@@ -145,6 +145,8 @@ def test_all_forms_come(batches: list) -> None:
         "literal loop", "local memory", "loop", "macro over lines", "narrowing loop", "overlapping arguments",
         "place from a table", "place from data", "pointer variable", "preprocessor condition", "private array",
         "result of a group", "store as another type", "string table", "structure", "switch", "the same from all", "union",
+        "row", "sweep", "by branches", "by switch", "by jumps", "by counting", "by pointer", "by helper", "pointer to one of two",
+        "in an array", "in a structure",
         "vector", "vector condition as a place", "vector store", "walking loop", "work-item functions in a helper", "wrapping loop",
     }  # fmt: skip
     assert not wanted - set(forms)
@@ -172,6 +174,7 @@ def test_each_known_fault_is_among_the_defects() -> None:
         "planner",
         "merging",
         "translation",
+        "cuda",
         "check",
     }
 
@@ -187,3 +190,22 @@ def test_workers_of_several_sessions() -> None:
     assert worker_lists("cpu:2,cpu:3") == ("cpu:2", "cpu:3")
     assert worker_lists("cuda:0,cuda:0-1") == ("cuda:0", "cuda:0-1")
     assert worker_lists("cuda:0,2,cpu:2") == ("cuda:0,2", "cpu:2")
+
+
+def test_a_defect_that_nothing_imports_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table would call it not found, or found, for no reason of its own."""
+    defect = Defect("nowhere", "planner", (("vdev.planner.links", "import", "import"),))
+    monkeypatch.setitem(BY_NAME, "nowhere", defect)
+    assert nowhere("nowhere") == ["vdev.planner.links"]
+
+
+def test_a_run_that_is_worth_nothing_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = tmp_path / "child"
+    child.write_text(
+        f'#!{sys.executable}\nprint("FUZZ {{\\"error\\": \\"nothing imports it\\"}}", flush=True)\n'
+    )
+    child.chmod(0o755)
+    monkeypatch.setattr("tests.fuzz.run.sys.executable", str(child))
+    outcome = Run(Options(1, ("cpu:2",), jobs=1, size=24), 72, float("inf"), print).run()
+    assert outcome.errors == ["nothing imports it"]
+    assert not outcome.failures

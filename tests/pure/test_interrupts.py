@@ -14,11 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
+from vdev.executor.completion import Completion
 from vdev.process import interrupts
+from vdev.process.inside import outermost
 
 SECONDS = 20
 
@@ -121,6 +124,46 @@ def test_a_wait_inside_what_must_be_whole_is_not(source: Callable[[], None]) -> 
         source()
         call()
     assert gate.locked()  # acquired before the exception came
+
+
+def test_a_stack_that_may_move_is_left_alone() -> None:
+    """Between two looks at another thread's frames it may run, and what they refer to be gone."""
+    looked = []
+
+    class Frame:
+        f_code, f_globals = (lambda: None).__code__, {}
+
+        @property
+        def f_back(self) -> Any:
+            looked.append(1)
+            return Frame() if len(looked) < 100 else None
+
+    assert outermost(Frame()) is None  # type: ignore[arg-type]
+    assert len(looked) == 100
+    assert outermost(Frame(), until=time.perf_counter()) is not None  # type: ignore[arg-type]
+    assert len(looked) == 100
+
+
+def _codes(frame: FrameType | None) -> Iterator[CodeType]:
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
+
+
+def test_who_waits_for_a_command_holds_nothing() -> None:
+    """An exception that comes in a wait of `threading`'s leaves its lock as it happens to be."""
+    completion, found = Completion(), set()
+    thread = threading.Thread(target=completion.wait)
+    thread.start()
+    deadline = time.monotonic() + SECONDS
+    while not found and time.monotonic() < deadline:
+        time.sleep(0.001)
+        frame = sys._current_frames().get(thread.ident or 0)
+        if Completion.wait.__code__ in _codes(frame) and outermost(frame) is None:
+            found.add(frame.f_code)  # type: ignore[union-attr]
+    completion.settle(0)
+    thread.join()
+    assert found == {interrupts.block.__code__}
 
 
 def test_a_call_that_fails_meanwhile() -> None:

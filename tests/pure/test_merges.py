@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from vdev.translators.interpreter.access import AccessRange
 from vdev.translators.ranges.grain import joined, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
-from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
-from vdev.backends.base import OUT_OF_RESOURCES
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
+from vdev.errors import OUT_OF_RESOURCES
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Combine, Copy, Fetch, Gather, Merge, Plan, Restore
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
-from vdev.session.commands import BufferArg, Launch, Read, Write
+from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, VirtualBuffer
 
 from .machine import reference_openers
+from .session_program import SessionUser
 
 LOCAL, WORDS = 64, 1 << 18
 BINS = 128
@@ -58,36 +58,23 @@ def _count(args: list[Pointer], ndrange: NDRange, chunk: Chunk) -> None:
     np.add.at(args[0].view("u4", 0, BINS), args[1].view("u4", start, stop - start) % BINS, 1)
 
 
-class Program:
+class Program(SessionUser):
     """A session on four reference workers that merge."""
 
     def __init__(self, faults: dict[int, Faults] | None = None) -> None:
         self.backends: list[ReferenceBackend] = []
-        self.session = Session(reference_openers(4, self.backends, faults, is_cpu=False))
+        super().__init__(Session(reference_openers(4, self.backends, faults, is_cpu=False)))
         self.backends.sort(key=lambda backend: backend.info.name)
-        self.queue = self.session.create_queue(in_order=True)
         program = SessionProgram(SOURCE, (), self.session.workers)
         native = ReferenceProgram(functions={"scatter": _scatter, "count": _count})  # type: ignore[dict-item]
         program.build(lambda _: list(self.session.executor.build(native)))
         program.native = native
         self.kernels = program.kernels
 
-    def buffer(self, data: np.ndarray) -> VirtualBuffer:
-        buffer = self.session.create_buffer(data.nbytes)
-        write = Write(buffer, Layout.contiguous(0, data.nbytes), data.view(np.uint8))
-        self.session.submit(write, queue=self.queue)
-        return buffer
-
     def launch(self, name: str, first: VirtualBuffer, second: VirtualBuffer) -> int:
         args = (BufferArg(first, 0, first.nbytes), BufferArg(second, 0, second.nbytes))
         command = Launch(self.kernels[name], args, NDRange((WORDS,), (LOCAL,), (0,)))
         return self.session.submit(command, queue=self.queue).wait()
-
-    def content(self, buffer: VirtualBuffer) -> np.ndarray:
-        host = np.zeros(buffer.nbytes // 4, np.uint32)
-        read = Read(buffer, Layout.contiguous(0, buffer.nbytes), host.view(np.uint8))
-        assert self.session.submit(read, queue=self.queue).wait() == 0
-        return host
 
 
 @pytest.fixture
@@ -103,7 +90,7 @@ def test_a_scatter_never_sees_the_host(run: Program) -> None:
     old = rng.integers(0, 2**32, WORDS, dtype=np.uint32)
     index[::3] = index[0]  # many to one place: the last chunk's counts
     index[-1] = index[0]
-    out, into = run.buffer(old), run.buffer(index)
+    out, into = run.written(old), run.written(index)
     expected = old.copy()
     assert run.launch("scatter", out, into) == 0
     expected[index] = np.arange(WORDS) + 7
@@ -117,7 +104,7 @@ def test_a_scatter_never_sees_the_host(run: Program) -> None:
 
 def test_counting_never_sees_the_host(run: Program) -> None:
     data = np.random.default_rng(2).integers(0, 2**32, WORDS, dtype=np.uint32)
-    bins, source = run.buffer(np.full(BINS, 1000, np.uint32)), run.buffer(data)
+    bins, source = run.written(np.full(BINS, 1000, np.uint32)), run.written(data)
     for _ in range(3):
         assert run.launch("count", bins, source) == 0
     assert sum(backend.counters.to_host for backend in run.backends) == 0
@@ -128,7 +115,7 @@ def test_counting_never_sees_the_host(run: Program) -> None:
 
 def test_memory_for_merges_is_given_back(run: Program) -> None:
     index = np.arange(WORDS, dtype=np.uint32)
-    out, into = run.buffer(index), run.buffer(index)
+    out, into = run.written(index), run.written(index)
     assert run.launch("scatter", out, into) == 0
     run.session.executor.quiesce()
     for number, backend in enumerate(run.backends):
@@ -145,15 +132,15 @@ def test_memory_for_merges_is_given_back(run: Program) -> None:
 def test_memory_for_merges_is_given_back_after_a_failure() -> None:
     counted = Program()
     index = np.arange(WORDS, dtype=np.uint32)
-    counted.launch("scatter", counted.buffer(index), counted.buffer(index))
+    counted.launch("scatter", counted.written(index), counted.written(index))
     counted.session.executor.quiesce()
     merge = counted.backends[2].log.index("merge")
     counted.session.close()
     run = Program({2: Faults(refuse={merge: OUT_OF_RESOURCES})})
-    out, into = run.buffer(index), run.buffer(index)
+    out, into = run.written(index), run.written(index)
     assert run.launch("scatter", out, into) == OUT_OF_RESOURCES
     del out, into
-    assert run.launch("scatter", run.buffer(index), run.buffer(index)) == 0
+    assert run.launch("scatter", run.written(index), run.written(index)) == 0
     run.session.executor.quiesce()
     run.session.executor.call(2, lambda backend: None)
     run.session.executor.quiesce()

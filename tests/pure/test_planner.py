@@ -284,12 +284,16 @@ def test_ranges_that_are_widened_and_buffers_brought_together_lose_nothing(
         mock.patch(f"{tidying}.HELD_FRESH", 0),
         mock.patch(f"{tidying}.KEPT_BOXES", 1),
     ):
-        program = Program(seed, workers)
-        for _ in range(steps):
-            program.launch()
-            program.step()
-            for buffer in program.buffers:
-                buffer.verify()
+        run_steps(Program(seed, workers), steps)
+
+
+def run_steps(program: Program, steps: int) -> None:
+    """Launches and other commands in turn, each followed by a look at every byte."""
+    for _ in range(steps):
+        program.launch()
+        program.step()
+        for buffer in program.buffers:
+            buffer.verify()
 
 
 @settings(max_examples=40, deadline=None)
@@ -299,11 +303,7 @@ def test_merges_shared_out_among_workers_are_those_of_one(seed: int, workers: in
         program = Program(seed, workers)
         program.links = LinkCosts.uniform(workers, peer=0.25, direct=True)
         program.options = replace(program.options, links=program.links)
-        for _ in range(steps):
-            program.launch()
-            program.step()
-            for buffer in program.buffers:
-                buffer.verify()
+        run_steps(program, steps)
 
 
 @settings(max_examples=40, deadline=None)

@@ -33,6 +33,7 @@ class Watched:
         self.times = Times()
         self.slices: list[Slice] = []
         self.held_nbytes: dict[int, int] = {}
+        self.kept: list[object] = []  #: until the work is done
         executor = self.machine.executor
         self.recorder = Recorder(executor.record(exact=exact), lambda recorder, until: None)
         self.recorder.queues[1] = True
@@ -77,6 +78,7 @@ class Watched:
 
     def finish(self) -> None:
         """Wait for the work, and work it out."""
+        self.machine.executor.quiesce()  # however long it takes: `close` leaves behind what takes longer
         self.machine.executor.close()
         Timeline([self]).take(self.recorder, until=self.machine.executor.last_number)
 
@@ -98,10 +100,13 @@ class Watched:
 
 
 def play(watched: Watched, *, profiled: bool = False) -> None:
-    """Launches that move, merge and do neither, with transfers between."""
+    """Launches that move, merge and do neither, with transfers between. The buffers stay until the work is done: a
+    reference worker frees memory by an operation, which no command counts.
+    """
     machine = watched.machine
     a, b, out = (machine.buffer(NITEMS * 4) for _ in range(3))
     bins = machine.buffer(64)
+    watched.kept += [a, b, out, bins]
     for buffer in (a, b):
         machine.write(buffer, np.arange(NITEMS, dtype=np.uint32), profiled=profiled)
     machine.fill(bins, 0, 64, b"\0\0\0\0", profiled=profiled)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Replica
 from vdev.executor.red_zones import MOST_NBYTES, PAGE, PATTERN, allocate_guarded, first_mark, zones_of
 

@@ -15,8 +15,9 @@ import pytest
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.rectangles import Layout
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Backend
+from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Map, Read, Write
 from vdev.session.programs import SessionProgram
 from vdev.session.session import NoRoom, Session, VirtualBuffer

@@ -21,6 +21,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.backends.base import BackendProgram, BuildResult
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
+from vdev.errors import DEPENDENCY_FAILED
 from vdev.executor import Completion
 from vdev.session.commands import (
     BufferArg,
@@ -34,7 +35,7 @@ from vdev.session.commands import (
     Unmap,
     Write,
 )
-from vdev.session.ordering import DEPENDENCY_FAILED, QueueOrder
+from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, VirtualBuffer
 

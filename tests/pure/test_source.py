@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from clang.cindex import CursorKind
 from vdev.translators.frontend import clang
+from vdev.translators.frontend.operator_kinds import Binary, Joining, Placed, Unary
 from vdev.translators.frontend.source import ArgInfo, CompileError, ParsedProgram, Target, parse_program
 
 SIGNATURES = """
@@ -195,12 +196,17 @@ def test_operators_are_told() -> None:
     program = parse_program("kernel void k(global int *a) { a[0] <<= 1; a[1] = -a[2] % 3, a[3]++; --a[4]; }")
     cursors = list(clang.walk(program.definition("k")))
     kinds = (CursorKind.BINARY_OPERATOR, CursorKind.COMPOUND_ASSIGNMENT_OPERATOR)
-    assert [clang.binary_operator(c) for c in cursors if c.kind in kinds] == ["<<=", ",", "=", "%"]
+    assert [clang.binary_operator(c) for c in cursors if c.kind in kinds] == [
+        Binary.SHIFT_LEFT,
+        Joining.COMMA,
+        Joining.ASSIGN,
+        Binary.REMAINDER,
+    ]
     unary = [c for c in cursors if c.kind == CursorKind.UNARY_OPERATOR]
     assert [(clang.unary_operator(c), clang.is_postfix(c)) for c in unary] == [
-        ("-", False),
-        ("++", True),
-        ("--", False),
+        (Unary.MINUS, False),
+        (Placed.RAISE, True),
+        (Placed.LOWER, False),
     ]
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from vdev.translators.ranges.ndrange import Chunk, NDRange
-from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Backend
+from vdev.backends.base import Backend
 from vdev.backends.reference import Faults, Pointer, ReferenceBackend, ReferenceProgram
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE
 from vdev.executor import Completion
 from vdev.executor.worker import Worker
 from vdev.planner.builder import PlanBuilder
@@ -20,9 +20,11 @@ from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
-from vdev.session.commands import BufferArg, Launch, Read, Write
+from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.session import NoRoom, Session, VirtualBuffer
+
+from .session_program import SessionUser
 
 LOCAL, GROUPS, KIB = 64, 32, 1024
 ITEMS = LOCAL * GROUPS
@@ -63,10 +65,9 @@ def _anywhere(args: list[Pointer], ndrange: NDRange, chunk: Chunk) -> None:
         args[0].view("u4", place, 1)[0] = value
 
 
-class Program:
+class Program(SessionUser):
     def __init__(self, session: Session) -> None:
-        self.session = session
-        self.queue = session.create_queue(in_order=True)
+        super().__init__(session)
         self.plans: list[Plan] = []
         program = SessionProgram(SOURCE, (), session.workers)
         functions = {"stripes": _stripes, "blocks": _blocks, "anywhere": _anywhere}
@@ -75,18 +76,6 @@ class Program:
         program.native = native
         self.kernels = program.kernels
         session.observers.append(lambda command, plan: self.plans.append(plan))
-
-    def written(self, data: np.ndarray) -> VirtualBuffer:
-        buffer = self.session.create_buffer(data.nbytes)
-        write = Write(buffer, Layout.contiguous(0, data.nbytes), data.view(np.uint8))
-        assert self.session.submit(write, queue=self.queue).wait() == 0
-        return buffer
-
-    def content(self, buffer: VirtualBuffer) -> np.ndarray:
-        host = np.zeros(buffer.nbytes // 4, np.uint32)
-        read = Read(buffer, Layout.contiguous(0, buffer.nbytes), host.view(np.uint8))
-        assert self.session.submit(read, queue=self.queue).wait() == 0
-        return host
 
     def launch(self, name: str, items: int, *args: VirtualBuffer | int) -> int:
         captured = tuple(

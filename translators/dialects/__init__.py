@@ -3,3 +3,5 @@
 Keeps invariant 5: what a kernel asks about its NDRange is answered as if there were one device. Imports `frontend` and
 `ranges`; knows nothing of the interpreter.
 """
+
+__all__ = ["image_lowering", "subgrid"]

@@ -18,6 +18,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import zip_longest
 
 from clang.cindex import Cursor, CursorKind
 
@@ -32,7 +33,7 @@ from ..frontend.edits import (
     parentheses_after,
 )
 from ..frontend.preprocessor import GENERATED_FILE, MAIN_FILE
-from ..frontend.source import CompileError, ParsedProgram, parse_program
+from ..frontend.source import ArgKind, CompileError, ParsedProgram, parse_program
 
 __all__ = ["LoweredProgram", "lower_images", "pack_descriptor", "pack_sampler", "uses_images"]
 
@@ -151,13 +152,14 @@ def _parse(text: str, program: ParsedProgram, named: ParsedProgram) -> ParsedPro
     kernels = {}
     for name, info in parsed.kernels.items():
         users = named.kernels[name].args
-        args = (replace(arg, name=user.name) for arg, user in zip(info.args, users, strict=False))
-        kernels[name] = replace(info, args=(*args, *info.args[len(users) :]))
+        pairs = zip_longest(info.args, users[: len(info.args)])
+        args = (arg if user is None else replace(arg, name=user.name) for arg, user in pairs)
+        kernels[name] = replace(info, args=tuple(args))
     return replace(parsed, kernels=kernels)
 
 
 def _image_args(program: ParsedProgram, kernel: str) -> tuple[int, ...]:
-    return tuple(index for index, arg in enumerate(program.kernels[kernel].args) if arg.kind == "image")
+    return tuple(index for index, arg in enumerate(program.kernels[kernel].args) if arg.kind is ArgKind.IMAGE)
 
 
 @dataclass(frozen=True, order=True)

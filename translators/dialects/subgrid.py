@@ -30,7 +30,8 @@ from ..frontend.edits import (
     parentheses_after,
 )
 from ..frontend.preprocessor import MAIN_FILE
-from ..frontend.source import KernelInfo, ParsedProgram
+from ..frontend.source import BUFFERS, KernelInfo, ParsedProgram
+from ..frontend.types import Space
 from ..ranges.ndrange import Chunk, NDRange
 
 __all__ = ["SubgridKernel", "SubgridProgram", "Untranslatable", "translate_subgrid"]
@@ -332,7 +333,7 @@ class _Translation:
 
 
 def _pointer_args(info: KernelInfo) -> tuple[int, ...]:
-    return tuple(index for index, arg in enumerate(info.args) if arg.kind in ("global", "constant"))
+    return tuple(index for index, arg in enumerate(info.args) if arg.kind in BUFFERS)
 
 
 def _free_prefix(functions: Functions) -> str:
@@ -354,7 +355,7 @@ def _refuse_blocks(function: Cursor) -> None:
 
 def _refuse_shared_variable(variable: Cursor) -> None:
     # OpenCL C 2.0 and later, 6.7.1: variables at program scope live in global memory and outlast a launch.
-    if clang.address_space(variable.type) == "constant" or variable.storage_class == StorageClass.EXTERN:
+    if clang.address_space(variable.type) is Space.CONSTANT or variable.storage_class == StorageClass.EXTERN:
         return
     if not variable.type.is_const_qualified():
         raise Untranslatable(f"{variable.spelling} is a variable at program scope", clang.line_of(variable))

@@ -3,3 +3,18 @@
 Decides what program a source is, as the worker's own compiler would; where it cannot tell, the program is left as
 written. Imports `symbolic` for the types of integers, nothing above.
 """
+
+__all__ = [
+    "clang",
+    "compiler_macros",
+    "edits",
+    "layout",
+    "operator_kinds",
+    "options",
+    "preprocessor",
+    "source",
+    "syntax",
+    "syntax_reader",
+    "types",
+    "unused_functions",
+]

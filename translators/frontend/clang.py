@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 import clang.cindex as cindex
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit
 
+from .operator_kinds import Binary, Joining, Placed, Unary
+from .types import Space
+
 INCLUDE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include")
 BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
 #: The file name a translation unit's text is given under: one that no program includes.
@@ -24,9 +27,21 @@ TEXT_FILE = "<kernel>"
 #: The name of what is read between the base header and the text: no file that anybody has.
 _PROLOGUE_FILE = "/vdev/<prologue>"
 
-#: clang's LangAS numbers, as clang_getAddressSpace returns them.
-ADDRESS_SPACES = {0: "default", 1: "global", 2: "local", 3: "constant", 4: "private", 5: "generic"}
-
+#: By CXBinaryOperatorKind; from 23 on those of compound assignments.
+_BINARY: dict[int, Binary | Joining] = {
+    3: Binary.MULTIPLY, 4: Binary.DIVIDE, 5: Binary.REMAINDER, 6: Binary.ADD, 7: Binary.SUBTRACT,
+    8: Binary.SHIFT_LEFT, 9: Binary.SHIFT_RIGHT, 11: Binary.LESS, 12: Binary.GREATER, 13: Binary.LESS_EQUAL,
+    14: Binary.GREATER_EQUAL, 15: Binary.EQUAL, 16: Binary.NOT_EQUAL, 17: Binary.AND, 18: Binary.XOR,
+    19: Binary.OR, 20: Binary.BOTH, 21: Binary.EITHER, 22: Joining.ASSIGN,
+    23: Binary.MULTIPLY, 24: Binary.DIVIDE, 25: Binary.REMAINDER, 26: Binary.ADD, 27: Binary.SUBTRACT,
+    28: Binary.SHIFT_LEFT, 29: Binary.SHIFT_RIGHT, 30: Binary.AND, 31: Binary.XOR, 32: Binary.OR, 33: Joining.COMMA,
+}  # fmt: skip
+#: By CXUnaryOperatorKind.
+_UNARY: dict[int, Unary | Placed] = {
+    1: Placed.RAISE, 2: Placed.LOWER, 3: Placed.RAISE, 4: Placed.LOWER, 5: Placed.ADDRESS, 6: Placed.DEREFERENCE,
+    7: Unary.PLUS, 8: Unary.MINUS, 9: Unary.COMPLEMENT, 10: Unary.NOT,
+}  # fmt: skip
+_SPACES = {space.value: space for space in Space}
 _ARRAYS = (cindex.TypeKind.INCOMPLETEARRAY, cindex.TypeKind.CONSTANTARRAY, cindex.TypeKind.VARIABLEARRAY)
 _SEVERITIES = {1: "note", 2: "warning", 3: "error", 4: "fatal error"}
 #: libclang's CXEvalResultKind
@@ -60,12 +75,8 @@ def _library() -> Any:
     ]
     library.clang_getCursorBinaryOperatorKind.argtypes = [Cursor]
     library.clang_getCursorBinaryOperatorKind.restype = c_int
-    library.clang_getBinaryOperatorKindSpelling.argtypes = [c_int]
-    library.clang_getBinaryOperatorKindSpelling.restype = cindex._CXString
     library.clang_getCursorUnaryOperatorKind.argtypes = [Cursor]
     library.clang_getCursorUnaryOperatorKind.restype = c_int
-    library.clang_getUnaryOperatorKindSpelling.argtypes = [c_int]
-    library.clang_getUnaryOperatorKindSpelling.restype = cindex._CXString
     library.clang_Cursor_Evaluate.argtypes = [Cursor]
     library.clang_Cursor_Evaluate.restype = c_void_p
     library.clang_getCursorPrettyPrinted.argtypes = [Cursor, c_void_p]
@@ -205,31 +216,42 @@ def in_text(cursor: Cursor) -> bool:
     return file is not None and file.name == TEXT_FILE
 
 
+def _visit(child: Cursor, parent: Cursor, found: list[Cursor]) -> int:
+    found.append(child)
+    return 1  # and on to its next sibling (CXChildVisit_Continue)
+
+
+_visited = cindex.callbacks["cursor_visit"](_visit)
+
+
+def children(cursor: Cursor) -> list[Cursor]:
+    """As `Cursor.get_children`, which makes a callback of its own each time: reading a syntax tree is mostly that."""
+    found: list[Cursor] = []
+    cindex.conf.lib.clang_visitChildren(cursor, _visited, found)
+    for child in found:
+        child._tu = cursor._tu  # lives as long as its cursors
+    return found
+
+
 def walk(cursor: Cursor) -> Iterator[Cursor]:
     """The cursor and everything below it, in the order of the text."""
     stack = [cursor]
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(current.get_children())))
+        stack.extend(reversed(children(current)))
 
 
-def binary_operator(cursor: Cursor) -> str:
-    """`+`, `<<=`, `,` … of a BINARY_OPERATOR or COMPOUND_ASSIGNMENT_OPERATOR, else an empty string."""
-    library = _library()
-    return _string(
-        library.clang_getBinaryOperatorKindSpelling(library.clang_getCursorBinaryOperatorKind(cursor))
-    )
-
-
-def unary_operator(cursor: Cursor) -> str:
-    """`*`, `&`, `-`, `!`, `~`, `++`, `--` of a UNARY_OPERATOR, else an empty string; see `is_postfix` for the
-    last two.
+def binary_operator(cursor: Cursor) -> Binary | Joining | None:
+    """The operator of a BINARY_OPERATOR, of a COMPOUND_ASSIGNMENT_OPERATOR what it does before it assigns; None for none
+    that OpenCL C has.
     """
-    library = _library()
-    return _string(
-        library.clang_getUnaryOperatorKindSpelling(library.clang_getCursorUnaryOperatorKind(cursor))
-    )
+    return _BINARY.get(_library().clang_getCursorBinaryOperatorKind(cursor))
+
+
+def unary_operator(cursor: Cursor) -> Unary | Placed | None:
+    """The operator of a UNARY_OPERATOR; see `is_postfix` for `++` and `--`."""
+    return _UNARY.get(_library().clang_getCursorUnaryOperatorKind(cursor))
 
 
 def is_postfix(cursor: Cursor) -> bool:
@@ -237,11 +259,9 @@ def is_postfix(cursor: Cursor) -> bool:
     return _library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
 
 
-def address_space(type_: cindex.Type) -> str:
-    """The address space a type is qualified with: 'global', 'local', 'constant', 'private', 'generic' or
-    'default'.
-    """
-    return ADDRESS_SPACES.get(type_.get_address_space(), "other")
+def address_space(type_: cindex.Type) -> Space:
+    """The address space a type is qualified with."""
+    return _SPACES.get(type_.get_address_space(), Space.OTHER)
 
 
 def pointee(type_: cindex.Type) -> cindex.Type | None:
@@ -317,7 +337,6 @@ def _carets(diagnostic: Any, text: str) -> str:
 
 
 __all__ = [
-    "ADDRESS_SPACES",
     "BASE_HEADER",
     "INCLUDE_DIR",
     "Cursor",
@@ -328,6 +347,7 @@ __all__ = [
     "address_space",
     "binary_operator",
     "build_log",
+    "children",
     "declared_for",
     "extent_of",
     "has_errors",

@@ -6,19 +6,37 @@ Decides what `#if` and `#elif` choose. Never looks up a macro: it is given expan
 
 from __future__ import annotations
 
+import operator as op
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from .operator_kinds import Binary
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlL]*)")
-_PRECEDENCE = {
-    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
-    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
+#: What binds closer has the larger number.
+_OPERATORS = {
+    "||": (Binary.EITHER, 1), "&&": (Binary.BOTH, 2), "|": (Binary.OR, 3), "^": (Binary.XOR, 4), "&": (Binary.AND, 5),
+    "==": (Binary.EQUAL, 6), "!=": (Binary.NOT_EQUAL, 6), "<": (Binary.LESS, 7), ">": (Binary.GREATER, 7),
+    "<=": (Binary.LESS_EQUAL, 7), ">=": (Binary.GREATER_EQUAL, 7), "<<": (Binary.SHIFT_LEFT, 8),
+    ">>": (Binary.SHIFT_RIGHT, 8), "+": (Binary.ADD, 9), "-": (Binary.SUBTRACT, 9), "*": (Binary.MULTIPLY, 10),
+    "/": (Binary.DIVIDE, 10), "%": (Binary.REMAINDER, 10),
 }  # fmt: skip
+#: What is no operator, and binds least.
+_NONE = (None, 0)
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, "'": 39, '"': 34}
 #: The character constants whose value everybody agrees on; of others (several characters, `'\xff'`) clang is asked.
 _CHARACTER = re.compile(r"""'(?:([ -&(-\[\]-~])|\\([ntr0abfv\\'"]))'""")
 #: An identifier (C99 6.4.2, and `$` as in clang).
 NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*")
+
+_COMPARING: dict[Binary, Callable[[int, int], bool]] = {
+    Binary.EQUAL: op.eq, Binary.NOT_EQUAL: op.ne, Binary.LESS: op.lt, Binary.GREATER: op.gt, Binary.LESS_EQUAL: op.le,
+    Binary.GREATER_EQUAL: op.ge,
+}  # fmt: skip
+_CALCULATING: dict[Binary, Callable[[int, int], int]] = {
+    Binary.OR: op.or_, Binary.XOR: op.xor, Binary.AND: op.and_, Binary.ADD: op.add, Binary.SUBTRACT: op.sub,
+    Binary.MULTIPLY: op.mul,
+}  # fmt: skip
 
 Value = tuple[int, bool]  # the number and whether its type is uintmax_t
 
@@ -84,12 +102,15 @@ class _Parser:
 
     def binary(self, lowest: int, live: bool) -> Value:
         left = self.unary(live)
-        while (level := _PRECEDENCE.get(self.peek(), 0)) >= lowest:
-            operator = self.take()
-            needed = live and not (operator == "&&" and not left[0]) and not (operator == "||" and left[0])
+        while True:
+            operator, level = _OPERATORS.get(self.peek(), _NONE)
+            if operator is None or level < lowest:
+                return left
+            self.take()
+            decided = (operator is Binary.BOTH and not left[0]) or (operator is Binary.EITHER and left[0])
+            needed = live and not decided
             right = self.binary(level + 1, needed)
             left = self.apply(operator, left, right, needed)
-        return left
 
     def unary(self, live: bool) -> Value:
         word = self.take()
@@ -130,35 +151,28 @@ class _Parser:
             return (int(word == "true"), False)
         raise Malformed(f"'{word}' is not valid in a preprocessor expression")
 
-    def apply(self, operator: str, left: Value, right: Value, live: bool) -> Value:
+    def apply(self, operator: Binary, left: Value, right: Value, live: bool) -> Value:
         a, b = left[0], right[0]
-        unsigned = left[1] or right[1]
         match operator:
-            case "&&":
+            case Binary.BOTH:
                 return (int(a != 0 and b != 0), False)
-            case "||":
+            case Binary.EITHER:
                 return (int(a != 0 or b != 0), False)
-            case "<<" | ">>":
+            case Binary.SHIFT_LEFT | Binary.SHIFT_RIGHT:
                 if live and not 0 <= b < self.bits:
                     raise Malformed("a shift by a number of bits that no integer has")
-                return self.wrap(a << (b % self.bits) if operator == "<<" else a >> (b % self.bits), left[1])
+                count = b % self.bits
+                return self.wrap(a << count if operator is Binary.SHIFT_LEFT else a >> count, left[1])
+        unsigned = left[1] or right[1]
         a, b = self.wrap(a, unsigned)[0], self.wrap(b, unsigned)[0]
-        match operator:
-            case "==" | "!=" | "<" | ">" | "<=" | ">=":
-                return (
-                    int(
-                        {"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[
-                            operator
-                        ]
-                    ),
-                    False,
-                )
-            case "/" | "%":
-                if b == 0:
-                    if live:
-                        raise Malformed("division by zero in preprocessor expression")
-                    return (0, unsigned)
-                quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-                return self.wrap(quotient if operator == "/" else a - b * quotient, unsigned)
-        result = {"|": a | b, "^": a ^ b, "&": a & b, "+": a + b, "-": a - b, "*": a * b}[operator]
-        return self.wrap(result, unsigned)
+        comparison = _COMPARING.get(operator)
+        if comparison is not None:
+            return (int(comparison(a, b)), False)
+        if operator is Binary.DIVIDE or operator is Binary.REMAINDER:
+            if b == 0:
+                if live:
+                    raise Malformed("division by zero in preprocessor expression")
+                return (0, unsigned)
+            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return self.wrap(quotient if operator is Binary.DIVIDE else a - b * quotient, unsigned)
+        return self.wrap(_CALCULATING[operator](a, b), unsigned)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from . import clang
 from .conditions import NAME, Malformed
-from .tokens import Token, quoted, spell, tokenize
+from .tokens import Token, TokenKind, quoted, spell, tokenize
 
 #: The operators of replacement lists, also in their alternative spellings (C99 6.4.6p3).
 HASHES = frozenset({"#", "%:"})
@@ -39,7 +39,7 @@ More = Callable[[bool], "list[Token] | None"]
 #: What stands in its parentheses counts where variable arguments are given (C23 6.10.4.1, and clang in every language).
 _OPTIONAL = "__VA_OPT__"
 #: What an empty argument is to `##` (C99 6.10.3.3p2).
-_PLACEMARKER = Token("", "placemarker")
+_PLACEMARKER = Token("", TokenKind.PLACEMARKER)
 #: The variable arguments of a call that has not even a comma before them.
 _LEFT_OUT: list[Token] = []
 
@@ -70,7 +70,7 @@ class Macro:
 def parse_definition(text: str, *, listed: bool = False) -> Macro:
     """The macro that `#define text` makes. Raises Malformed."""
     tokens = tokenize(text)
-    if not tokens or tokens[0].kind != "name" or tokens[0].text == "defined":
+    if not tokens or tokens[0].kind is not TokenKind.NAME or tokens[0].text == "defined":
         raise Malformed("macro name missing")
     name, rest = tokens[0].text, tokens[1:]
     if not rest or rest[0].text != "(" or rest[0].space:
@@ -156,7 +156,7 @@ class Expander:
         done: list[Token] = []
         while pending:
             token = pending.pop()
-            if token.kind != "name" or token.text in token.hide:
+            if token.kind is not TokenKind.NAME or token.text in token.hide:
                 done.append(token)
                 continue
             if condition and (answer := self._operator(token.text, pending)) is not None:
@@ -189,7 +189,7 @@ class Expander:
         if name in ASKS_CLANG:
             return self._asked(name, pending)
         if name == ASKS_FOLDERS:
-            return Token(str(int(self.has_include(self._operand(name, pending)))), "number", True)
+            return Token(str(int(self.has_include(self._operand(name, pending)))), TokenKind.NUMBER, True)
         return None
 
     def _push(self, pending: list[Token], token: Token, body: list[Token], gap: bool) -> None:
@@ -203,18 +203,18 @@ class Expander:
     def _predefined(self, token: Token) -> Token:
         match token.text:
             case "__LINE__":
-                return Token(str(token.line), "number", token.space)
+                return Token(str(token.line), TokenKind.NUMBER, token.space)
             case "__FILE__":
-                return Token(f'"{quoted(self.file)}"', "string", token.space)
+                return Token(f'"{quoted(self.file)}"', TokenKind.STRING, token.space)
             case "__BASE_FILE__":
-                return Token(f'"{quoted(self.base_file)}"', "string", token.space)
+                return Token(f'"{quoted(self.base_file)}"', TokenKind.STRING, token.space)
             case "__FILE_NAME__":
-                return Token(f'"{quoted(self.file.rpartition("/")[2])}"', "string", token.space)
+                return Token(f'"{quoted(self.file.rpartition("/")[2])}"', TokenKind.STRING, token.space)
             case "__INCLUDE_LEVEL__":
-                return Token(str(self.include_level), "number", token.space)
+                return Token(str(self.include_level), TokenKind.NUMBER, token.space)
             case "__COUNTER__":
                 self._counter += 1
-                return Token(str(self._counter - 1), "number", token.space)
+                return Token(str(self._counter - 1), TokenKind.NUMBER, token.space)
         return token
 
     def is_defined(self, name: str) -> bool:
@@ -265,7 +265,7 @@ class Expander:
             raise Malformed(f"what '{operator}' is asked makes no sense")
         self.asked.add(question)
         value = self.answers.get(question, str(int(answer)))
-        return Token("0" if value is None else value, "number", True)
+        return Token("0" if value is None else value, TokenKind.NUMBER, True)
 
     def _defined(self, pending: list[Token]) -> Token:
         """The value of `defined`, whose operand comes next; from a macro's expansion too, as in clang."""
@@ -280,7 +280,7 @@ class Expander:
             raise Malformed("operator 'defined' requires an identifier")
         if not NAME.fullmatch(name):
             raise Malformed("macro name must be an identifier")
-        return Token("1" if self.is_defined(name) else "0", "number", True)
+        return Token("1" if self.is_defined(name) else "0", TokenKind.NUMBER, True)
 
     def _arguments(
         self, macro: Macro, pending: list[Token], more: More | None
@@ -398,7 +398,7 @@ class Expander:
                 return _Piece([], stop)
             tokens, ends = self._replaced(macro, inside, arguments, expanded)
             return _Piece(tokens, stop, bool(tokens) and inside[0].space, ends)
-        if token.kind != "name" or token.text not in arguments:
+        if token.kind is not TokenKind.NAME or token.text not in arguments:
             return _Piece([token], stop)
         if paste or (stop < len(body) and body[stop].text in _PASTES):
             return _Piece(list(arguments[token.text]), stop)
@@ -459,7 +459,7 @@ def _stringized(tokens: Sequence[Token]) -> Token:
     text = ""
     for token in tokens:
         part = token.text
-        if token.kind == "string":
+        if token.kind is TokenKind.STRING:
             part = part.replace("\\", "\\\\").replace('"', '\\"')
         text += (" " if token.space and text else "") + part
-    return Token(f'"{text}"', "string")
+    return Token(f'"{text}"', TokenKind.STRING)

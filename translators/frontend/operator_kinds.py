@@ -1,4 +1,4 @@
-"""Which operators OpenCL C has (specification 6.3). What each gives is `interpreter.operators`'."""
+"""Which operators OpenCL C has (specification 6.3), and of what sort. What each gives is `interpreter.operators`'."""
 
 from __future__ import annotations
 
@@ -35,3 +35,27 @@ class Unary(Enum):
     MINUS = auto()
     COMPLEMENT = auto()
     NOT = auto()
+
+
+class Joining(Enum):
+    """Operators of two operands that calculate nothing."""
+
+    ASSIGN = auto()
+    COMMA = auto()
+
+
+class Placed(Enum):
+    """Operators of one operand that have to do with where it is."""
+
+    ADDRESS = auto()
+    DEREFERENCE = auto()
+    RAISE = auto()  #: `++`
+    LOWER = auto()  #: `--`
+
+
+#: Operators whose result says whether something holds.
+COMPARISONS = frozenset(
+    (Binary.LESS, Binary.GREATER, Binary.LESS_EQUAL, Binary.GREATER_EQUAL, Binary.EQUAL, Binary.NOT_EQUAL)
+)
+LOGICAL = frozenset((Binary.BOTH, Binary.EITHER))
+SHIFTS = frozenset((Binary.SHIFT_LEFT, Binary.SHIFT_RIGHT))

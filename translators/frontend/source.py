@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
@@ -22,8 +23,18 @@ from .options import BuildOptions, parse_options
 from .preprocessor import Preprocessed, preprocess
 from .target import Target, base_macros, predefined_macros
 from .tokens import tokenize
+from .types import Space
 
-__all__ = ["ArgInfo", "CompileError", "KernelInfo", "ParsedProgram", "Target", "parse_program"]
+__all__ = [
+    "BUFFERS",
+    "ArgInfo",
+    "ArgKind",
+    "CompileError",
+    "KernelInfo",
+    "ParsedProgram",
+    "Target",
+    "parse_program",
+]
 
 #: struct's format characters of the scalar types a kernel may take by value.
 _SCALARS = {
@@ -62,18 +73,42 @@ class CompileError(Exception):
         self.log = log
 
 
+class ArgKind(str, Enum):
+    """What a kernel's argument is; as text, what OpenCL C calls it."""
+
+    GLOBAL = "global"
+    CONSTANT = "constant"
+    LOCAL = "local"
+    PRIVATE = "private"  #: a pointer, in a function that only other kernels call
+    VALUE = "value"
+    IMAGE = "image"
+    SAMPLER = "sampler"
+    PIPE = "pipe"
+    QUEUE = "queue"
+    UNKNOWN = "unknown"  #: of a kernel whose source is not known
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: Arguments that are buffers.
+BUFFERS = (ArgKind.GLOBAL, ArgKind.CONSTANT)
+_POINTERS = {
+    Space.GLOBAL: ArgKind.GLOBAL, Space.CONSTANT: ArgKind.CONSTANT, Space.LOCAL: ArgKind.LOCAL,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ArgInfo:
     """One kernel argument. Strings are those of CL_KERNEL_ARG_…: `type_name` as in "float*" or "uint".
 
-    `kind`: 'global', 'constant' and 'local' are pointers; 'value', 'image', 'sampler', 'pipe', 'queue' are
-    not. `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format
+    `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format
     character of a scalar value.
     """
 
     name: str
     type_name: str
-    kind: str
+    kind: ArgKind
     address_qualifier: str
     access_qualifier: str
     type_qualifiers: tuple[str, ...]
@@ -361,10 +396,10 @@ def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
     target = clang.pointee(type_)
     if target is not None:
         space = clang.address_space(target)
-        constant = space == "constant"
+        kind = _POINTERS.get(space, ArgKind.PRIVATE)
         is_const = target.is_const_qualified()
         qualifiers = (
-            *(["const"] if is_const or constant else []),
+            *(["const"] if is_const or kind is ArgKind.CONSTANT else []),
             *(["restrict"] if type_.get_canonical().is_restrict_qualified() else []),
             *(["volatile"] if target.is_volatile_qualified() else []),
         )
@@ -373,8 +408,8 @@ def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
         return ArgInfo(
             parameter.spelling,
             _type_name(written) + "*",
-            space,
-            space,
+            kind,
+            space.name.lower(),
             "none",
             qualifiers,
             size if size > 0 else 1,
@@ -384,7 +419,7 @@ def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
     canonical = type_.get_canonical()
     kind = _value_kind(canonical)
     access = "none"
-    if kind in ("image", "pipe"):
+    if kind in (ArgKind.IMAGE, ArgKind.PIPE):
         access = next(
             (word for word in ("read_write", "write_only") if f"__{word}" in canonical.spelling), "read_only"
         )
@@ -392,24 +427,24 @@ def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
         name=parameter.spelling,
         type_name=_type_name(type_),
         kind=kind,
-        address_qualifier="global" if kind in ("image", "pipe") else "private",
+        address_qualifier="global" if kind in (ArgKind.IMAGE, ArgKind.PIPE) else "private",
         access_qualifier=access,
-        type_qualifiers=("pipe",) if kind == "pipe" else (),
-        nbytes=max(canonical.get_size(), 0) if kind == "value" else 8,
-        scalar=_scalar(canonical) if kind == "value" else None,
+        type_qualifiers=("pipe",) if kind is ArgKind.PIPE else (),
+        nbytes=max(canonical.get_size(), 0) if kind is ArgKind.VALUE else 8,
+        scalar=_scalar(canonical) if kind is ArgKind.VALUE else None,
         pointee_const=False,
     )
 
 
-def _value_kind(canonical: Type) -> str:
+def _value_kind(canonical: Type) -> ArgKind:
     name = _type_name(canonical)
     if name.startswith("image"):
-        return "image"
+        return ArgKind.IMAGE
     if name.startswith("sampler_t"):
-        return "sampler"
+        return ArgKind.SAMPLER
     if name.startswith("queue_t"):
-        return "queue"
-    return "pipe" if "pipe" in name.split() or canonical.kind == TypeKind.PIPE else "value"
+        return ArgKind.QUEUE
+    return ArgKind.PIPE if "pipe" in name.split() or canonical.kind == TypeKind.PIPE else ArgKind.VALUE
 
 
 def _scalar(canonical: Type) -> str | None:

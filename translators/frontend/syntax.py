@@ -1,15 +1,16 @@
-"""The parts of clang's syntax tree that the access analysis needs, as plain Python objects.
+"""The parts of clang's syntax tree that the access analysis needs: a class for each kind of expression and statement.
 
 Decides what there is in a tree (`syntax_reader` makes them), and what a part of one changes or does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from ..symbolic.expression import IntType
+from ..symbolic.exhaustive import assert_never
+from .operator_kinds import Binary, Unary
+from .types import CBits, CType
 
 
 class Unsupported(Exception):
@@ -21,123 +22,358 @@ class Unsupported(Exception):
         self.line = line
 
 
-class CType:
-    """A type: `kind` is int, bool, float, pointer, vector, array, record, bits, void or other; sizes in bytes.
-
-    `bits`: the bytes that a store to a bit-field may change.
-    """
-
-    __slots__ = ("count", "element", "fields", "integer", "kind", "size", "space", "volatile")
-
-    def __init__(self, kind: str, size: int) -> None:
-        self.kind = kind
-        self.size = size
-        self.integer: IntType | None = None
-        self.element: CType | None = None  #: of a pointer its pointee
-        self.count = 0
-        self.fields: dict[str, tuple[int, CType]] = {}  #: name -> (byte, type)
-        self.space = (
-            0  #: clang's address space of an object of this type: 1 global, 2 local, 3 constant, 4 private
-        )
-        self.volatile = False
-
-
-#: Parts of an object that are told apart; of one with more its bytes are.
-MOST_LEAVES = 64
-
-
-def leaves_of(ctype: CType) -> tuple[tuple[int, int], ...]:
-    """(byte, size) of what in an object a program can store by itself, without padding; the first of them, one more
-    than `MOST_LEAVES`, where there are so many.
-    """
-    return tuple(islice(_leaves(ctype, 0), MOST_LEAVES + 1))
-
-
-def _leaves(ctype: CType, byte: int) -> Iterator[tuple[int, int]]:
-    if ctype.kind == "record":
-        for at, member in ctype.fields.values():
-            yield from _leaves(member, byte + at)
-    elif ctype.kind in ("array", "vector") and ctype.element is not None:
-        for index in range(ctype.count):
-            yield from _leaves(ctype.element, byte + index * ctype.element.size)
-    elif ctype.kind == "bits":
-        yield from ((at, 1) for at in range(byte, byte + ctype.size))
-    else:
-        yield byte, ctype.size
-
-
-def has_gaps(ctype: CType) -> bool:
-    """Whether there are bytes in an object that its value may leave as they are: padding (C99 6.2.6.1), and what
-    another member of a union has beyond the one that was set.
-    """
-    if ctype.kind == "vector":
-        return ctype.count == 3
-    if ctype.kind == "array":
-        return ctype.element is not None and has_gaps(ctype.element)
-    if ctype.kind != "record":
-        return ctype.kind == "bits"
-    end = 0
-    for byte, size in sorted({(byte, member.size) for byte, member in ctype.fields.values()}):
-        if byte != end:
-            return True
-        end = byte + size
-    return end != ctype.size or any(has_gaps(member) for _, member in ctype.fields.values())
-
-
-class Node:
-    """One expression or statement. `args` depends on `kind`."""
-
-    __slots__ = ("args", "assigned", "kind", "line", "type")
-
-    def __init__(self, kind: str, ctype: CType, args: tuple[Any, ...] = (), line: int | None = None) -> None:
-        self.kind = kind
-        self.type = ctype
-        self.args = args
-        self.line = line
-        self.assigned: frozenset[int] | None = None  #: of a loop: declarations that it may assign
-
-
+@dataclass(frozen=True, slots=True, eq=False)
 class Variable:
     """A declaration of a variable or parameter."""
 
-    __slots__ = ("init", "key", "line", "name", "type")
-
-    def __init__(self, key: int, name: str, ctype: CType, init: Node | None, line: int | None) -> None:
-        self.key = key
-        self.name = name
-        self.type = ctype
-        self.init = init
-        self.line = line
+    key: int
+    name: str
+    type: CType
+    init: Expression | None
+    line: int | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Function:
     """A function with a body."""
 
-    __slots__ = ("body", "name", "parameters", "result")
-
-    def __init__(self, name: str, parameters: tuple[Variable, ...], result: CType, body: Node) -> None:
-        self.name = name
-        self.parameters = parameters
-        self.result = result
-        self.body = body
+    name: str
+    parameters: tuple[Variable, ...]
+    result: CType
+    body: Compound
 
 
-VOID = CType("void", 0)
+# expressions ----------------------------------------------------------------------------------------
 
 
-def uniform_integer(ctype: CType) -> IntType | None:
-    """The type of integers that an object consists of, when there is nothing else in it, no padding either."""
-    if ctype.integer is not None:
-        return None if ctype.kind == "bool" else ctype.integer
-    if ctype.kind == "record":
-        members = [member for _, member in ctype.fields.values()]
-        kinds = {uniform_integer(member) for member in members}
-        whole = sum(member.size for member in members) == ctype.size
-        return kinds.pop() if whole and len(kinds) == 1 else None
-    if ctype.kind in ("array", "vector") and ctype.element is not None:
-        whole = ctype.count * ctype.element.size == ctype.size
-        return uniform_integer(ctype.element) if whole else None
-    return None
+@dataclass(frozen=True, slots=True, eq=False)
+class _Expression:
+    type: CType
+    line: int | None  #: the user's; None in text that no user wrote
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntLiteral(_Expression):
+    """An integer that clang has worked out."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloatLiteral(_Expression):
+    """A floating-point number."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringLiteral(_Expression):
+    """A string."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionName(_Expression):
+    """A function's name, called or not."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Use(_Expression):
+    """A variable's name. `key`: its declaration's."""
+
+    key: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index(_Expression):
+    """`base[index]`, of a pointer, an array or a vector."""
+
+    base: Expression
+    index: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member(_Expression):
+    """`base.name`, or `base->name` where it is an `arrow`. `bits`: of a bit-field what is read and written with it."""
+
+    base: Expression
+    byte: int
+    arrow: bool
+    bits: CBits | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Swizzle(_Expression):
+    """Components of a vector, in their order; `base` is a pointer where it is an `arrow`."""
+
+    base: Expression
+    components: tuple[int, ...]
+    arrow: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dereference(_Expression):
+    """`*pointer`."""
+
+    pointer: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddressOf(_Expression):
+    """`&place`."""
+
+    place: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryOperation(_Expression):
+    """`left operator right`."""
+
+    operator: Binary
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnaryOperation(_Expression):
+    """`operator operand`."""
+
+    operator: Unary
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign(_Expression):
+    """`target = value`."""
+
+    target: Expression
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Update(_Expression):
+    """`target += value` and its like."""
+
+    operator: Binary
+    target: Expression
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Increment(_Expression):
+    """`++` and `--`: by how much, and whether the value is the one before."""
+
+    target: Expression
+    by: int
+    postfix: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast(_Expression):
+    """A conversion, written or implicit."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread(_Expression):
+    """A `bool` on its way into a vector: what is true becomes all bits (OpenCL C 6.2.2)."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reinterpret(_Expression):
+    """The same bytes as another type: `as_type()`."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comma(_Expression):
+    """`first, second`."""
+
+    first: Expression
+    second: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditional(_Expression):
+    """`condition ? yes : no`."""
+
+    condition: Expression
+    yes: Expression
+    no: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(_Expression):
+    """A call. `key`: which of the program's functions of the name it is; None for one that the program does not define."""
+
+    name: str
+    key: int | None
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InitialiserList(_Expression):
+    """`{ … }`, or the parts of a vector literal."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block(_Expression):
+    """Statements in place of an expression: `({ … })`, whose last one gives the value."""
+
+    statements: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque(_Expression):
+    """Something that is not followed, made of `parts`."""
+
+    parts: tuple[Node, ...] = ()
+
+
+# statements -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compound:
+    """`{ … }`."""
+
+    statements: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declare:
+    """Declarations of variables; none where it declares something else."""
+
+    variables: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """`if (condition) then else otherwise`."""
+
+    condition: Expression
+    then: Node
+    otherwise: Node | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A loop of any form; what it has not is None. `assigned`: declarations that it may assign."""
+
+    init: Node | None
+    before: Expression | None  #: the condition to enter the body
+    body: Node
+    step: Expression | None
+    after: Expression | None  #: the condition to go on behind the body
+    line: int | None
+    assigned: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch:
+    """`switch (value) body`."""
+
+    value: Expression
+    body: Node
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """`case first: statement`, or `case first ... last: statement` (GNU C)."""
+
+    first: Expression
+    last: Expression | None
+    statement: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Default:
+    """`default: statement`."""
+
+    statement: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Return:
+    """`return value`."""
+
+    value: Expression | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Break:
+    """`break`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Continue:
+    """`continue`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nothing:
+    """An empty statement."""
+
+
+Expression: TypeAlias = (
+    IntLiteral | FloatLiteral | StringLiteral | FunctionName | Use | Index | Member | Swizzle | Dereference | AddressOf
+    | BinaryOperation | UnaryOperation | Assign | Update | Increment | Cast | Spread | Reinterpret | Comma | Conditional
+    | Call | InitialiserList | Block | Opaque
+)  # fmt: skip
+Statement: TypeAlias = (
+    Compound | Declare | If | Loop | Switch | Case | Default | Return | Break | Continue | Nothing
+)
+Label: TypeAlias = Case | Default
+Node: TypeAlias = Expression | Statement
+
+
+def parts_of(node: Node) -> tuple[Node, ...]:  # noqa: C901 (a case for each kind)
+    """What a node is made of, in the order of the text."""
+    match node:
+        case IntLiteral() | FloatLiteral() | StringLiteral() | FunctionName() | Use():
+            return ()
+        case Break() | Continue() | Nothing():
+            return ()
+        case Cast(operand=part) | Spread(operand=part) | Reinterpret(operand=part):
+            return (part,)
+        case UnaryOperation(operand=part) | Increment(target=part) | AddressOf(place=part):
+            return (part,)
+        case Dereference(pointer=part) | Member(base=part) | Swizzle(base=part):
+            return (part,)
+        case Index(base=a, index=b) | BinaryOperation(left=a, right=b) | Comma(first=a, second=b):
+            return a, b
+        case Assign(target=a, value=b) | Update(target=a, value=b) | Switch(value=a, body=b):
+            return a, b
+        case Conditional():
+            return node.condition, node.yes, node.no
+        case Call(arguments=parts) | InitialiserList(items=parts):
+            return parts
+        case Opaque(parts=parts) | Block(statements=parts) | Compound(statements=parts):
+            return parts
+        case Declare():
+            return tuple(variable.init for variable in node.variables if variable.init is not None)
+        case If():
+            return _present(node.condition, node.then, node.otherwise)
+        case Loop():
+            return _present(node.init, node.before, node.body, node.step, node.after)
+        case Case():
+            return _present(node.first, node.last, node.statement)
+        case Default(statement=statement):
+            return (statement,)
+        case Return(value=value):
+            return _present(value)
+    assert_never(node)
+
+
+def _present(*nodes: Node | None) -> tuple[Node, ...]:
+    return tuple(node for node in nodes if node is not None)
 
 
 _COMPONENTS = {c: i for i, c in enumerate("xyzw")} | {c: i for i, c in enumerate("rgba")}
@@ -161,59 +397,48 @@ def swizzle_components(name: str, count: int) -> tuple[int, ...]:
 
 def has_effects(node: Node) -> bool:
     """Whether evaluating `node` does, or may do, more than give a value."""
-    return (
-        node.kind in ("assign", "update", "step", "call", "block")
-        or node.type is VOID
-        or any(has_effects(part) for part in _parts(node))
-    )
+    effective = isinstance(node, Assign | Update | Increment | Call | Block | Statement)
+    return effective or any(map(has_effects, parts_of(node)))
 
 
 def is_arithmetic(node: Node) -> bool:
     """Whether an expression is made of numbers alone: no memory, no calls."""
-    return node.kind in ("int", "unary", "binary", "cast", "conditional", "list", "spread") and all(
-        is_arithmetic(part) for part in _parts(node)
-    )
+    plain = IntLiteral | UnaryOperation | BinaryOperation | Cast | Conditional | InitialiserList | Spread
+    return isinstance(node, plain) and all(map(is_arithmetic, parts_of(node)))
 
 
 def behind_labels(statement: Node) -> Node:
     """The statement that case labels stand in front of; one without any is its own."""
-    while statement.kind in ("case", "default"):
-        statement = statement.args[-1]
+    while isinstance(statement, Label):
+        statement = statement.statement
     return statement
 
 
 def has_labels(node: Node) -> bool:
     """Whether labels of a `switch` around `node` stand in it."""
-    return node.kind in ("case", "default") or (
-        node.kind != "switch" and any(has_labels(part) for part in _parts(node))
-    )
+    if isinstance(node, Label):
+        return True
+    return not isinstance(node, Switch) and any(map(has_labels, parts_of(node)))
 
 
 def collect_assigned(node: Node, found: set[int]) -> None:
     """Declarations that `node` assigns or takes the address of."""
-    if node.kind in ("assign", "step", "address"):
-        _collect_root(node.args[0], found)
-    elif node.kind == "update":
-        _collect_root(node.args[1], found)
-    for child in _parts(node):
-        collect_assigned(child, found)
+    match node:
+        case Assign(target=place) | Update(target=place) | Increment(target=place) | AddressOf(place=place):
+            _collect_root(place, found)
+    for part in parts_of(node):
+        collect_assigned(part, found)
 
 
-def _parts(node: Node) -> list[Node]:
-    parts: list[Node] = []
-    for arg in node.args:
-        if isinstance(arg, Node):
-            parts.append(arg)
-        elif isinstance(arg, Variable):
-            if arg.init is not None:
-                parts.append(arg.init)
-        elif isinstance(arg, tuple):
-            parts.extend(a for a in arg if isinstance(a, Node))
-    return parts
-
-
-def _collect_root(node: Node, found: set[int]) -> None:
-    while node.kind in ("index", "member", "swizzle", "cast", "deref"):
-        node = node.args[0]
-    if node.kind == "variable":
-        found.add(node.args[0])
+def _collect_root(node: Expression, found: set[int]) -> None:
+    while True:
+        match node:
+            case Index(base=inner) | Member(base=inner) | Swizzle(base=inner):
+                node = inner
+            case Cast(operand=inner) | Dereference(pointer=inner):
+                node = inner
+            case Use(key=key):
+                found.add(key)
+                return
+            case _:
+                return

@@ -1,4 +1,4 @@
-"""Reads clang's syntax tree into the objects of `syntax`.
+"""Reads clang's syntax tree into the objects of `syntax` and `types`.
 
 Decides what each libclang cursor is (libclang shows implicit conversions, swizzles and reinterpretations
 alike as "unexposed" expressions); never interprets anything. Trees are made per function, when first asked
@@ -7,21 +7,56 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, Type, TypeKind
 
 from ..symbolic.expression import IntType
 from . import clang
-from .operator_kinds import Binary, Unary
+from .operator_kinds import Binary, Joining, Placed
 from .preprocessor import GENERATED_FILE
 from .syntax import (
-    VOID,
-    CType,
+    AddressOf,
+    Assign,
+    BinaryOperation,
+    Block,
+    Break,
+    Call,
+    Case,
+    Cast,
+    Comma,
+    Compound,
+    Conditional,
+    Continue,
+    Declare,
+    Default,
+    Dereference,
+    Expression,
+    FloatLiteral,
     Function,
+    FunctionName,
+    If,
+    Increment,
+    Index,
+    InitialiserList,
+    IntLiteral,
+    Loop,
+    Member,
     Node,
+    Nothing,
+    Opaque,
+    Reinterpret,
+    Return,
+    Spread,
+    Statement,
+    StringLiteral,
+    Switch,
+    Swizzle,
+    UnaryOperation,
     Unsupported,
+    Update,
+    Use,
     Variable,
     behind_labels,
     collect_assigned,
@@ -29,13 +64,27 @@ from .syntax import (
     has_labels,
     swizzle_components,
 )
+from .types import (
+    VOID,
+    CArray,
+    CBits,
+    CBool,
+    CFloat,
+    CInt,
+    COther,
+    CPointer,
+    CRecord,
+    CType,
+    CVector,
+    CVoid,
+    Whole,
+)
 
 if TYPE_CHECKING:
     from .source import ParsedProgram
 
 
 _INTEGERS = {
-    TypeKind.BOOL: IntType(8, False),
     TypeKind.CHAR_U: IntType(8, False),
     TypeKind.UCHAR: IntType(8, False),
     TypeKind.CHAR_S: IntType(8, True),
@@ -58,38 +107,27 @@ _ATOMICS = {
 #: Placeholders for what has no type of its own, such as clang's builtin functions behind INFINITY and NAN.
 #: libclang ends the process when it is asked for their size.
 _NO_OBJECTS = {TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT}
-_FLOATS = {TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE}
-
-#: CXBinaryOperatorKind of operators that give a value (22: `=`, 33: `,`), then those of compound assignments.
-_BINARY = {
-    3: Binary.MULTIPLY, 4: Binary.DIVIDE, 5: Binary.REMAINDER, 6: Binary.ADD, 7: Binary.SUBTRACT,
-    8: Binary.SHIFT_LEFT, 9: Binary.SHIFT_RIGHT, 11: Binary.LESS, 12: Binary.GREATER, 13: Binary.LESS_EQUAL,
-    14: Binary.GREATER_EQUAL, 15: Binary.EQUAL, 16: Binary.NOT_EQUAL, 17: Binary.AND, 18: Binary.XOR,
-    19: Binary.OR, 20: Binary.BOTH, 21: Binary.EITHER,
-}  # fmt: skip
-_ASSIGN, _COMMA = 22, 33
-_UPDATE = {
-    23: Binary.MULTIPLY, 24: Binary.DIVIDE, 25: Binary.REMAINDER, 26: Binary.ADD, 27: Binary.SUBTRACT,
-    28: Binary.SHIFT_LEFT, 29: Binary.SHIFT_RIGHT, 30: Binary.AND, 31: Binary.XOR, 32: Binary.OR,
-}  # fmt: skip
-#: CXUnaryOperatorKind
-_UNARY = {7: Unary.PLUS, 8: Unary.MINUS, 9: Unary.COMPLEMENT, 10: Unary.NOT}
-#: `++` and `--`: by how much, and whether the value is the one before
-_STEPS = {1: (1, True), 2: (-1, True), 3: (1, False), 4: (-1, False)}
-_ADDRESS, _DEREFERENCE = 5, 6
+_SCALARS: dict[TypeKind, type[CBool | CFloat | CVoid]] = {
+    TypeKind.BOOL: CBool,
+    TypeKind.VOID: CVoid,
+    TypeKind.ATOMIC: CFloat,  # where it is no integer
+    **dict.fromkeys(
+        (TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE), CFloat
+    ),
+}
+_SEQUENCES = {
+    TypeKind.EXTVECTOR,
+    TypeKind.VECTOR,
+    TypeKind.CONSTANTARRAY,
+    TypeKind.INCOMPLETEARRAY,
+    TypeKind.VARIABLEARRAY,
+}
 
 _lib: Any = clang._library()
 _lib.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
 _lib.clang_Cursor_getVarDeclInitializer.restype = Cursor
 #: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
 _RARE = (b"__builtin", b"_Generic", b"offsetof", b"va_arg", b"__c11_", b"__opencl_atomic")
-_STATEMENTS = {
-    CursorKind.COMPOUND_STMT, CursorKind.DECL_STMT, CursorKind.IF_STMT, CursorKind.FOR_STMT,
-    CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.SWITCH_STMT, CursorKind.CASE_STMT,
-    CursorKind.DEFAULT_STMT, CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT,
-    CursorKind.NULL_STMT, CursorKind.GOTO_STMT, CursorKind.LABEL_STMT, CursorKind.INDIRECT_GOTO_STMT,
-    CursorKind.ASM_STMT, CursorKind.UNEXPOSED_STMT,
-}  # fmt: skip
 _NOT_EXPRESSIONS = {
     CursorKind.TYPE_REF,
     CursorKind.UNEXPOSED_ATTR,
@@ -125,32 +163,33 @@ class SyntaxReader:
         #: whether there may be expressions of one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
         self._types: dict[int, CType] = {}
-        self._functions: dict[str, Function | None] = {}
+        self._functions: dict[tuple[str, int | None], Function | None] = {}
+        self._variables: dict[int, Cursor] = {}  #: declarations of variables that are used
         self._definitions: dict[str, list[Cursor]] = {}
-        for cursor in unit.cursor.get_children():
+        for cursor in clang.children(unit.cursor):
             if cursor.kind is CursorKind.FUNCTION_DECL and cursor.is_definition():
                 self._definitions.setdefault(cursor.spelling, []).append(cursor)
 
     # functions and types ----------------------------------------------------------------------------
 
-    def function(self, name: str) -> Function | None:
-        """The function that a call names (see `_call`); None where it has no body in the program."""
-        if name not in self._functions:
-            spelling, _, key = name.partition("#")
-            found = self._definitions.get(spelling, ())
-            cursor = next((c for c in found if not key or c.hash == int(key)), None)
-            self._functions[name] = None if cursor is None else self._read_function(cursor)
-        return self._functions[name]
+    def function(self, name: str, key: int | None = None) -> Function | None:
+        """The function of a name (see `Call.key`); None where it has no body in the program."""
+        place = name, key
+        if place not in self._functions:
+            found = self._definitions.get(name, ())
+            cursor = next((c for c in found if key is None or c.hash == key), None)
+            self._functions[place] = None if cursor is None else self._read_function(cursor)
+        return self._functions[place]
 
     def _read_function(self, cursor: Cursor) -> Function | None:
         parameters: list[Variable] = []
-        body: Node | None = None
-        for child in cursor.get_children():
+        body: Compound | None = None
+        for child in clang.children(cursor):
             kind = child.kind
             if kind is CursorKind.PARM_DECL:
                 parameters.append(Variable(child.hash, child.spelling, self.ctype(child.type), None, None))
             elif kind is CursorKind.COMPOUND_STMT:
-                body = self.statement(child)
+                body = self._compound(child)
         if body is None:
             return None
         return Function(cursor.spelling, tuple(parameters), self.ctype(cursor.result_type), body)
@@ -167,61 +206,43 @@ class SyntaxReader:
         canonical = clang_type.get_canonical()
         kind = canonical.kind
         if kind in _NO_OBJECTS:
-            return CType("other", 0)
-        size = max(canonical.get_size(), 0)
-        if kind is TypeKind.ENUM:
-            result = CType("int", size)
-            result.integer = _INTEGERS.get(canonical.get_declaration().enum_type.get_canonical().kind)
-        elif kind in _INTEGERS:
-            result = CType("bool" if kind is TypeKind.BOOL else "int", size)
-            result.integer = _INTEGERS[kind]
-        elif kind in _FLOATS:
-            result = CType("float", size)
-        elif kind is TypeKind.ATOMIC:
-            integer = _ATOMICS.get(canonical.spelling.partition("_Atomic(")[2][:-1])
-            result = CType("int" if integer is not None else "float", size)
-            result.integer = integer
-        elif kind is TypeKind.POINTER:
-            result = CType("pointer", size)
-            pointee = canonical.get_pointee()
-            incomplete = pointee.kind is TypeKind.FUNCTIONPROTO
-            result.element = VOID if incomplete else self.ctype(pointee)
-        elif kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
-            result = CType("vector", size)
-            result.element = self.ctype(canonical.element_type)
-            result.count = canonical.element_count
-        elif kind is TypeKind.CONSTANTARRAY:
-            result = CType("array", size)
-            result.element = self.ctype(canonical.element_type)
-            result.count = canonical.element_count
-        elif kind in (TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEARRAY):
-            result = CType("array", 0)
-            result.element = self.ctype(canonical.element_type)
-        elif kind is TypeKind.RECORD:
-            result = CType("record", size)
-            self._types[clang_type.data[0]] = result
+            return COther(0)
+        size, space = max(canonical.get_size(), 0), clang.address_space(canonical)
+        volatile = canonical.is_volatile_qualified()
+        if kind is TypeKind.RECORD:
+            record = CRecord(size, {}, space=space, volatile=volatile)
+            self._types[clang_type.data[0]] = record
             fields = list(canonical.get_fields())
             for index in range(len(fields)):
-                self._read_field(result, fields, index)
-        elif kind is TypeKind.VOID:
-            result = CType("void", 0)
-        else:
-            result = CType("other", size)
-        result.space = canonical.get_address_space()
-        result.volatile = canonical.is_volatile_qualified()
-        return result
+                self._read_field(record, fields, index)
+            return record
+        if kind in _SEQUENCES:
+            element = self.ctype(canonical.element_type)
+            if kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
+                return CVector(size, element, canonical.element_count, space=space, volatile=volatile)
+            if kind is TypeKind.CONSTANTARRAY:
+                return CArray(size, element, canonical.element_count, space=space, volatile=volatile)
+            return CArray(0, element, space=space, volatile=volatile)
+        if kind is TypeKind.POINTER:
+            pointee = canonical.get_pointee()
+            target = VOID if pointee.kind is TypeKind.FUNCTIONPROTO else self.ctype(pointee)
+            return CPointer(size, target, space=space, volatile=volatile)
+        integer = _integer_of(canonical)
+        if integer is not None:
+            return CInt(size, integer, space=space, volatile=volatile)
+        return _SCALARS.get(kind, COther)(size, space=space, volatile=volatile)
 
-    def _read_field(self, record: CType, fields: list[Cursor], index: int) -> None:
+    def _read_field(self, record: CRecord, fields: list[Cursor], index: int) -> None:
         field = fields[index]
         byte, ctype = field.get_field_offsetof() // 8, self.ctype(field.type)
         if field.is_bitfield():
             byte, stop = _bit_bytes(record.size, fields, index)
-            ctype = CType("bits", stop - byte)
+            ctype = CBits(stop - byte)
         if field.spelling:
-            record.fields[field.spelling] = (byte, ctype)
-        for name, (inner, inner_type) in ctype.fields.items():
-            if field.is_anonymous():
-                record.fields[name] = (byte + inner, inner_type)
+            record.members[field.spelling] = (byte, ctype)
+        if field.is_anonymous() and isinstance(ctype, CRecord):
+            for name, (inner, inner_type) in ctype.members.items():
+                record.members[name] = (byte + inner, inner_type)
 
     # places -----------------------------------------------------------------------------------------
 
@@ -233,57 +254,67 @@ class SyntaxReader:
     # statements -------------------------------------------------------------------------------------
 
     def statement(self, cursor: Cursor) -> Node:
-        kind = cursor.kind
-        if kind not in _STATEMENTS:
+        """A statement, or an expression in the place of one."""
+        reader = self._statements.get(cursor.kind)
+        if reader is None:
             return self.expression(cursor)
-        if kind is CursorKind.COMPOUND_STMT:
-            return Node("compound", VOID, tuple(self.statement(child) for child in cursor.get_children()))
-        if kind is CursorKind.DECL_STMT:
-            found = [c for c in cursor.get_children() if c.kind is CursorKind.VAR_DECL]
-            return Node("declare", VOID, tuple(self._variable(c) for c in found))
-        if kind is CursorKind.IF_STMT:
-            parts = list(cursor.get_children())
-            otherwise = self.statement(parts[2]) if len(parts) > 2 else None
-            return Node(
-                "if",
-                VOID,
-                (self.expression(parts[0]), self.statement(parts[1]), otherwise),
-                self.line(cursor),
-            )
-        if kind in (CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT):
-            return self._loop(cursor)
-        if kind is CursorKind.SWITCH_STMT:
-            return self._switch(cursor)
-        if kind is CursorKind.CASE_STMT:
-            *labels, inner = cursor.get_children()  # one number, or the first and the last of a range
-            numbers = tuple(self.expression(label) for label in labels)
-            return Node("case", VOID, (numbers, self.statement(inner)))
-        if kind is CursorKind.DEFAULT_STMT:
-            return Node("default", VOID, tuple(self.statement(child) for child in cursor.get_children()))
-        if kind is CursorKind.RETURN_STMT:
-            values = tuple(self.expression(child) for child in cursor.get_children())
-            return Node("return", VOID, values, self.line(cursor))
-        simple = {
-            CursorKind.BREAK_STMT: "break",
-            CursorKind.CONTINUE_STMT: "continue",
-            CursorKind.NULL_STMT: "nothing",
-        }
-        if kind in simple:
-            return Node(simple[kind], VOID, (), self.line(cursor))
-        if kind is CursorKind.UNEXPOSED_STMT:
-            # An attribute such as opencl_unroll_hint around a statement.
-            inner = [c for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
-            return Node("compound", VOID, tuple(self.statement(child) for child in inner))
-        name = {CursorKind.ASM_STMT: "inline assembly"}.get(kind, "goto")
-        raise Unsupported(f"{name} is not followed", self.line(cursor))
+        node: Statement = reader(self, cursor)
+        return node
 
-    def _switch(self, cursor: Cursor) -> Node:
-        value, body = list(cursor.get_children())[-2:]
+    def _compound(self, cursor: Cursor) -> Compound:
+        return Compound(tuple(self.statement(child) for child in clang.children(cursor)))
+
+    def _declare(self, cursor: Cursor) -> Declare:
+        found = (c for c in clang.children(cursor) if c.kind is CursorKind.VAR_DECL)
+        return Declare(tuple(self._variable(c) for c in found))
+
+    def _if(self, cursor: Cursor) -> If:
+        condition, then, *otherwise = clang.children(cursor)
+        return If(
+            self.expression(condition),
+            self.statement(then),
+            self.statement(otherwise[0]) if otherwise else None,
+        )
+
+    def _case(self, cursor: Cursor) -> Case:
+        first, *last, inner = clang.children(cursor)
+        return Case(self.expression(first), self.expression(last[0]) if last else None, self.statement(inner))
+
+    def _default(self, cursor: Cursor) -> Default:
+        (inner,) = clang.children(cursor)
+        return Default(self.statement(inner))
+
+    def _return(self, cursor: Cursor) -> Return:
+        (value,) = [self.expression(child) for child in clang.children(cursor)] or (None,)
+        return Return(value)
+
+    def _break(self, cursor: Cursor) -> Break:
+        return Break()
+
+    def _continue(self, cursor: Cursor) -> Continue:
+        return Continue()
+
+    def _nothing(self, cursor: Cursor) -> Nothing:
+        return Nothing()
+
+    def _attributed(self, cursor: Cursor) -> Compound:
+        """An attribute such as opencl_unroll_hint around a statement."""
+        inner = (c for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS)
+        return Compound(tuple(self.statement(child) for child in inner))
+
+    def _assembly(self, cursor: Cursor) -> NoReturn:
+        raise Unsupported("inline assembly is not followed", self.line(cursor))
+
+    def _goto(self, cursor: Cursor) -> NoReturn:
+        raise Unsupported("goto is not followed", self.line(cursor))
+
+    def _switch(self, cursor: Cursor) -> Switch:
+        value, body = clang.children(cursor)[-2:]
         statement = self.statement(body)
-        inside = statement.args if statement.kind == "compound" else (statement,)
+        inside = statement.statements if isinstance(statement, Compound) else (statement,)
         if any(has_labels(behind_labels(part)) for part in inside):
             raise Unsupported("a case label inside another statement", self.line(cursor))
-        return Node("switch", VOID, (self.expression(value), statement), self.line(cursor))
+        return Switch(self.expression(value), statement, self.line(cursor))
 
     def _variable(self, cursor: Cursor) -> Variable:
         init = _lib.clang_Cursor_getVarDeclInitializer(cursor)
@@ -293,31 +324,47 @@ class SyntaxReader:
             node = self.expression(init)
         return Variable(cursor.hash, cursor.spelling, self.ctype(cursor.type), node, self.line(cursor))
 
-    def program_variable(self, cursor: Cursor) -> Variable:
-        """A variable at program scope."""
-        return self._variable(cursor)
+    def program_variable(self, key: int) -> Variable:
+        """The declaration of a variable that is used (see `Use.key`)."""
+        return self._variable(self._variables[key])
 
-    def _loop(self, cursor: Cursor) -> Node:
-        """A loop as (init, condition before, body, step, condition after), each None where it is absent."""
-        kind = cursor.kind
-        parts = list(cursor.get_children())
-        args: tuple[Node | None, ...]
-        if kind is CursorKind.WHILE_STMT:
-            before, body = parts
-            args = (None, self.expression(before), self.statement(body), None, None)
-        elif kind is CursorKind.DO_STMT:
-            args = (None, None, self.statement(parts[0]), None, self.expression(parts[1]))
-        else:
-            # libclang leaves out absent clauses: the semicolons tell which are there.
-            clauses: list[Node | None] = [None, None, None]
-            for position, part in zip(self._clauses(cursor, parts[:-1], parts[-1]), parts, strict=False):
-                clauses[position] = self.statement(part)
-            args = (clauses[0], clauses[1], self.statement(parts[-1]), clauses[2], None)
-        node = Node("loop", VOID, args, self.line(cursor))
+    # loops ------------------------------------------------------------------------------------------
+
+    def _while(self, cursor: Cursor) -> Loop:
+        before, body = clang.children(cursor)
+        return self._loop(cursor, None, self.expression(before), self.statement(body))
+
+    def _do(self, cursor: Cursor) -> Loop:
+        body, after = clang.children(cursor)
+        return self._loop(cursor, None, None, self.statement(body), after=self.expression(after))
+
+    def _for(self, cursor: Cursor) -> Loop:
+        *parts, body = clang.children(cursor)
+        # libclang leaves out absent clauses: the semicolons tell which are there.
+        clauses = dict(zip(self._clauses(cursor, parts, body), parts, strict=True))
+        init, before, step = (clauses.get(position) for position in range(3))
+        return self._loop(
+            cursor,
+            None if init is None else self.statement(init),
+            None if before is None else self.expression(before),
+            self.statement(body),
+            None if step is None else self.expression(step),
+        )
+
+    def _loop(
+        self,
+        cursor: Cursor,
+        init: Node | None,
+        before: Expression | None,
+        body: Node,
+        step: Expression | None = None,
+        after: Expression | None = None,
+    ) -> Loop:
         assigned: set[int] = set()
-        collect_assigned(node, assigned)
-        node.assigned = frozenset(assigned)
-        return node
+        for part in (init, before, body, step, after):
+            if part is not None:
+                collect_assigned(part, assigned)
+        return Loop(init, before, body, step, after, self.line(cursor), frozenset(assigned))
 
     def _clauses(self, cursor: Cursor, parts: list[Cursor], body: Cursor) -> list[int]:
         """Which clause of a `for` each part is."""
@@ -357,159 +404,161 @@ class SyntaxReader:
 
     # expressions ------------------------------------------------------------------------------------
 
-    def expression(self, cursor: Cursor) -> Node:
-        kind = cursor.kind
-        if kind in _STATEMENTS:
-            return self.statement(cursor)
-        reader = _READERS.get(kind)
-        if reader is not None:
-            node: Node = reader(self, cursor, self.ctype(cursor.type))
-            return node
-        return self._other(cursor, self.ctype(cursor.type))
+    def expression(self, cursor: Cursor) -> Expression:
+        reader = self._readers.get(cursor.kind) or SyntaxReader._other
+        return reader(self, cursor, self.ctype(cursor.type))
 
-    def operands(self, cursor: Cursor) -> list[Node]:
-        return [self.expression(c) for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
+    def operands(self, cursor: Cursor) -> list[Expression]:
+        found = []
+        for child in clang.children(cursor):
+            reader = self._readers.get(child.kind, SyntaxReader._other)
+            if reader is not None:
+                found.append(reader(self, child, self.ctype(child.type)))
+        return found
 
-    def _other(self, cursor: Cursor, ctype: CType) -> Node:
-        # What sizeof is applied to is not evaluated (C99 6.5.3.4).
-        found = [] if cursor.kind is CursorKind.CXX_UNARY_EXPR else self.operands(cursor)
+    def _opaque(self, cursor: Cursor, ctype: CType, parts: Sequence[Node] = ()) -> Opaque:
+        return Opaque(ctype, self.line(cursor), tuple(parts))
+
+    def _other(self, cursor: Cursor, ctype: CType) -> Expression:
+        found: list[Node] = []
+        if cursor.kind is not CursorKind.CXX_UNARY_EXPR:  # what sizeof has is not evaluated (C99 6.5.3.4)
+            found = [self.statement(c) for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS]
         number = None if any(has_effects(node) for node in found) else self._evaluate(cursor, ctype)
         if number is not None:
-            return Node("int", ctype, (number,))
-        return Node("opaque", ctype, tuple(found), self.line(cursor))
+            return IntLiteral(ctype, None, number)
+        return self._opaque(cursor, ctype, found)
 
-    def _statement_expression(self, cursor: Cursor, ctype: CType) -> Node:
+    def _statement_expression(self, cursor: Cursor, ctype: CType) -> Block:
         """`({ ... })`, which clang takes although no standard has it: programs' macros are written with it."""
-        (body,) = self.operands(cursor)
-        return Node("block", ctype, body.args, self.line(cursor))
+        (body,) = (self._compound(c) for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS)
+        return Block(ctype, self.line(cursor), body.statements)
 
     def _evaluate(self, cursor: Cursor, ctype: CType) -> int | None:
         """The constant value of an integer expression, by clang, which does not mind what else the expression does."""
-        if ctype.integer is None:
+        if not isinstance(ctype, Whole):
             return None
         number = clang.evaluate(cursor)
         return number if isinstance(number, int) else None
 
-    def _integer(self, cursor: Cursor, ctype: CType) -> Node:
+    def _integer(self, cursor: Cursor, ctype: CType) -> Expression:
         number = self._evaluate(cursor, ctype)
-        return Node("opaque", ctype) if number is None else Node("int", ctype, (number,))
+        return Opaque(ctype, None) if number is None else IntLiteral(ctype, None, number)
 
-    def _float(self, cursor: Cursor, ctype: CType) -> Node:
-        return Node("float", ctype)
+    def _float(self, cursor: Cursor, ctype: CType) -> FloatLiteral:
+        return FloatLiteral(ctype, None)
 
-    def _string(self, cursor: Cursor, ctype: CType) -> Node:
-        return Node("string", ctype)
+    def _string(self, cursor: Cursor, ctype: CType) -> StringLiteral:
+        return StringLiteral(ctype, None)
 
-    def _paren(self, cursor: Cursor, ctype: CType) -> Node:
+    def _paren(self, cursor: Cursor, ctype: CType) -> Expression:
         (inner,) = self.operands(cursor)
         return inner
 
-    def _reference(self, cursor: Cursor, ctype: CType) -> Node:
+    def _reference(self, cursor: Cursor, ctype: CType) -> Expression:
         declaration = cursor.referenced
         if declaration.kind is CursorKind.ENUM_CONSTANT_DECL:
-            return Node("int", ctype, (declaration.enum_value,))
+            return IntLiteral(ctype, None, declaration.enum_value)
         if declaration.kind is CursorKind.FUNCTION_DECL:
-            return Node("function", ctype, (cursor.spelling,))
-        return Node("variable", ctype, (declaration.hash, cursor.spelling, declaration), self.line(cursor))
+            return FunctionName(ctype, None, cursor.spelling)
+        key = declaration.hash
+        self._variables[key] = declaration
+        return Use(ctype, self.line(cursor), key, cursor.spelling)
 
-    def _index(self, cursor: Cursor, ctype: CType) -> Node:
+    def _index(self, cursor: Cursor, ctype: CType) -> Index:
         base, index = self.operands(cursor)
-        if base.type.integer is not None:
+        if isinstance(base.type, Whole):
             base, index = index, base
-        return Node("index", ctype, (base, index), self.line(cursor))
+        return Index(ctype, self.line(cursor), base, index)
 
-    def _member(self, cursor: Cursor, ctype: CType) -> Node:
+    def _member(self, cursor: Cursor, ctype: CType) -> Expression:
         found = self.operands(cursor)
         if not found:
-            return Node("opaque", ctype, (), self.line(cursor))
+            return self._opaque(cursor, ctype)
         base = found[0]
-        record = base.type
-        arrow = record.kind == "pointer"
-        if arrow:
-            assert record.element is not None
-            record = record.element
         name = cursor.spelling
         if not name:
             return base  # a member of an anonymous struct or union: found by its own name further out
-        field = record.fields.get(name)
-        if field is None:
-            return Node("opaque", ctype, (base,), self.line(cursor))
-        byte, member = field
-        # A bit-field is read and written with those beside it.
-        unit = member.size if member.kind == "bits" else 0
-        return Node("member", ctype, (base, byte, arrow, unit), self.line(cursor))
+        arrow = isinstance(base.type, CPointer)
+        record = base.type.pointee if isinstance(base.type, CPointer) else base.type
+        if not isinstance(record, CRecord) or name not in record.members:
+            return self._opaque(cursor, ctype, found)
+        byte, member = record.members[name]
+        bits = member if isinstance(member, CBits) else None
+        return Member(ctype, self.line(cursor), base, byte, arrow, bits)
 
-    def _binary(self, cursor: Cursor, ctype: CType) -> Node:
-        code = _lib.clang_getCursorBinaryOperatorKind(cursor)
-        if code == _ASSIGN:
-            return Node("assign", ctype, tuple(self.operands(cursor)), self.line(cursor))
-        if code == _COMMA:
-            return Node("comma", ctype, tuple(self.operands(cursor)))
+    def _binary(self, cursor: Cursor, ctype: CType) -> Expression:
+        operator = clang.binary_operator(cursor)
+        match operator:
+            case Joining.ASSIGN:
+                target, value = self.operands(cursor)
+                return Assign(ctype, self.line(cursor), target, value)
+            case Joining.COMMA:
+                first, second = self.operands(cursor)
+                return Comma(ctype, None, first, second)
         a, b = self._calculated(cursor)
-        operator = _BINARY.get(code)
         if operator is None:
-            return Node("opaque", ctype, (a, b), self.line(cursor))
-        return Node("binary", ctype, (operator, a, b))
+            return self._opaque(cursor, ctype, (a, b))
+        return BinaryOperation(ctype, None, operator, a, b)
 
-    def _compound_assign(self, cursor: Cursor, ctype: CType) -> Node:
-        operator = _UPDATE.get(_lib.clang_getCursorBinaryOperatorKind(cursor))
-        if operator is None:
+    def _compound_assign(self, cursor: Cursor, ctype: CType) -> Update:
+        operator = clang.binary_operator(cursor)
+        if not isinstance(operator, Binary):
             raise Unsupported("an assignment that is not known", self.line(cursor))
         a, b = self._calculated(cursor)
-        return Node("update", ctype, (operator, a, b), self.line(cursor))
+        return Update(ctype, self.line(cursor), operator, a, b)
 
-    def _calculated(self, cursor: Cursor) -> list[Node]:
+    def _calculated(self, cursor: Cursor) -> list[Expression]:
         """Operands of an operator: there a `bool` becomes an integer first, also where this becomes a vector."""
         found = []
-        for child in cursor.get_children():
+        for child in clang.children(cursor):
             if child.kind in _NOT_EXPRESSIONS:
                 continue
             node = self.expression(child)
-            implicit = child.kind is CursorKind.UNEXPOSED_EXPR and node.kind == "cast"
-            if implicit and node.args[0].kind == "spread":
-                inner = node.args[0]
-                node = Node("cast", node.type, (Node("cast", inner.type, inner.args),))
+            if child.kind is CursorKind.UNEXPOSED_EXPR and isinstance(node, Cast):
+                node = _unspread(node)
             found.append(node)
         return found
 
-    def _unary(self, cursor: Cursor, ctype: CType) -> Node:
-        code = _lib.clang_getCursorUnaryOperatorKind(cursor)
+    def _unary(self, cursor: Cursor, ctype: CType) -> Expression:
+        operator = clang.unary_operator(cursor)
         (a,) = self.operands(cursor)
-        if code == _ADDRESS:
-            return Node("address", ctype, (a,), self.line(cursor))
-        if code == _DEREFERENCE:
-            return Node("deref", ctype, (a,), self.line(cursor))
-        if code in _STEPS:
-            return Node("step", ctype, (a, *_STEPS[code]), self.line(cursor))
-        operator = _UNARY.get(code)
-        if operator is None:
-            return Node("opaque", ctype, (a,), self.line(cursor))
-        return Node("unary", ctype, (operator, a))
+        match operator:
+            case None:
+                return self._opaque(cursor, ctype, (a,))
+            case Placed.ADDRESS:
+                return AddressOf(ctype, self.line(cursor), a)
+            case Placed.DEREFERENCE:
+                return Dereference(ctype, self.line(cursor), a)
+            case Placed.RAISE | Placed.LOWER:
+                by = 1 if operator is Placed.RAISE else -1
+                return Increment(ctype, self.line(cursor), a, by, clang.is_postfix(cursor))
+        return UnaryOperation(ctype, None, operator, a)
 
-    def _conditional(self, cursor: Cursor, ctype: CType) -> Node:
+    def _conditional(self, cursor: Cursor, ctype: CType) -> Expression:
         found = self._calculated(cursor)
         if len(found) != 3:
-            return Node("opaque", ctype, tuple(found), self.line(cursor))
-        return Node("conditional", ctype, tuple(found))
+            return self._opaque(cursor, ctype, found)
+        condition, yes, no = found
+        return Conditional(ctype, None, condition, yes, no)
 
-    def _call(self, cursor: Cursor, ctype: CType) -> Node:
-        found = self.operands(cursor)
-        name = cursor.spelling
+    def _call(self, cursor: Cursor, ctype: CType) -> Call:
+        arguments = self.operands(cursor)[1:]
+        name, key = cursor.spelling, None
         if name in self._definitions:
             # Functions may be overloaded, also with a builtin one (__attribute__((overloadable))).
             callee = cursor.referenced
             definition = callee.get_definition() if callee is not None else None
-            name = f"{name}#{0 if definition is None else definition.hash}"
-        return Node("call", ctype, (name, tuple(found[1:])), self.line(cursor))
+            key = 0 if definition is None else definition.hash
+        return Call(ctype, self.line(cursor), name, key, tuple(arguments))
 
-    def _cast(self, cursor: Cursor, ctype: CType) -> Node:
+    def _cast(self, cursor: Cursor, ctype: CType) -> Expression:
         # In front of the operand there may be parts of the type, such as the size of an array.
-        found = [c for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
+        found = [c for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS]
         if not found:
-            return Node("opaque", ctype, (), self.line(cursor))
+            return self._opaque(cursor, ctype)
         operand = self._converted(found[-1], ctype)
-        if operand.args[0].kind == "spread" and self._is_literal(cursor, found[-1]):
-            return Node("cast", ctype, (Node("cast", operand.args[0].type, operand.args[0].args),))
+        if isinstance(operand.operand, Spread) and self._is_literal(cursor, found[-1]):
+            return _unspread(operand)
         return operand
 
     def _is_literal(self, cursor: Cursor, operand: Cursor) -> bool:
@@ -526,39 +575,38 @@ class SyntaxReader:
             depth += {"(": 1, ")": -1}.get(token.spelling, 0)
         return depth > 0
 
-    def _converted(self, cursor: Cursor, ctype: CType) -> Node:
+    def _converted(self, cursor: Cursor, ctype: CType) -> Cast:
         """A conversion of what `cursor` is. Into a vector, clang shows a `bool` as one that becomes an integer of its own
         accord: it takes on all bits (OpenCL C 6.2.2).
         """
         inner = self.expression(cursor)
-        if (
-            ctype.kind == "vector"
-            and cursor.kind is CursorKind.UNEXPOSED_EXPR
-            and inner.kind == "cast"
-            and inner.args[0].type.kind == "bool"
-        ):
-            inner = Node("spread", inner.type, inner.args)
-        return Node("cast", ctype, (inner,))
+        if isinstance(ctype, CVector) and cursor.kind is CursorKind.UNEXPOSED_EXPR:
+            match inner:
+                case Cast(operand=operand) if isinstance(operand.type, CBool):
+                    inner = Spread(inner.type, None, operand)
+        return Cast(ctype, None, inner)
 
-    def _compound_literal(self, cursor: Cursor, ctype: CType) -> Node:
+    def _compound_literal(self, cursor: Cursor, ctype: CType) -> Expression:
         found = self.operands(cursor)
-        return found[-1] if found and found[-1].kind == "list" else Node("opaque", ctype, tuple(found))
+        if found and isinstance(found[-1], InitialiserList):
+            return found[-1]
+        return Opaque(ctype, None, tuple(found))
 
-    def _list(self, cursor: Cursor, ctype: CType) -> Node:
-        return Node("list", ctype, tuple(self.operands(cursor)))
+    def _list(self, cursor: Cursor, ctype: CType) -> InitialiserList:
+        return InitialiserList(ctype, None, tuple(self.operands(cursor)))
 
-    def _unexposed(self, cursor: Cursor, ctype: CType) -> Node:
+    def _unexposed(self, cursor: Cursor, ctype: CType) -> Expression:
         """An implicit conversion, a swizzle, `__builtin_astype` or something rare.
 
         Conversions have the extent of what they convert; of the others, the tokens around their operand tell.
         """
-        found = [c for c in cursor.get_children() if c.kind not in _NOT_EXPRESSIONS]
+        found = [c for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS]
         if len(found) != 1:
             return self._other(cursor, ctype)
         inner = self._converted(found[0], ctype)
-        source = inner.args[0].type
-        vector = source.element if source.kind == "pointer" else source
-        if not self._has_rare and (vector is None or vector.kind != "vector"):
+        source = inner.operand.type
+        vector = source.pointee if isinstance(source, CPointer) else source
+        if not self._has_rare and not isinstance(vector, CVector):
             return inner
         start, stop = clang.extent_of(cursor)
         inner_start, inner_stop = clang.extent_of(found[0])
@@ -569,32 +617,72 @@ class SyntaxReader:
         before = [token.spelling for token in self._tokens(start, inner_start)]
         after = [token.spelling for token in self._tokens(inner_stop, stop)]
         if before[:1] == ["__builtin_astype"]:
-            return Node("astype", ctype, inner.args)
+            return Reinterpret(ctype, None, inner.operand)
         if before or len(after) != 2 or after[0] not in (".", "->"):
             return self._other(cursor, ctype)
-        if vector is None or vector.kind != "vector":
+        if not isinstance(vector, CVector):
             raise Unsupported("a member that could not be read", self.line(cursor))
         components = swizzle_components(after[-1], vector.count)
-        return Node("swizzle", ctype, (*inner.args, components, after[0] == "->"), self.line(cursor))
+        return Swizzle(ctype, self.line(cursor), inner.operand, components, after[0] == "->")
+
+    # by what clang calls them ----------------------------------------------------------------------
+
+    _statements: ClassVar[dict[CursorKind, Callable[[SyntaxReader, Cursor], Statement]]] = {
+        CursorKind.COMPOUND_STMT: _compound,
+        CursorKind.DECL_STMT: _declare,
+        CursorKind.IF_STMT: _if,
+        CursorKind.FOR_STMT: _for,
+        CursorKind.WHILE_STMT: _while,
+        CursorKind.DO_STMT: _do,
+        CursorKind.SWITCH_STMT: _switch,
+        CursorKind.CASE_STMT: _case,
+        CursorKind.DEFAULT_STMT: _default,
+        CursorKind.BREAK_STMT: _break,
+        CursorKind.CONTINUE_STMT: _continue,
+        CursorKind.RETURN_STMT: _return,
+        CursorKind.NULL_STMT: _nothing,
+        CursorKind.UNEXPOSED_STMT: _attributed,
+        CursorKind.ASM_STMT: _assembly,
+        CursorKind.GOTO_STMT: _goto,
+        CursorKind.LABEL_STMT: _goto,
+        CursorKind.INDIRECT_GOTO_STMT: _goto,
+    }
+    #: None: a part of a type or an attribute.
+    _readers: ClassVar[dict[CursorKind, Callable[[SyntaxReader, Cursor, CType], Expression] | None]] = {
+        **dict.fromkeys(_NOT_EXPRESSIONS),
+        CursorKind.INTEGER_LITERAL: _integer,
+        CursorKind.CHARACTER_LITERAL: _integer,
+        CursorKind.FLOATING_LITERAL: _float,
+        CursorKind.STRING_LITERAL: _string,
+        CursorKind.PAREN_EXPR: _paren,
+        CursorKind.DECL_REF_EXPR: _reference,
+        CursorKind.ARRAY_SUBSCRIPT_EXPR: _index,
+        CursorKind.MEMBER_REF_EXPR: _member,
+        CursorKind.BINARY_OPERATOR: _binary,
+        CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: _compound_assign,
+        CursorKind.UNARY_OPERATOR: _unary,
+        CursorKind.CONDITIONAL_OPERATOR: _conditional,
+        CursorKind.CALL_EXPR: _call,
+        CursorKind.CSTYLE_CAST_EXPR: _cast,
+        CursorKind.COMPOUND_LITERAL_EXPR: _compound_literal,
+        CursorKind.INIT_LIST_EXPR: _list,
+        CursorKind.UNEXPOSED_EXPR: _unexposed,
+        CursorKind.StmtExpr: _statement_expression,
+    }
 
 
-_READERS: dict[CursorKind, Any] = {
-    CursorKind.INTEGER_LITERAL: SyntaxReader._integer,
-    CursorKind.CHARACTER_LITERAL: SyntaxReader._integer,
-    CursorKind.FLOATING_LITERAL: SyntaxReader._float,
-    CursorKind.STRING_LITERAL: SyntaxReader._string,
-    CursorKind.PAREN_EXPR: SyntaxReader._paren,
-    CursorKind.DECL_REF_EXPR: SyntaxReader._reference,
-    CursorKind.ARRAY_SUBSCRIPT_EXPR: SyntaxReader._index,
-    CursorKind.MEMBER_REF_EXPR: SyntaxReader._member,
-    CursorKind.BINARY_OPERATOR: SyntaxReader._binary,
-    CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: SyntaxReader._compound_assign,
-    CursorKind.UNARY_OPERATOR: SyntaxReader._unary,
-    CursorKind.CONDITIONAL_OPERATOR: SyntaxReader._conditional,
-    CursorKind.CALL_EXPR: SyntaxReader._call,
-    CursorKind.CSTYLE_CAST_EXPR: SyntaxReader._cast,
-    CursorKind.COMPOUND_LITERAL_EXPR: SyntaxReader._compound_literal,
-    CursorKind.INIT_LIST_EXPR: SyntaxReader._list,
-    CursorKind.UNEXPOSED_EXPR: SyntaxReader._unexposed,
-    CursorKind.StmtExpr: SyntaxReader._statement_expression,
-}
+def _unspread(node: Cast) -> Cast:
+    """A conversion of a `bool` that is a plain integer on its way into a vector."""
+    inner = node.operand
+    if not isinstance(inner, Spread):
+        return node
+    return Cast(node.type, node.line, Cast(inner.type, inner.line, inner.operand))
+
+
+def _integer_of(canonical: Type) -> IntType | None:
+    """The integer that an object of a type is; None where it is none, or a `bool`."""
+    if canonical.kind is TypeKind.ENUM:
+        return _INTEGERS.get(canonical.get_declaration().enum_type.get_canonical().kind)
+    if canonical.kind is TypeKind.ATOMIC:
+        return _ATOMICS.get(canonical.spelling.partition("_Atomic(")[2][:-1])
+    return _INTEGERS.get(canonical.kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from enum import Enum, auto
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\v\f\r]+)
@@ -21,6 +22,21 @@ _EMPTY: frozenset[str] = frozenset()
 _OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
 
 
+class TokenKind(Enum):
+    """What a token is."""
+
+    NAME = auto()
+    NUMBER = auto()
+    STRING = auto()
+    OPERATOR = auto()
+    PLACEMARKER = auto()  #: an empty argument, to `##`
+
+
+_KINDS = {
+    "name": TokenKind.NAME, "number": TokenKind.NUMBER, "string": TokenKind.STRING, "op": TokenKind.OPERATOR,
+}  # fmt: skip
+
+
 class Token:
     """One preprocessing token; `space`: white space came before it; `hide`: macros that must not expand it
     again; `line`: what `__LINE__` is where it stands.
@@ -29,7 +45,7 @@ class Token:
     __slots__ = ("hide", "kind", "line", "space", "text")
 
     def __init__(
-        self, text: str, kind: str, space: bool = False, hide: frozenset[str] = _EMPTY, line: int = 0
+        self, text: str, kind: TokenKind, space: bool = False, hide: frozenset[str] = _EMPTY, line: int = 0
     ) -> None:
         self.text, self.kind, self.space, self.hide, self.line = text, kind, space, hide, line
 
@@ -42,8 +58,8 @@ def tokenize(text: str, line: int = 0, breaks: Sequence[int] = ()) -> list[Token
     tokens: list[Token] = []
     space = False
     for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "op"
-        if kind == "space":
+        kind = _KINDS.get(match.lastgroup or "")
+        if kind is None:  # white space
             space = True
         elif match.group() != "\n":
             at = line + bisect_right(breaks, match.start()) if breaks else line
@@ -57,7 +73,7 @@ def tokenize(text: str, line: int = 0, breaks: Sequence[int] = ()) -> list[Token
 def spell(tokens: Sequence[Token]) -> str:
     """Text of the tokens, with a space wherever two neighbours would otherwise read as another token."""
     pieces: list[str] = []
-    last = Token(" ", "op")
+    last = Token(" ", TokenKind.OPERATOR)
     for token in tokens:
         if token.space or _would_join(last, token):
             pieces.append(" ")
@@ -68,11 +84,11 @@ def spell(tokens: Sequence[Token]) -> str:
 
 def _would_join(left: Token, right: Token) -> bool:
     end, start = left.text[-1], right.text[0]
-    if left.kind == "number":
+    if left.kind is TokenKind.NUMBER:
         return start.isalnum() or start in "_$." or (end in "eEpP" and start in "+-")
     if end == ".":
         return start.isdigit() or start == "."
-    if left.kind == "name":
+    if left.kind is TokenKind.NAME:
         return start.isalnum() or start in "_$\"'"
     return end in _OPERATOR_CHARACTERS and start in _OPERATOR_CHARACTERS
 

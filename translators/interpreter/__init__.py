@@ -3,3 +3,5 @@
 Decides which bytes of which argument a chunk may touch, and whether that is exact (design, "What analysis must see").
 Keeps invariants 2 and 8: what has no rule is unknown. Imports `frontend`, `symbolic` and `ranges`.
 """
+
+__all__ = ["access"]

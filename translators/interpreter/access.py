@@ -18,8 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..frontend.syntax import MOST_LEAVES, CType, Unsupported
+from ..frontend.source import BUFFERS, ArgKind
+from ..frontend.syntax import Unsupported
 from ..frontend.syntax_reader import SyntaxReader
+from ..frontend.types import MOST_LEAVES, CBool, CInt, CPointer, CRecord, CType, CVector, Whole
 from ..ranges.grain import BYTES, NOTHING, Grain, joined, of_store
 from ..ranges.ndrange import Chunk, NDRange
 from ..ranges.region import Region
@@ -28,13 +30,15 @@ from ..symbolic import logic
 from ..symbolic.domain import Infeasible
 from ..symbolic.domain_image import image
 from ..symbolic.evaluation import Launch, Scope, explore, uniform_pieces
+from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import Expr
 from ..symbolic.report import show, to_sympy
-from .access_recorder import Record, Step
+from .access_recorder import Record, Step, StepKind
 from .values import (
     ANYWHERE,
     OPAQUE,
     SHARED,
+    Aggregate,
     Argument,
     Number,
     Pointer,
@@ -131,10 +135,11 @@ class Access:
         found: list[str] = []
         way: Step | None = self._way
         while way is not None:
-            if way.kind == "maybe":
-                found.append(f"{way.text}?")
-            elif way.kind not in ("root", "loop"):
-                found.append(show(way.expr, self.names))
+            match way.kind:
+                case StepKind.MAYBE:
+                    found.append(f"{way.text}?")
+                case StepKind.IF | StepKind.WHILE | StepKind.EARLIER:
+                    found.append(show(way.expr, self.names))
             way = way.parent
         return tuple(reversed(found))
 
@@ -241,7 +246,9 @@ class _Ways:
                     scope
                     for start in self.scopes(way.parent)
                     for scope, _ in (
-                        [(start, None)] if way.kind == "loop" else explore(start, lambda s: _take(s, way))
+                        [(start, None)]
+                        if way.kind is StepKind.LOOP
+                        else explore(start, lambda s: _take(s, way))
                     )
                 ]
                 if len(found) > 64:
@@ -259,16 +266,21 @@ def _blurred(scope: Scope) -> Scope:
 
 def _take(scope: Scope, way: Step) -> None:
     """Assume what one step of a way says."""
-    if way.kind == "if":
-        scope.assume(way.expr)
-    elif way.kind == "while":
-        assert way.counter is not None
-        scope.assume_while(way.counter, way.expr)
-    elif way.kind == "earlier":
-        assert way.counter is not None
-        scope.assume_earlier(way.counter, way.expr)
-    else:
-        scope.domain.blur(way.text if way.line is None else f"{way.text} (line {way.line})")
+    match way.kind:
+        case StepKind.IF:
+            scope.assume(way.expr)
+        case StepKind.WHILE:
+            assert way.counter is not None
+            scope.assume_while(way.counter, way.expr)
+        case StepKind.EARLIER:
+            assert way.counter is not None
+            scope.assume_earlier(way.counter, way.expr)
+        case StepKind.MAYBE:
+            scope.domain.blur(way.text if way.line is None else f"{way.text} (line {way.line})")
+        case StepKind.ROOT | StepKind.LOOP:  # says nothing
+            pass
+        case _:
+            assert_never(way.kind)
 
 
 class _Part:
@@ -362,8 +374,8 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
 
 def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     info = program.kernels[name]
-    images = tuple(index for index, arg in enumerate(info.args) if arg.kind == "image")
-    pointers = [index for index, arg in enumerate(info.args) if arg.kind in ("global", "constant")]
+    images = tuple(index for index, arg in enumerate(info.args) if arg.kind is ArgKind.IMAGE)
+    pointers = [index for index, arg in enumerate(info.args) if arg.kind in BUFFERS]
     names = {index: arg.name for index, arg in enumerate(info.args)}
     try:
         reader = _readers.get(program)
@@ -379,15 +391,15 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
         walked = interpret(reader, function, arguments, TIME_LIMIT)
     except (Unsupported, RecursionError) as problem:
         return _gave_up(name, problem, pointers, names, images)
-    constant = {index for index in pointers if info.args[index].kind == "constant"}
-    accesses = list(_accesses(walked.records, pointers, constant, names))
+    constant = {index for index in pointers if info.args[index].kind is ArgKind.CONSTANT}
+    accesses = list(_accesses(walked.memory.records, pointers, constant, names))
     return KernelSummary(
         name,
         tuple(accesses),
         tuple(Reason(text, line) for text, line in walked.outside_program) + _waiting(walked, names),
         _scalars(accesses),
         images,
-        Reason(*walked.addresses[0]) if walked.addresses else None,
+        Reason(*walked.memory.addresses[0]) if walked.memory.addresses else None,
         names,
         _merged_dimensions(accesses),
     )
@@ -395,8 +407,8 @@ def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
 
 def _waiting(walked: Interpreter, names: Mapping[int, str]) -> tuple[Reason, ...]:
     """Loops that wait for other work-items: across workers they would wait for ever."""
-    changed = {record.arg for record in walked.records if record.mode != "read"}
-    polls = [(arg, line) for arg, line in walked.polls if arg in changed or None in changed]
+    changed = {record.arg for record in walked.memory.records if record.mode != "read"}
+    polls = [(arg, line) for arg, line in walked.memory.polls if arg in changed or None in changed]
     return tuple(Reason(f"a loop that waits for `{names[arg]}` to change", line) for arg, line in polls)
 
 
@@ -405,7 +417,7 @@ def _gave_up(
 ) -> KernelSummary:
     text = problem.text if isinstance(problem, Unsupported) else "functions are nested too deeply"
     line = problem.line if isinstance(problem, Unsupported) else None
-    root = Step(None, "root", logic.TRUE)
+    root = Step(None, StepKind.ROOT, logic.TRUE)
     accesses = tuple(
         Access(index, mode, 1, line, None, None, text, names, None, root)
         for index in pointers
@@ -415,35 +427,34 @@ def _gave_up(
     return KernelSummary(name, accesses, (reason,), frozenset(), images, reason, names)
 
 
-def _argument(index: int, kind: str, ctype: CType) -> Value:
+def _argument(index: int, kind: ArgKind, ctype: CType) -> Value:
     """What a kernel's parameter holds."""
-    if kind in ("global", "constant"):
+    if kind in BUFFERS:
         return pointer_to(Argument(index))
-    if kind == "local":
+    if kind is ArgKind.LOCAL:
         return pointer_to(SHARED)
-    if kind != "value":
+    if kind is not ArgKind.VALUE:
         return OPAQUE
     return _passed(index, 0, ctype)
 
 
 def _passed(index: int, byte: int, ctype: CType) -> Value:
     """The value of type `ctype` at `byte` of a value argument."""
-    if ctype.integer is not None:
-        return Number(ex.argument(index, byte, ctype.integer), ctype.integer)
-    if ctype.kind == "vector" and ctype.element is not None:
-        size = ctype.element.size
-        return Vector(tuple(_passed(index, byte + i * size, ctype.element) for i in range(ctype.count)))
-    if ctype.kind == "record":
-        from .values import Aggregate
-
-        cells = {
-            (at, member.size): _passed(index, byte + at, member)
-            for at, member in ctype.fields.values()
-            if member.integer is not None or member.kind == "vector"
-        }
-        return Aggregate(cells, frozenset((ANYWHERE,)), complete=True)
-    if ctype.kind == "pointer":
-        return Pointer((Target(ANYWHERE, ex.ZERO),))
+    match ctype:
+        case CInt() | CBool():
+            return Number(ex.argument(index, byte, ctype.integer), ctype.integer)
+        case CVector():
+            size = ctype.element.size
+            return Vector(tuple(_passed(index, byte + i * size, ctype.element) for i in range(ctype.count)))
+        case CRecord():
+            cells = {
+                (at, member.size): _passed(index, byte + at, member)
+                for at, member in ctype.members.values()
+                if isinstance(member, Whole | CVector)
+            }
+            return Aggregate(cells, frozenset((ANYWHERE,)), complete=True)
+        case CPointer():
+            return Pointer((Target(ANYWHERE, ex.ZERO),))
     return unknown_value(ctype)
 
 
@@ -496,11 +507,12 @@ def _leaves(accesses: Sequence[Access]) -> set[Expr]:
 
 
 def _scalars(accesses: Sequence[Access]) -> frozenset[int]:
-    return frozenset(leaf.args[0] for leaf in _leaves(accesses) if leaf.op == "arg")
+    return frozenset(leaf.index for leaf in _leaves(accesses) if isinstance(leaf, ex.Argument))
 
 
 def _merged_dimensions(accesses: Sequence[Access]) -> frozenset[int]:
-    split = {leaf.args[0] for leaf in _leaves(accesses) if leaf.op in ("group", "lid", "lsize")}
+    apart = ex.GroupId | ex.LocalId | ex.LocalSize
+    split = {leaf.dimension for leaf in _leaves(accesses) if isinstance(leaf, apart)}
     return frozenset(range(3)) - split
 
 

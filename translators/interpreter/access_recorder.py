@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from ..symbolic import expression as ex
 from ..symbolic import logic
@@ -15,25 +16,26 @@ from ..symbolic.expression import LOOP_END, Expr
 from ..symbolic.substitution import substitute
 
 
-class Step:
-    """One condition on the way to an access; `parent` is the way before it.
+class StepKind(Enum):
+    """What a step of a way says."""
 
-    ========  ==========================================================================================
-    root      the kernel's beginning
-    if        `expr` holds
-    loop      a loop begins, `counter` counts its iterations from 0
-    while     `expr` holds in this and all earlier iterations of `counter`
-    earlier   this is the first iteration of `counter`, or `expr` (of the iteration before) held in all before
-    maybe     nobody knows whether one comes this far; `text` and `line` say why
-    ========  ==========================================================================================
-    """
+    ROOT = auto()  #: the kernel's beginning
+    IF = auto()  #: `expr` holds
+    LOOP = auto()  #: a loop begins, `counter` counts its iterations from 0
+    WHILE = auto()  #: `expr` holds in this and all earlier iterations of `counter`
+    EARLIER = auto()  #: this is the first iteration, or `expr` (of the iteration before) held in all before
+    MAYBE = auto()  #: nobody knows whether one comes this far; `text` and `line` say why
+
+
+class Step:
+    """One condition on the way to an access; `parent` is the way before it."""
 
     __slots__ = ("counter", "depth", "expr", "kind", "line", "parent", "text")
 
     def __init__(
         self,
         parent: Step | None,
-        kind: str,
+        kind: StepKind,
         expr: Expr,
         counter: Expr | None = None,
         text: str = "",
@@ -48,23 +50,26 @@ class Step:
         self.depth: int = parent.depth + 1 if parent is not None else 0
 
 
+_CONDITIONS = (StepKind.IF, StepKind.WHILE, StepKind.EARLIER)
+
+
 class Ways:
     """Makes steps; equal ways are one object."""
 
     def __init__(self) -> None:
-        self.root = Step(None, "root", logic.TRUE)
+        self.root = Step(None, StepKind.ROOT, logic.TRUE)
         self._known: dict[tuple[object, ...], Step] = {}
 
     def step(
         self,
         parent: Step,
-        kind: str,
+        kind: StepKind,
         expr: Expr,
         counter: Expr | None = None,
         text: str = "",
         line: int | None = None,
     ) -> Step:
-        if kind in ("if", "while", "earlier") and expr is logic.TRUE:
+        if kind in _CONDITIONS and expr is logic.TRUE:
             return parent
         key = (parent, kind, expr, counter, text)
         found = self._known.get(key)
@@ -75,7 +80,7 @@ class Ways:
 
     def condition(self, parent: Step, expr: Expr) -> Step:
         """The way on when `expr` holds."""
-        return self.step(parent, "if", expr)
+        return self.step(parent, StepKind.IF, expr)
 
 
 def steps_since(way: Step, start: Step) -> list[Step]:
@@ -105,7 +110,7 @@ def condition_since(way: Step, start: Step) -> Expr:
     """What must hold to come from `start` to `way`."""
     condition = logic.TRUE
     for step in steps_since(way, start):
-        if step.kind in ("if", "while"):
+        if step.kind is StepKind.IF or step.kind is StepKind.WHILE:
             condition = logic.both(condition, step.expr)
         else:
             condition = logic.both(condition, ex.unknown(0, 1, LOOP_END))
@@ -171,16 +176,16 @@ class LoopRewriter:
 
     def _rewrite(self, way: Step) -> Step:
         steps = steps_since(way, self.entry)
-        passed = {step.expr for step in steps if step.kind == "if"}
+        passed = {step.expr for step in steps if step.kind is StepKind.IF}
         counter = self.entry.counter
         result = self.entry
         for stay, before in self.earlier.items():
             if stay in passed:
                 continue
-            result = self.ways.step(result, "earlier", before, counter)
+            result = self.ways.step(result, StepKind.EARLIER, before, counter)
         for step in steps:
-            if step.kind == "if" and step.expr in self.earlier:
-                result = self.ways.step(result, "while", self.expr(step.expr), counter)
+            if step.kind is StepKind.IF and step.expr in self.earlier:
+                result = self.ways.step(result, StepKind.WHILE, self.expr(step.expr), counter)
             else:
                 result = self.ways.step(
                     result, step.kind, self.expr(step.expr), step.counter, step.text, step.line
@@ -204,9 +209,9 @@ def merge_branches(records: Iterable[Record], ways: Ways) -> list[Record]:
         pending = list(by_way)
         while pending:
             way = pending.pop()
-            if way not in by_way or way.kind != "if" or way.parent is None:
+            if way not in by_way or way.kind is not StepKind.IF or way.parent is None:
                 continue
-            other = ways.step(way.parent, "if", logic.negate(way.expr))
+            other = ways.step(way.parent, StepKind.IF, logic.negate(way.expr))
             if other in by_way and other is not way:
                 record = by_way.pop(way)
                 del by_way[other]

@@ -9,10 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..frontend.syntax import CType, Node
+from ..frontend.syntax import Call, Expression, Unsupported
+from ..frontend.types import (
+    CArray,
+    CFloat,
+    COther,
+    CPointer,
+    CType,
+    CVector,
+    CVoid,
+    Whole,
+    integer_of,
+)
 from ..symbolic import expression as ex
 from ..symbolic import logic
-from ..symbolic.expression import INT, LONG, UINT, ULONG
+from ..symbolic.expression import INT, LONG, UINT, ULONG, Expr
+from .access_recorder import StepKind
 from .calculation import Calculator
 from .integers import rule
 from .values import (
@@ -32,17 +44,18 @@ from .values import (
     unknown_value,
 )
 
-Handler = Callable[[Calculator, Node, tuple[Node, ...], bool], Value]
+Arguments = tuple[Expression, ...]
+Handler = Callable[[Calculator, Call, Arguments, bool], Value]
 
-_IDS = {
-    "get_global_id": "gid",
-    "get_local_id": "lid",
-    "get_group_id": "group",
-    "get_global_size": "gsize",
-    "get_local_size": "lsize",
-    "get_enqueued_local_size": "whole_lsize",
-    "get_num_groups": "ngroups",
-    "get_global_offset": "goffset",
+_IDS: dict[str, type[ex.WorkItems]] = {
+    "get_global_id": ex.GlobalId,
+    "get_local_id": ex.LocalId,
+    "get_group_id": ex.GroupId,
+    "get_global_size": ex.GlobalSize,
+    "get_local_size": ex.LocalSize,
+    "get_enqueued_local_size": ex.WholeLocalSize,
+    "get_num_groups": ex.NumGroups,
+    "get_global_offset": ex.GlobalOffset,
 }
 #: Work-item functions of which only bounds are told: (lowest, highest).
 _BOUNDED = {
@@ -82,12 +95,9 @@ _OTHER_ATOMIC = re.compile(
 _COMMUTING = {"sub": "add", "inc": "add", "dec": "add"}
 
 
-def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
+def builtin(calculator: Calculator, node: Call, *, used: bool) -> Value:
     """The value of a call to a function without a body; its accesses are recorded."""
-    name, args = node.args
-    if "#" in name:
-        name = name.partition("#")[0]
-        node = Node("call", node.type, (name, args), node.line)
+    name, args = node.name, node.arguments
     if name in _IDS:
         return _work_item(calculator, node, _IDS[name], args)
     handler = _HANDLERS.get(name)
@@ -102,129 +112,132 @@ def builtin(calculator: Calculator, node: Node, *, used: bool) -> Value:
     if by_value is not None:
         return by_value(values, node.type)
     if name in _SILENT:
-        return OPAQUE if node.type.kind != "pointer" else unknown_value(node.type)
-    if name in _BOUNDED and node.type.integer is not None:
+        return unknown_value(node.type) if isinstance(node.type, CPointer) else OPAQUE
+    if name in _BOUNDED and isinstance(node.type, Whole):
         return Number(ex.unknown(*_BOUNDED[name]), node.type.integer)
     if name in _WRITERS and args:
         *values, last = values
-        pointee = args[-1].type.element
-        if isinstance(last, Pointer) and pointee is not None and pointee.kind != "void":
-            calculator.store(last, pointee, unknown_value(pointee), node.line)
+        pointee = _pointee(args[-1])
+        if isinstance(last, Pointer) and not isinstance(pointee, CVoid):
+            calculator.memory.store(last, pointee, unknown_value(pointee), node.line)
     for value in values:
         calculator.give_away(value, f"a function that is not known: {name}", node.line)
     return unknown_value(node.type, f"the result of {name}()")
 
 
-def _work_item(calculator: Calculator, node: Node, op: str, args: tuple[Node, ...]) -> Value:
-    kind = node.type.integer or ULONG
+def _work_item(calculator: Calculator, node: Call, function: type[ex.WorkItems], args: Arguments) -> Value:
+    kind = integer_of(node.type) or ULONG
     dimension = calculator.number(args[0])
-    if dimension.op == "const":
-        index = dimension.args[0]
-        if 0 <= index <= 2:
-            return Number(ex.workitem(op, index), kind)
-        return Number(ex.ZERO if op in ("gid", "lid", "group", "goffset") else ex.ONE, kind)
-    outside = ex.ZERO if op in ("gid", "lid", "group", "goffset") else ex.ONE
-    result = outside
+    # The answer for a dimension that there is not (OpenCL C 6.13.1).
+    result: Expr = ex.ZERO if issubclass(function, ex.ItemId | ex.GlobalOffset) else ex.ONE
+    if isinstance(dimension, ex.Const):
+        inside = 0 <= dimension.number <= 2
+        return Number(ex.workitem(function, dimension.number) if inside else result, kind)
     for index in range(3):
-        result = logic.select(logic.equal(dimension, ex.const(index)), ex.workitem(op, index), result)
+        result = logic.select(logic.equal(dimension, ex.const(index)), ex.workitem(function, index), result)
     return Number(result, kind)
 
 
-def _work_dim(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _work_dim(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     return Number(ex.WORK_DIM, UINT)
 
 
-def _linear_id(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _linear_id(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     """get_global_linear_id (OpenCL C 2.0, 6.13.1)."""
-    position = [ex.sub(ex.workitem("gid", d), ex.workitem("goffset", d)) for d in range(3)]
+    position = [ex.sub(ex.workitem(ex.GlobalId, d), ex.workitem(ex.GlobalOffset, d)) for d in range(3)]
     result = position[2]
     for d in (1, 0):
-        result = ex.add(ex.mul(result, ex.workitem("gsize", d)), position[d])
+        result = ex.add(ex.mul(result, ex.workitem(ex.GlobalSize, d)), position[d])
     return Number(result, ULONG)
 
 
-def _local_linear_id(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    result = ex.workitem("lid", 2)
+def _local_linear_id(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
+    result: Expr = ex.workitem(ex.LocalId, 2)
     for d in (1, 0):
-        result = ex.add(ex.mul(result, ex.workitem("lsize", d)), ex.workitem("lid", d))
+        result = ex.add(ex.mul(result, ex.workitem(ex.LocalSize, d)), ex.workitem(ex.LocalId, d))
     return Number(result, ULONG)
 
 
 # vectors in memory ----------------------------------------------------------------------------------
 
 
-def _vector_load(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _vector_load(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     """vloadn, vload_half, vload_halfn, vloada_halfn: n elements at offset * n (vloada_half3: * 4), OpenCL C
     6.13.7."""
-    pointer, ctype = _vector_place(calculator, node.args[0], args[0], args[1])
-    loaded = calculator.load(pointer, ctype, node.line)
-    return (
-        convert(loaded, node.type)
-        if node.type.kind == "vector" and isinstance(loaded, Vector)
-        else unknown_value(node.type)
-    )
+    pointer, ctype = _vector_place(calculator, node.name, args[0], args[1])
+    loaded = calculator.memory.load(pointer, ctype, node.line)
+    if isinstance(node.type, CVector) and isinstance(loaded, Vector):
+        return convert(loaded, node.type)
+    return unknown_value(node.type)
 
 
-def _vector_store(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _vector_store(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     value = calculator.value(args[0])
-    pointer, ctype = _vector_place(calculator, node.args[0], args[1], args[2])
+    pointer, ctype = _vector_place(calculator, node.name, args[1], args[2])
     element = ctype.element
-    assert element is not None
-    known = isinstance(value, Vector) and len(value.items) == ctype.count
-    items = value.items if known and isinstance(value, Vector) else (unknown_value(element),) * ctype.count
-    if ctype.count == 1 and not isinstance(value, Vector):
-        items = (value,)
-    private = all(target.place in calculator.state.env for target in pointer.targets)
+    if isinstance(value, Vector):
+        known = len(value.items) == ctype.count
+        items = value.items if known else (unknown_value(element),) * ctype.count
+    else:
+        items = (value if ctype.count == 1 else unknown_value(element),) * ctype.count
+    private = all(target.place in calculator.memory.state.env for target in pointer.targets)
     if private:
         for index, item in enumerate(items[: ctype.count]):
-            calculator.store(pointer.moved(ex.const(index * element.size)), element, item, node.line)
+            calculator.memory.store(pointer.moved(ex.const(index * element.size)), element, item, node.line)
     else:
-        packed = CType("other", ctype.count * element.size)
-        packed.volatile, packed.space = element.volatile, element.space
-        calculator.store(pointer, packed, OPAQUE, node.line)
+        packed = COther(ctype.count * element.size, space=element.space, volatile=element.volatile)
+        calculator.memory.store(pointer, packed, OPAQUE, node.line)
     return OPAQUE
 
 
-def _vector_place(calculator: Calculator, name: str, offset: Node, base: Node) -> tuple[Pointer, CType]:
+def _vector_place(
+    calculator: Calculator, name: str, offset: Expression, base: Expression
+) -> tuple[Pointer, CVector]:
     count = int((re.findall(r"\d+", name) or ["1"])[-1])
-    element = base.type.element
-    assert element is not None
+    element = _pointee(base)
     stride = 4 if count == 3 and name.startswith(("vloada", "vstorea")) else count
     position = calculator.value(offset)
     pointer = calculator.advance(calculator.pointer(base), position, stride * element.size)
-    ctype = CType("vector", count * element.size)
-    ctype.element, ctype.count = element, count
-    ctype.volatile, ctype.space = element.volatile, element.space
-    return pointer, ctype
+    nbytes = count * element.size
+    return pointer, CVector(nbytes, element, count, space=element.space, volatile=element.volatile)
 
 
-def _async_copy(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _pointee(argument: Expression) -> CType:
+    """What a pointer that is passed points to."""
+    match argument.type:
+        case CPointer(pointee=ctype) | CArray(element=ctype):
+            return ctype
+    raise Unsupported("an argument that is no pointer", argument.line)
+
+
+def _async_copy(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     """async_work_group_copy and its strided form: done once by the whole work-group with equal arguments."""
     target, source = calculator.pointer(args[0]), calculator.pointer(args[1])
     count = calculator.number(args[2])
-    strided = "strided" in node.args[0]
+    strided = "strided" in node.name
     stride = calculator.value(args[3]) if strided else None
     for arg in args[4 if strided else 3 :]:
         calculator.value(arg)
-    element = args[0].type.element
-    assert element is not None
-    to_global = any(getattr(t.place, "index", None) is not None for t in target.targets)
-    counter = ex.counter("loop")
-    outside = calculator.state.way
-    way = calculator.ways.step(outside, "loop", logic.TRUE, counter)
-    calculator.state.way = calculator.ways.condition(way, logic.less(counter, count))
+    element = _pointee(args[0])
+    to_global = any(isinstance(t.place, Argument) for t in target.targets)
+    counter = ex.counter()
+    outside = calculator.memory.state.way
+    way = calculator.memory.ways.step(outside, StepKind.LOOP, logic.TRUE, counter)
+    calculator.memory.state.way = calculator.memory.ways.condition(way, logic.less(counter, count))
     step = Number(counter, LONG)
     far = step
     if isinstance(stride, Number):
         far = Number(ex.mul(counter, stride.observed()), LONG)
-    calculator.load(calculator.advance(source, step if to_global else far, element.size), element, node.line)
-    calculator.store(
+    calculator.memory.load(
+        calculator.advance(source, step if to_global else far, element.size), element, node.line
+    )
+    calculator.memory.store(
         calculator.advance(target, far if to_global else step, element.size),
         element,
         unknown_value(element),
         node.line,
     )
-    calculator.state.way = outside
+    calculator.memory.state.way = outside
     return OPAQUE
 
 
@@ -232,52 +245,49 @@ def _async_copy(calculator: Calculator, node: Node, args: tuple[Node, ...], used
 
 
 def _dtype(ctype: CType) -> str | None:
-    if ctype.kind == "float":
+    if isinstance(ctype, CFloat):
         return {4: "float32", 8: "float64"}.get(ctype.size)
-    if ctype.integer is not None:
+    if isinstance(ctype, Whole):
         return f"{'int' if ctype.integer.signed else 'uint'}{ctype.integer.bits}"
     return None
 
 
-def _atomic_update(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    match = _ATOMIC.fullmatch(node.args[0])
+def _atomic_update(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
+    match = _ATOMIC.fullmatch(node.name)
     assert match is not None
     op = _COMMUTING.get(match.group(1), match.group(1))
     if used:
         return _atomic(calculator, node, args, None, "the result of an atomic function is used")
-    element = args[0].type.element
-    if element is None or _dtype(element) not in ("int32", "uint32", "int64", "uint64"):
+    if _dtype(_pointee(args[0])) not in ("int32", "uint32", "int64", "uint64"):
         return _atomic(calculator, node, args, None, "atomic arithmetic whose order matters")
     return _atomic(calculator, node, args, op, None)
 
 
-def _atomic_other(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
-    return _atomic(calculator, node, args, None, f"{node.args[0]} does not commute")
+def _atomic_other(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
+    return _atomic(calculator, node, args, None, f"{node.name} does not commute")
 
 
-def _atomic(
-    calculator: Calculator, node: Node, args: tuple[Node, ...], op: str | None, reason: str | None
-) -> Value:
+def _atomic(calculator: Calculator, node: Call, args: Arguments, op: str | None, reason: str | None) -> Value:
     pointer = calculator.pointer(args[0])
     for arg in args[1:]:
         value = calculator.value(arg)
         if isinstance(value, Pointer):  # compare_exchange writes what it found through `expected`
-            element = arg.type.element
-            if element is not None:
-                calculator.store(pointer_into(places_of(value)), element, unknown_value(element), node.line)
-    element = args[0].type.element
-    assert element is not None
+            expected = _pointee(arg)
+            calculator.memory.store(
+                pointer_into(places_of(value)), expected, unknown_value(expected), node.line
+            )
+    element = _pointee(args[0])
     for target in pointer.targets:
-        calculator.record(
+        calculator.memory.record(
             target.place, "atomic", target.offset, element.size, node.line,
             condition=target.condition, op=op, dtype=_dtype(element) if op else None, reason=reason,
         )  # fmt: skip
-        if target.place in calculator.state.env:
-            calculator.store(Pointer((target,)), element, unknown_value(element), node.line)
+        if target.place in calculator.memory.state.env:
+            calculator.memory.store(Pointer((target,)), element, unknown_value(element), node.line)
     return unknown_value(node.type, "the result of an atomic function")
 
 
-def _printf(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _printf(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     for arg in args:
         calculator.value(arg)
     return unknown_value(node.type)
@@ -286,7 +296,7 @@ def _printf(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bo
 def _into_space(*kinds: type[Place]) -> Handler:
     """to_global() and its like: the pointer where it leads into that address space, else none."""
 
-    def handler(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+    def handler(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
         return Pointer(
             tuple(t for t in calculator.pointer(args[0]).targets if isinstance(t.place, (Anywhere, *kinds)))
         )
@@ -294,7 +304,7 @@ def _into_space(*kinds: type[Place]) -> Handler:
     return handler
 
 
-def _expect(calculator: Calculator, node: Node, args: tuple[Node, ...], used: bool) -> Value:
+def _expect(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     """GNU C's __builtin_expect: the first argument; the second is what it often is."""
     for arg in args[1:]:
         calculator.value(arg)

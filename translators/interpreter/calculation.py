@@ -6,18 +6,65 @@ of the program's own functions are `walk`'s; functions of OpenCL C are `builtins
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
-from ..frontend.operator_kinds import Binary, Unary
-from ..frontend.syntax import CType, Node, Unsupported, Variable
+from ..frontend.operator_kinds import COMPARISONS, LOGICAL, SHIFTS, Binary, Unary
+from ..frontend.syntax import (
+    AddressOf,
+    Assign,
+    BinaryOperation,
+    Block,
+    Call,
+    Cast,
+    Comma,
+    Conditional,
+    Dereference,
+    Expression,
+    FloatLiteral,
+    FunctionName,
+    Increment,
+    Index,
+    InitialiserList,
+    IntLiteral,
+    Member,
+    Node,
+    Opaque,
+    Reinterpret,
+    Spread,
+    Statement,
+    StringLiteral,
+    Swizzle,
+    UnaryOperation,
+    Unsupported,
+    Update,
+    Use,
+    Variable,
+)
+from ..frontend.types import (
+    OWN,
+    Aggregated,
+    CArray,
+    CBits,
+    CBool,
+    COther,
+    CPointer,
+    CType,
+    CVector,
+    CVoid,
+    Space,
+    Whole,
+    integer_of,
+    integer_type,
+    same_bytes,
+)
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import INT, LONG, Expr, IntType
 from . import operators
-from .memory import Location, Memory, State, element_like, join_envs, unknown_truth
-from .operators import COMPARISONS, LOGICAL, SHIFTS
+from .memory import Components, Location, Memory, State, element_like, join_envs, unknown_truth
 from .values import (
     ANYWHERE,
     EMPTY_AGGREGATE,
@@ -63,64 +110,66 @@ def _compare_pointers(operator: Binary, a: Value, b: Value) -> Number:
     return bool_number(unknown_truth("a comparison of pointers"))
 
 
-class Calculator(Memory, ABC):
-    """Evaluates expressions in the current state and records accesses."""
+class Flow(Protocol):
+    """Who follows what is more than an expression: statements, calls of the program's own functions, its variables."""
 
-    # what subclasses know ---------------------------------------------------------------------------
+    def call(self, node: Call, *, used: bool) -> Value: ...
 
-    @abstractmethod
-    def call(self, node: Node, *, used: bool) -> Value: ...
-
-    @abstractmethod
     def execute(self, node: Node) -> None: ...
 
-    @abstractmethod
-    def block(self, node: Node) -> Value: ...
+    def block(self, node: Block) -> Value: ...
 
-    @abstractmethod
-    def program_place(self, node: Node) -> Place: ...
+    def program_place(self, node: Use) -> Place: ...
+
+
+class Calculator:
+    """Evaluates expressions in the memory's current state, which notes their accesses."""
+
+    def __init__(self, memory: Memory, flow: Flow) -> None:
+        self.memory = memory
+        self.flow = flow
 
     # places -----------------------------------------------------------------------------------------
 
-    def place(self, node: Node) -> Location:
-        """Where an lvalue expression is."""
-        kind = node.kind
-        if kind == "variable":
-            return Location(pointer_to(self.variable_place(node)), node.type)
-        if kind == "index":
-            return self._indexed(node)
-        if kind == "member":
-            base, byte, arrow, unit = node.args
-            pointer = self.pointer(base) if arrow else self.place(base).pointer
-            pointer = pointer.moved(ex.const(byte))
-            if unit:
-                ctype = CType("bits", unit)
-                self.load(pointer, ctype, node.line)
-                return Location(pointer, ctype)
-            return Location(pointer, node.type)
-        if kind == "deref":
-            return Location(self.pointer(node.args[0]), node.type)
-        if kind == "swizzle":
-            return self._swizzled(node)
-        if kind == "cast" and _same_bytes(node.args[0].type, node.type):
-            inner = self.place(node.args[0])
-            return Location(inner.pointer, node.type, inner.components)
+    def place(self, node: Expression) -> Location | Components:
+        """Where an lvalue expression is; what is none gets a place of its own."""
+        match node:
+            case Use():
+                return Location(pointer_to(self.variable_place(node)), node.type)
+            case Index():
+                return self._indexed(node)
+            case Member():
+                return self._member(node)
+            case Dereference():
+                return Location(self.pointer(node.pointer), node.type)
+            case Swizzle():
+                return self._swizzled(node)
+            case Cast() if same_bytes(node.operand.type, node.type):
+                inner = self.place(node.operand)
+                return Location(inner.pointer, node.type) if isinstance(inner, Location) else inner
         temporary = Private("temporary", node.type)
-        self.state.env[temporary] = self.value(node)
+        self.memory.state.env[temporary] = self.value(node)
         return Location(pointer_to(temporary), node.type)
 
-    def variable_place(self, node: Node) -> Place:
-        place = self.frame.get(node.args[0])
-        return self.program_place(node) if place is None else place
+    def variable_place(self, node: Use) -> Place:
+        place = self.memory.frame.get(node.key)
+        return self.flow.program_place(node) if place is None else place
 
-    def _indexed(self, node: Node) -> Location:
-        base, index = node.args
-        if base.type.kind == "vector":
-            whole = self.place(base)
-            pointer = whole.pointer if whole.components is None else POINTS_ANYWHERE
+    def _indexed(self, node: Index) -> Location:
+        if isinstance(node.base.type, CVector):
+            whole = self.place(node.base)
+            pointer = whole.pointer if isinstance(whole, Location) else POINTS_ANYWHERE
         else:
-            pointer = self.pointer(base)
-        return Location(self.advance(pointer, self.value(index), node.type.size), node.type)
+            pointer = self.pointer(node.base)
+        return Location(self.advance(pointer, self.value(node.index), node.type.size), node.type)
+
+    def _member(self, node: Member) -> Location:
+        pointer = self.pointer(node.base) if node.arrow else self.place(node.base).pointer
+        pointer = pointer.moved(ex.const(node.byte))
+        if node.bits is None:
+            return Location(pointer, node.type)
+        self.memory.load(pointer, node.bits, node.line)
+        return Location(pointer, node.bits)
 
     def advance(self, pointer: Pointer, count: Value, size: int) -> Pointer:
         """`pointer` moved by `count` elements of `size` bytes."""
@@ -129,71 +178,108 @@ class Calculator(Memory, ABC):
         steps = count.observed() if count.kind.bits < 64 else count.expr
         return pointer.moved(ex.scale(steps, size))
 
-    def _swizzled(self, node: Node) -> Location:
-        base, components, arrow = node.args
-        if arrow:
-            vector = base.type.element
-            whole = Location(self.pointer(base), vector)
+    def _swizzled(self, node: Swizzle) -> Location | Components:
+        components = node.components
+        if isinstance(node.base.type, CPointer):
+            pointer, vector = self.pointer(node.base), node.base.type.pointee
         else:
-            whole = self.place(base)
-            if whole.components is not None:
-                inner = whole.components
-                whole = Location(whole.pointer, whole.type)
-                if any(c >= len(inner) for c in components):
+            whole = self.place(node.base)
+            pointer, vector = whole.pointer, whole.type
+            if isinstance(whole, Components):
+                if any(c >= len(whole.components) for c in components):
                     raise Unsupported("a component that is not there", node.line)
-                components = tuple(inner[c] for c in components)
-        if whole.type.element is None:
+                components = tuple(whole.components[c] for c in components)
+        if not isinstance(vector, CVector):
             raise Unsupported("components of what is no vector", node.line)
         if len(components) == 1:
-            element = whole.type.element
-            moved = whole.pointer.moved(ex.const(components[0] * element.size))
-            return Location(moved, element_like(element, whole.type))
-        return Location(whole.pointer, whole.type, components)
+            element = element_like(vector)
+            return Location(pointer.moved(ex.const(components[0] * element.size)), element)
+        return Components(pointer, vector, components)
 
     # values -----------------------------------------------------------------------------------------
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: Expression) -> Value:  # noqa: C901 (a case for each kind)
         """The value of an expression, after its side effects."""
-        self.tick()
-        evaluate = _VALUES.get(node.kind)
-        if evaluate is not None:
-            return evaluate(self, node)
-        self.execute(node)
-        return unknown_value(node.type)
+        self.memory.tick()
+        match node:
+            case Use():
+                return self._at_place(node)
+            case Cast():
+                return self._cast(node)
+            case IntLiteral():
+                kind = integer_of(node.type) or INT
+                return Number(ex.const(kind.wrap(node.number)), kind)
+            case BinaryOperation():
+                return self._binary(node)
+            case Index() | Member() | Dereference() | Swizzle():
+                return self._at_place(node)
+            case Call():
+                return self.flow.call(node, used=True)
+            case Assign():
+                return self._assign(node)
+            case Update():
+                return self._update(node)
+            case Increment():
+                return self._increment(node)
+            case UnaryOperation():
+                return self._unary(node)
+            case Conditional():
+                return self._conditional(node)
+            case FloatLiteral() | FunctionName():
+                return OPAQUE
+            case StringLiteral():
+                return pointer_to(SHARED)
+            case AddressOf():
+                return self.place(node.place).pointer
+            case Comma():
+                self.flow.execute(node.first)
+                return self.value(node.second)
+            case Spread():
+                return operators.spread(self.value(node.operand), node.type)
+            case Reinterpret():
+                return reinterpret(self.value(node.operand), node.type)
+            case InitialiserList():
+                return self._list(node)
+            case Block():
+                return self.flow.block(node)
+            case Opaque():
+                return self._opaque(node)
+        assert_never(node)
 
-    def pointer(self, node: Node) -> Pointer:
+    def pointer(self, node: Expression) -> Pointer:
         value = self.value(node)
         return value if isinstance(value, Pointer) else POINTS_ANYWHERE
 
-    def number(self, node: Node) -> Expr:
+    def number(self, node: Expression) -> Expr:
         """The observed value of an integer expression."""
         value = self.value(node)
         return value.observed() if isinstance(value, Number) else ex.unknown(-ex.INFINITE, ex.INFINITE)
 
-    def condition(self, node: Node) -> Expr:
+    def condition(self, node: Expression) -> Expr:
         """The truth value of an expression."""
-        if node.kind == "binary" and node.args[0] in LOGICAL and node.type.kind != "vector":
-            return self._short_circuit(node)
-        if node.kind == "unary" and node.args[0] is Unary.NOT and node.type.kind != "vector":
-            return logic.negate(self.condition(node.args[1]))
-        if node.kind == "cast" and node.type.integer is not None and node.args[0].type.integer is not None:
-            return (
-                self.condition(node.args[0]) if node.type.kind == "bool" else logic.truth(self.number(node))
-            )
+        if not isinstance(node.type, CVector):
+            match node:
+                case BinaryOperation() if node.operator in LOGICAL:
+                    return self._short_circuit(node)
+                case UnaryOperation(operator=Unary.NOT):
+                    return logic.negate(self.condition(node.operand))
+                case Cast(operand=operand) if isinstance(operand.type, Whole):
+                    if isinstance(node.type, CBool):
+                        return self.condition(operand)
         value = self.value(node)
         if isinstance(value, Number):
             return logic.truth(value.observed())
         return unknown_truth(FLOATING if value is OPAQUE else "")
 
-    def _short_circuit(self, node: Node) -> Expr:
-        operator, a, b = node.args
-        first = self.condition(a)
+    def _short_circuit(self, node: BinaryOperation) -> Expr:
+        first = self.condition(node.left)
         found: list[Expr] = []
-        wanted = first if operator is Binary.BOTH else logic.negate(first)
-        self.branch(wanted, lambda: found.append(self.condition(b)), lambda: None)
+        joins = node.operator is Binary.BOTH
+        wanted = first if joins else logic.negate(first)
+        self.branch(wanted, lambda: found.append(self.condition(node.right)), lambda: None)
         if not found:
             return first
-        return logic.both(first, found[0]) if operator is Binary.BOTH else logic.either(first, found[0])
+        return logic.both(first, found[0]) if joins else logic.either(first, found[0])
 
     def branch(self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         """Evaluate one of two things; neither leaves the expression, so the way behind is the way before."""
@@ -203,64 +289,53 @@ class Calculator(Memory, ABC):
         if condition is logic.FALSE:
             otherwise()
             return
-        way = self.state.way
-        before = self.state
-        self.state = State(dict(before.env), self.ways.condition(way, condition))
+        way = self.memory.state.way
+        before = self.memory.state
+        self.memory.state = State(dict(before.env), self.memory.ways.condition(way, condition))
         then()
-        taken = self.state
-        self.state = State(before.env, self.ways.condition(way, logic.negate(condition)))
+        taken = self.memory.state
+        self.memory.state = State(before.env, self.memory.ways.condition(way, logic.negate(condition)))
         otherwise()
-        self.state = State(join_envs(condition, taken.env, self.state.env), way)
+        self.memory.state = State(join_envs(condition, taken.env, self.memory.state.env), way)
 
-    def _conditional(self, node: Node) -> Value:
-        test, a, b = node.args
-        if test.type.kind == "vector":
-            return operators.choose(self.value(test), self.value(a), self.value(b), node.type)
-        condition = self.condition(test)
+    def _conditional(self, node: Conditional) -> Value:
+        if isinstance(node.condition.type, CVector) and isinstance(node.type, CVector):
+            test = self.value(node.condition)
+            return operators.choose(test, self.value(node.yes), self.value(node.no), node.type)
+        condition = self.condition(node.condition)
         found: dict[bool, Value] = {}
 
         def then() -> None:
-            found[True] = convert(self.value(a), node.type)
+            found[True] = convert(self.value(node.yes), node.type)
 
         def otherwise() -> None:
-            found[False] = convert(self.value(b), node.type)
+            found[False] = convert(self.value(node.no), node.type)
 
         self.branch(condition, then, otherwise)
         if len(found) == 1:
             return next(iter(found.values()))
         return join_values(condition, found[True], found[False])
 
-    def _int(self, node: Node) -> Value:
-        kind = node.type.integer or INT
-        return Number(ex.const(kind.wrap(node.args[0])), kind)
-
-    def _float(self, node: Node) -> Value:
-        return OPAQUE
-
-    def _string(self, node: Node) -> Value:
-        return pointer_to(SHARED)
-
-    def _at_place(self, node: Node) -> Value:
+    def _at_place(self, node: Use | Index | Member | Dereference | Swizzle) -> Value:
         """An lvalue used as a value: arrays become pointers, everything else is loaded."""
-        if node.kind == "variable" and node.type.kind != "array":
+        if isinstance(node, Use) and not isinstance(node.type, CArray):
             place = self.variable_place(node)
             if isinstance(place, Private):
-                known = self.state.env.get(place)
+                known = self.memory.state.env.get(place)
                 if known is not None:
                     return known
         where = self.place(node)
-        if where.type.kind == "array":
+        if isinstance(where.type, CArray):
             return where.pointer
-        if where.type.kind == "other" and node.type.integer is not None:
-            self.load_place(where, node.line)
-            return unknown_value(node.type)
-        return self.load_place(where, node.line)
+        found = self.memory.load_place(where, node.line)
+        # Of a bit-field what lies around it is loaded, and its value is not.
+        return unknown_value(node.type) if isinstance(where.type, CBits) else found
 
-    def _binary(self, node: Node) -> Value:
-        operator, a, b = node.args
-        if operator in LOGICAL and node.type.kind != "vector":
+    def _binary(self, node: BinaryOperation) -> Value:
+        if node.operator in LOGICAL and not isinstance(node.type, CVector):
             return bool_number(self._short_circuit(node))
-        return self.operate(operator, self.value(a), self.value(b), a.type, node.type)
+        a, b = self.value(node.left), self.value(node.right)
+        return self.operate(node.operator, a, b, node.left.type, node.type)
 
     def operate(self, operator: Binary, a: Value, b: Value, a_type: CType, ctype: CType) -> Value:
         """A binary operator on values whose types C's conversions have already made equal."""
@@ -269,139 +344,111 @@ class Calculator(Memory, ABC):
         return operators.binary(operator, a, b, ctype)
 
     def _operate_pointers(self, operator: Binary, a: Value, b: Value, a_type: CType, ctype: CType) -> Value:
-        if operator in (Binary.ADD, Binary.SUBTRACT) and ctype.kind == "pointer":
-            size = ctype.element.size if ctype.element is not None else 1
-            size = max(size, 1)  # void* moves by bytes
-            if isinstance(a, Pointer) and isinstance(b, Number):
-                if operator is Binary.SUBTRACT:
-                    b = Number(ex.scale(b.observed() if b.kind.bits < 64 else b.expr, -1), LONG)
-                return self.advance(a, b, size)
-            if operator is Binary.ADD and isinstance(b, Pointer) and isinstance(a, Number):
-                return self.advance(b, a, size)
-            return POINTS_ANYWHERE
-        if operator is Binary.SUBTRACT and isinstance(a, Pointer) and isinstance(b, Pointer):
-            size = a_type.element.size if a_type.element is not None else 1
-            if len(a.targets) == len(b.targets) == 1 and a.targets[0].place is b.targets[0].place:
-                distance = ex.sub(a.targets[0].offset, b.targets[0].offset)
-                return Number(ex.div(ex.cast(LONG, distance), ex.const(max(size, 1))), LONG)
-        if ctype.kind != "pointer" and operator in COMPARISONS:
+        match operator, a, b:
+            case ((Binary.ADD | Binary.SUBTRACT), _, _) if isinstance(ctype, CPointer):
+                return self._moved(operator, a, b, ctype.stride)
+            case Binary.SUBTRACT, Pointer(), Pointer() if isinstance(a_type, CPointer):
+                if len(a.targets) == len(b.targets) == 1 and a.targets[0].place is b.targets[0].place:
+                    distance = ex.sub(a.targets[0].offset, b.targets[0].offset)
+                    return Number(ex.div(ex.cast(LONG, distance), ex.const(a_type.stride)), LONG)
+        if operator in COMPARISONS and not isinstance(ctype, CPointer):
             if ANYWHERE in places_of(a) | places_of(b):
                 for value in (a, b):
-                    self.show_address(value, "the address of a buffer is compared with one from memory", None)
+                    self.memory.show_address(
+                        value, "the address of a buffer is compared with one from memory", None
+                    )
             return _compare_pointers(operator, a, b)
         return unknown_value(ctype)
 
-    def _unary(self, node: Node) -> Value:
-        operator, a = node.args
-        if operator is Unary.NOT and node.type.kind != "vector":
-            return bool_number(logic.negate(self.condition(a)))
-        return operators.unary(operator, self.value(a), node.type)
+    def _moved(self, operator: Binary, a: Value, b: Value, size: int) -> Pointer:
+        """A pointer and a number added, or the number subtracted from it."""
+        match a, b:
+            case Pointer(), Number():
+                if operator is Binary.SUBTRACT:
+                    b = Number(ex.scale(b.observed() if b.kind.bits < 64 else b.expr, -1), LONG)
+                return self.advance(a, b, size)
+            case Number(), Pointer() if operator is Binary.ADD:
+                return self.advance(b, a, size)
+        return POINTS_ANYWHERE
 
-    def _assign(self, node: Node) -> Value:
-        target, source = node.args
-        value = self.value(source)
-        where = self.place(target)
+    def _unary(self, node: UnaryOperation) -> Value:
+        if node.operator is Unary.NOT and not isinstance(node.type, CVector):
+            return bool_number(logic.negate(self.condition(node.operand)))
+        return operators.unary(node.operator, self.value(node.operand), node.type)
+
+    def _assign(self, node: Assign) -> Value:
+        value = self.value(node.value)
+        where = self.place(node.target)
         stored = convert(value, node.type)
-        self.store_place(where, stored, node.line)
+        self.memory.store_place(where, stored, node.line)
         # A bit-field keeps some of the bits, and its value is what it keeps (C99 6.5.16p3).
-        return unknown_value(node.type) if where.type.kind == "other" else stored
+        return unknown_value(node.type) if isinstance(where.type, CBits) else stored
 
-    def _update(self, node: Node) -> Value:
-        operator, target, source = node.args
-        operand = self.value(source)
-        where = self.place(target)
-        old = self.load_place(where, node.line)
-        ctype: CType = target.type
-        if isinstance(old, Pointer):
-            result: Value = self._operate_pointers(operator, old, operand, ctype, ctype)
-        elif isinstance(old, Number) and isinstance(operand, Number):
-            result = self._update_number(operator, old, operand, ctype)
-        elif isinstance(old, Vector):
-            result = operators.binary(operator, old, convert(operand, ctype), ctype)
-        else:
-            result = unknown_value(ctype)
-        self.store_place(where, result, node.line)
+    def _update(self, node: Update) -> Value:
+        operand = self.value(node.value)
+        where = self.place(node.target)
+        old = self.memory.load_place(where, node.line)
+        ctype = node.target.type
+        match old, operand:
+            case Pointer(), _:
+                result = self._operate_pointers(node.operator, old, operand, ctype, ctype)
+            case Number(), Number() if isinstance(ctype, Whole):
+                result = self._update_number(node.operator, old, operand, ctype)
+            case Vector(), _:
+                result = operators.binary(node.operator, old, convert(operand, ctype), ctype)
+            case _:
+                result = unknown_value(ctype)
+        self.memory.store_place(where, result, node.line)
         return result
 
     def _update_number(self, operator: Binary, old: Number, operand: Number, ctype: CType) -> Value:
         shifts = operator in SHIFTS
         common = promoted(old.kind) if shifts else usual_conversion(old.kind, operand.kind)
-        wide = CType("int", common.bits // 8)
-        wide.integer = common
+        wide = integer_type(common)
         a = convert(old, wide)
         b = operand if shifts else convert(operand, wide)
         return convert(operators.binary(operator, a, b, wide), ctype)
 
-    def _step(self, node: Node) -> Value:
-        target, direction, postfix = node.args
-        where = self.place(target)
-        old = self.load_place(where, node.line)
-        ctype: CType = target.type
-        if isinstance(old, Pointer):
-            size = ctype.element.size if ctype.element is not None else 1
-            new: Value = old.moved(ex.const(direction * max(size, 1)))
-        elif isinstance(old, Number):
-            new = self._update_number(Binary.ADD, old, Number(ex.const(direction), INT), ctype)
-        elif isinstance(old, Vector):
-            one = convert(Number(ex.const(direction), INT), ctype)
-            new = operators.binary(Binary.ADD, old, one, ctype)
-        else:
-            new = unknown_value(ctype)
-        self.store_place(where, new, node.line)
-        return old if postfix else new
+    def _increment(self, node: Increment) -> Value:
+        where = self.place(node.target)
+        old = self.memory.load_place(where, node.line)
+        ctype, step = node.target.type, Number(ex.const(node.by), INT)
+        match old, ctype:
+            case Pointer(), CPointer():
+                new: Value = old.moved(ex.const(node.by * ctype.stride))
+            case Number(), _:
+                new = self._update_number(Binary.ADD, old, step, ctype)
+            case Vector(), _:
+                new = operators.binary(Binary.ADD, old, convert(step, ctype), ctype)
+            case _:
+                new = unknown_value(ctype)
+        self.memory.store_place(where, new, node.line)
+        return old if node.postfix else new
 
-    def _cast(self, node: Node) -> Value:
-        (inner,) = node.args
-        if node.type.kind == "void":
-            if inner.kind == "call":
-                self.call(inner, used=False)
-            else:
-                self.value(inner)
-            return OPAQUE
-        if node.type.kind == "bool" and inner.type.kind != "vector":
-            kind = node.type.integer
-            assert kind is not None
-            return Number(self.condition(inner), kind)
+    def _cast(self, node: Cast) -> Value:
+        ctype, inner = node.type, node.operand
+        match ctype:
+            case CVoid():
+                self.flow.execute(inner)
+                return OPAQUE
+            case CBool() if not isinstance(inner.type, CVector):
+                return Number(self.condition(inner), ctype.integer)
         value = self.value(inner)
-        if node.type.kind == "pointer" and isinstance(value, Number) and value.expr is ex.ZERO:
-            return NULL
-        if node.type.integer is not None:
-            self.show_address(value, "the address of a buffer becomes a number", node.line)
-        return convert(value, node.type)
+        if isinstance(ctype, Whole):
+            self.memory.show_address(value, "the address of a buffer becomes a number", node.line)
+        return convert(value, ctype)
 
-    def _spread(self, node: Node) -> Value:
-        return operators.spread(self.value(node.args[0]), node.type)
-
-    def _astype(self, node: Node) -> Value:
-        (inner,) = node.args
-        return reinterpret(self.value(inner), node.type)
-
-    def _address(self, node: Node) -> Value:
-        return self.place(node.args[0]).pointer
-
-    def _comma(self, node: Node) -> Value:
-        first, second = node.args
-        self.execute(first)
-        return self.value(second)
-
-    def _call(self, node: Node) -> Value:
-        return self.call(node, used=True)
-
-    def _function(self, node: Node) -> Value:
-        return OPAQUE
-
-    def _list(self, node: Node) -> Value:
+    def _list(self, node: InitialiserList) -> Value:
         """An initialiser list: of a vector, or of a struct or array."""
         ctype = node.type
-        values = [self.value(item) for item in node.args]
-        if ctype.kind == "vector":
+        values = [self.value(item) for item in node.items]
+        if isinstance(ctype, CVector):
             return self._vector_of(values, ctype)
-        if ctype.kind in ("record", "array"):
-            return self._aggregate_of(values, node)
+        if isinstance(ctype, Aggregated):
+            return self._aggregate_of(values, node.items, ctype)
         return convert(values[0], ctype) if values else unknown_value(ctype)
 
-    def _vector_of(self, values: list[Value], ctype: CType) -> Value:
-        assert ctype.element is not None
+    def _vector_of(self, values: list[Value], ctype: CVector) -> Value:
         items: list[Value] = []
         for value in values:
             items += value.items if isinstance(value, Vector) else [value]
@@ -411,14 +458,13 @@ class Calculator(Memory, ABC):
             return unknown_value(ctype)
         return Vector(tuple(convert(item, ctype.element) for item in items))
 
-    def _aggregate_of(self, values: list[Value], node: Node) -> Value:
-        ctype = node.type
-        if ctype.kind == "array" and ctype.element is not None:
+    def _aggregate_of(self, values: list[Value], items: Sequence[Expression], ctype: Aggregated) -> Value:
+        if isinstance(ctype, CArray):
             slots = [(index * ctype.element.size, ctype.element) for index in range(len(values))]
         else:
-            slots = list(ctype.fields.values())
+            slots = list(ctype.members.values())
         whole: Value = Aggregate({}, frozenset(), complete=True)  # what is not listed is zero (C99 6.7.8)
-        if len(values) > len(slots) or any(item.kind == "opaque" for item in node.args) or len(values) > 64:
+        if len(values) > min(len(slots), 64) or any(isinstance(item, Opaque) for item in items):
             places = frozenset().union(*(places_of(value) for value in values))
             return Aggregate({}, places, complete=True)
         for (byte, member), value in zip(slots, values, strict=False):
@@ -434,31 +480,33 @@ class Calculator(Memory, ABC):
             if place in found:
                 continue
             found.add(place)
-            self.record(place, "atomic", None, 1, line, condition=unknown_truth(), reason=reason)
-            if place in self.state.env:
-                places += places_of(self.state.env[place])
+            self.memory.record(place, "atomic", None, 1, line, condition=unknown_truth(), reason=reason)
+            if place in self.memory.state.env:
+                places += places_of(self.memory.state.env[place])
                 everywhere = Pointer((Target(place, ex.unknown(0, 1)),))
-                self.store(everywhere, CType("other", 1), OPAQUE, line)
+                self.memory.store(everywhere, COther(1), OPAQUE, line)
 
-    def _opaque(self, node: Node) -> Value:
+    def _opaque(self, node: Opaque) -> Value:
         """Something that is not followed: what it is made of may be evaluated or not."""
 
-        def evaluate(child: Node) -> None:
-            self.give_away(self.value(child), "an operation that is not known", node.line)
+        def evaluate(part: Node) -> None:
+            if isinstance(part, Statement):
+                self.flow.execute(part)
+            else:
+                self.give_away(self.value(part), "an operation that is not known", node.line)
 
-        for child in node.args:
-            if isinstance(child, Node):
-                self.branch(unknown_truth(), partial(evaluate, child), lambda: None)
+        for part in node.parts:
+            self.branch(unknown_truth(), partial(evaluate, part), lambda: None)
         return unknown_value(node.type)
 
     def declare_only(self, variable: Variable) -> Private | None:
         """A variable comes into scope; None where it is none of the work-item's own. What it holds is not known."""
         space = _space(variable.type)
-        if space in (1, 2, 3):
-            self.frame[variable.key] = SHARED if space != 1 else ANYWHERE
+        if space in (Space.GLOBAL, Space.LOCAL, Space.CONSTANT):
+            self.memory.frame[variable.key] = ANYWHERE if space is Space.GLOBAL else SHARED
             return None
         place = Private(variable.name, variable.type)
-        self.frame[variable.key] = place
+        self.memory.frame[variable.key] = place
         return place
 
     def declare(self, variable: Variable) -> None:
@@ -469,26 +517,15 @@ class Calculator(Memory, ABC):
             return
         if variable.init is not None:
             value = convert(self.value(variable.init), ctype)
-        elif ctype.kind in ("record", "array"):
+        elif isinstance(ctype, Aggregated):
             value = EMPTY_AGGREGATE
         else:
-            value = NULL if ctype.kind == "pointer" else unknown_value(ctype)
-        self.state.env[place] = value
+            value = NULL if isinstance(ctype, CPointer) else unknown_value(ctype)
+        self.memory.state.env[place] = value
 
 
-def _same_bytes(a: CType, b: CType) -> bool:
-    """Whether a conversion from `a` to `b` leaves every byte as it is, and is so the same object."""
-    if a.kind != b.kind or a.size != b.size or a.integer != b.integer:
-        return False
-    if a.kind == "vector" and a.element is not None and b.element is not None:
-        return a.count == b.count and _same_bytes(a.element, b.element)
-    return a.kind in ("int", "bool", "float", "record", "array", "vector")
-
-
-def _space(ctype: CType) -> int:
-    while ctype.kind == "array" and ctype.element is not None and ctype.space in (0, 4):
-        if ctype.element.space not in (0, 4):
-            return ctype.element.space
+def _space(ctype: CType) -> Space:
+    while isinstance(ctype, CArray) and ctype.space in OWN:
         ctype = ctype.element
     return ctype.space
 
@@ -504,31 +541,3 @@ def usual_conversion(a: IntType, b: IntType) -> IntType:
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return IntType(a.bits, a.signed and b.signed)
-
-
-_VALUES: dict[str, Callable[[Calculator, Node], Value]] = {
-    "int": Calculator._int,
-    "float": Calculator._float,
-    "string": Calculator._string,
-    "variable": Calculator._at_place,
-    "index": Calculator._at_place,
-    "member": Calculator._at_place,
-    "deref": Calculator._at_place,
-    "swizzle": Calculator._at_place,
-    "binary": Calculator._binary,
-    "unary": Calculator._unary,
-    "assign": Calculator._assign,
-    "update": Calculator._update,
-    "step": Calculator._step,
-    "cast": Calculator._cast,
-    "spread": Calculator._spread,
-    "astype": Calculator._astype,
-    "address": Calculator._address,
-    "comma": Calculator._comma,
-    "conditional": Calculator._conditional,
-    "call": Calculator._call,
-    "function": Calculator._function,
-    "list": Calculator._list,
-    "opaque": Calculator._opaque,
-    "block": lambda self, node: self.block(node),
-}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..frontend.syntax import CType
+from ..frontend.types import CType, CVector, integer_of
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import Expr, IntType
@@ -127,7 +127,7 @@ _BY_COMPONENT: dict[str, Component] = {
 def _select(values: list[Value], ctype: CType) -> Value:
     """select(a, b, c): b where c is other than zero, for vectors where its most significant bit is set (6.13.6)."""
     a, b, c = values
-    if ctype.kind == "vector":
+    if isinstance(ctype, CVector):
         return operators.choose(c, b, a, ctype)
     if not isinstance(c, Number):
         return unknown_value(ctype)
@@ -148,20 +148,22 @@ def _of_bits(value: Value, ctype: CType, join: Callable[[Expr, Expr], Expr]) -> 
     first, *others = (operators.most_significant_bit(item) for item in items)
     for other in others:
         first = join(first, other)
-    return unknown_value(ctype) if ctype.integer is None else Number(first, ctype.integer)
+    kind = integer_of(ctype)
+    return unknown_value(ctype) if kind is None else Number(first, kind)
 
 
 def _relation(values: list[Value], ctype: CType) -> Value:
     """What holds of floating-point numbers: 1 for scalars, -1 in vectors (6.13.6)."""
-    if ctype.kind == "vector" and ctype.element is not None:
+    if isinstance(ctype, CVector):
         return Vector(tuple(_holds(ctype.element, operators.ALL_BITS) for _ in range(ctype.count)))
     return _holds(ctype, operators.ONE)
 
 
 def _holds(ctype: CType, true: int) -> Value:
-    if ctype.integer is None:
+    kind = integer_of(ctype)
+    if kind is None:
         return unknown_value(ctype)
-    return Number(ex.scale(ex.unknown(0, 1, FLOATING), true), ctype.integer)
+    return Number(ex.scale(ex.unknown(0, 1, FLOATING), true), kind)
 
 
 _RELATIONS = (
@@ -202,15 +204,14 @@ def _saturated(values: list[Value], ctype: CType) -> Value:
 
 def _apply(component: Component, values: list[Value], ctype: CType) -> Value:
     """A component's rule for numbers and vectors; a scalar operand beside vectors serves for all components."""
-    if ctype.kind == "vector":
+    if isinstance(ctype, CVector):
         element = ctype.element
-        assert element is not None
         columns = [value.items if isinstance(value, Vector) else (value,) * ctype.count for value in values]
         if any(len(column) != ctype.count for column in columns):
             return unknown_value(ctype)
         rows = zip(*columns, strict=True)
         return Vector(tuple(_apply(component, list(row), element) for row in rows))
-    kind = ctype.integer
+    kind = integer_of(ctype)
     if kind is None or not all(isinstance(value, Number) for value in values):
         return unknown_value(ctype)
     found = component(*values, kind)

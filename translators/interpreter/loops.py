@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..frontend.syntax import Node
+from ..frontend.syntax import Loop
 from ..symbolic import expression as ex
 from ..symbolic import logic
-from ..symbolic.expression import LOOP_END, Expr, IntType, Trips
+from ..symbolic.expression import LOOP_END, Expr, Trips
 from ..symbolic.substitution import coefficient_of, substitute
-from .access_recorder import LoopRewriter, condition_since, steps_since
+from .access_recorder import LoopRewriter, StepKind, condition_since, steps_since
 from .memory import State, join_envs, unknown_truth
 from .values import (
     Aggregate,
@@ -51,14 +51,14 @@ class Jumps:
     continues: list[State] = field(default_factory=list)
 
 
-class Loop:
-    """One loop: its body is run once, with a placeholder for the value that each changed variable has at its
+class LoopRun:
+    """A loop being interpreted: its body is run once, with a placeholder for the value that each changed variable has at its
     head."""
 
     def __init__(
         self,
         interpreter: Interpreter,
-        node: Node,
+        node: Loop,
         start: State,
         changed: set[Private],
         wide: dict[Private, frozenset[Place]],
@@ -69,13 +69,13 @@ class Loop:
         self.start = start
         self.changed = set(changed)
         self.wide = dict(wide)
-        self.counter = ex.counter("loop")
+        self.counter = ex.counter()
         self.mark = self.counter.serial  #: leaves younger than this belong to the body
-        self.entry = interpreter.ways.step(start.way, "loop", logic.TRUE, self.counter)
-        self.first_record = len(interpreter.records)
+        self.entry = interpreter.memory.ways.step(start.way, StepKind.LOOP, logic.TRUE, self.counter)
+        self.first_record = len(interpreter.memory.records)
         self.first_return = len(interpreter.returned)
-        self.first_poll = len(interpreter.polls)
-        self.written_before = interpreter.written
+        self.first_poll = len(interpreter.memory.polls)
+        self.written_before = interpreter.memory.written
         self.head: dict[Private, Value] = {}
         self.slots: dict[Expr, tuple[Private, Number | None]] = {}
         self.breaks: list[State] = []
@@ -84,47 +84,48 @@ class Loop:
         self.to_widen: dict[Private, frozenset[Place]] = {}
 
     def run(self) -> None:
-        interpreter = self.interpreter
-        _, before, body, step, after = self.node.args
+        interpreter, node = self.interpreter, self.node
         env = dict(self.start.env)
         for place in self.changed:
             env[place] = self.head[place] = self._head_value(place, self.start.env[place])
-        interpreter.written = set()
-        interpreter.state, interpreter.alive = State(env, self.entry), True
+        interpreter.memory.written = set()
+        interpreter.memory.state, interpreter.alive = State(env, self.entry), True
         jumps = Jumps()
         interpreter.jumps.append(jumps)
-        if before is not None:
-            self._leave_unless(interpreter.condition(before), jumps)
-        interpreter.execute(body)
-        ends = [*jumps.continues, *([interpreter.state] if interpreter.alive else [])]
+        if node.before is not None:
+            self._leave_unless(interpreter.calculator.condition(node.before), jumps)
+        interpreter.execute(node.body)
+        ends = [*jumps.continues, *([interpreter.memory.state] if interpreter.alive else [])]
         interpreter.come_together(ends, None)
-        if interpreter.alive and step is not None:
-            interpreter.execute(step)
-        if interpreter.alive and after is not None:
-            self._leave_unless(interpreter.condition(after), jumps)
+        if interpreter.alive and node.step is not None:
+            interpreter.execute(node.step)
+        if interpreter.alive and node.after is not None:
+            self._leave_unless(interpreter.calculator.condition(node.after), jumps)
         interpreter.jumps.pop()
-        self.back = interpreter.state if interpreter.alive else None
+        self.back = interpreter.memory.state if interpreter.alive else None
         self.breaks = jumps.breaks
         self.returns = interpreter.returned[self.first_return :]
         self._widen()
 
     def _leave_unless(self, condition: Expr, jumps: Jumps) -> None:
         interpreter = self.interpreter
-        state = interpreter.state
+        state = interpreter.memory.state
         if condition is not logic.TRUE:
-            way = interpreter.ways.condition(state.way, logic.negate(condition))
+            way = interpreter.memory.ways.condition(state.way, logic.negate(condition))
             jumps.breaks.append(State(dict(state.env), way))
         if condition is logic.FALSE:
             interpreter.alive = False
         else:
-            interpreter.state = State(state.env, interpreter.ways.condition(state.way, condition))
+            interpreter.memory.state = State(
+                state.env, interpreter.memory.ways.condition(state.way, condition)
+            )
 
     # what the body may do to a variable -------------------------------------------------------------
 
     def _head_value(self, place: Private, value: Value) -> Value:
         """A placeholder for what the variable holds when an iteration begins."""
         if isinstance(value, Number):
-            head = ex.counter("head")
+            head = ex.head()
             self.slots[head] = (place, value)
             return Number(head, value.kind)
         if isinstance(value, Vector):
@@ -132,7 +133,7 @@ class Loop:
         if isinstance(value, Pointer):
             if place in self.wide:
                 return pointer_into(self.wide[place])
-            moved = ex.counter("head")
+            moved = ex.head()
             self.slots[moved] = (place, None)
             return value.moved(moved)
         if isinstance(value, Aggregate):
@@ -161,25 +162,27 @@ class Loop:
 
     def missed(self) -> set[Private]:
         """Variables that the body changed though nothing in its text said so."""
-        return {p for p in self.interpreter.written if p in self.start.env and p not in self.changed}
+        return {p for p in self.interpreter.memory.written if p in self.start.env and p not in self.changed}
 
     def undo(self) -> None:
         interpreter = self.interpreter
-        del interpreter.records[self.first_record :]
+        del interpreter.memory.records[self.first_record :]
         del interpreter.returned[self.first_return :]
-        del interpreter.polls[self.first_poll :]
-        interpreter.written = self.written_before
+        del interpreter.memory.polls[self.first_poll :]
+        interpreter.memory.written = self.written_before
 
     # what is known once the body is ------------------------------------------------------------------
 
     def finish(self) -> None:
         interpreter = self.interpreter
-        interpreter.written = self.written_before | {p for p in interpreter.written if p in self.start.env}
+        interpreter.memory.written = self.written_before | {
+            p for p in interpreter.memory.written if p in self.start.env
+        }
         heads = self._inductions()
         stays = self._stays(heads)
         self._note_polls(stays)
-        rewriter = LoopRewriter(interpreter.ways, self.entry, heads, stays)
-        records = interpreter.records
+        rewriter = LoopRewriter(interpreter.memory.ways, self.entry, heads, stays)
+        records = interpreter.memory.records
         records[self.first_record :] = [rewriter.record(record) for record in records[self.first_record :]]
         self._leave(heads, rewriter, stays)
 
@@ -190,7 +193,7 @@ class Loop:
         ends = self._ends()
         for head, (place, initial) in self.slots.items():
             end = ends.get(head)
-            step = None
+            step: Expr | None = None
             if self.back is None:
                 step = ex.ZERO
             elif end is not None and place not in self.wide:
@@ -241,7 +244,7 @@ class Loop:
         for way in inside:
             remaining = logic.TRUE
             for step in steps_since(way, self.entry):
-                if step.kind == "maybe" or (step.kind in ("while", "earlier", "loop")):
+                if step.kind is not StepKind.IF:
                     remaining = logic.both(remaining, unknown_truth(LOOP_END))
                 elif step.expr not in passed:
                     remaining = logic.both(remaining, step.expr)
@@ -264,15 +267,15 @@ class Loop:
         for leaf in leaves:
             if leaf.serial < self.mark or _repeats(leaf):
                 continue
-            arg, offset = self.interpreter.loads.get(leaf, (-1, ex.ZERO))
+            arg, offset = self.interpreter.memory.loads.get(leaf, (-1, ex.ZERO))
             if arg < 0 or not self._invariant(offset) or self._stores(arg, offset):
                 return
             polled.add(arg)
-        self.interpreter.polls.extend((arg, self.node.line) for arg in sorted(polled))
+        self.interpreter.memory.polls.extend((arg, self.node.line) for arg in sorted(polled))
 
     def _stores(self, arg: int, offset: Expr) -> bool:
         """Whether the body itself writes where it loads."""
-        body = self.interpreter.records[self.first_record :]
+        body = self.interpreter.memory.records[self.first_record :]
         return any(r.arg == arg and r.offset is offset and r.mode != "read" for r in body)
 
     def _regular(self, stay: Expr, heads: dict[Expr, Expr]) -> bool:
@@ -303,7 +306,7 @@ class Loop:
         for returned in self.returns:
             returned.state = State(
                 self._rewrite_env(returned.state.env, at_the_end),
-                interpreter.ways.condition(way, unknown_truth(LOOP_END)),
+                interpreter.memory.ways.condition(way, unknown_truth(LOOP_END)),
             )
             returned.value = rewrite_value(returned.value, at_the_end)
         if not self.breaks:
@@ -319,10 +322,10 @@ class Loop:
         assert env is not None
         if self.returns:
             line = self.node.line
-            way = interpreter.ways.step(
-                way, "maybe", logic.TRUE, text="a loop that may return early", line=line
+            way = interpreter.memory.ways.step(
+                way, StepKind.MAYBE, logic.TRUE, text="a loop that may return early", line=line
             )
-        interpreter.state, interpreter.alive = State(env, way), True
+        interpreter.memory.state, interpreter.alive = State(env, way), True
 
     def _rewrite_env(
         self, env: dict[Private, Value], rewrite: Callable[[Expr], Expr]
@@ -353,16 +356,16 @@ class Loop:
 
 def _origin(end: Expr | None) -> str:
     """Where a value comes from that a loop gives to a variable, when it does not depend on the one before."""
-    if end is None or any(leaf.op == "head" for leaf in end.leaves):
+    if end is None or any(isinstance(leaf, ex.Head) for leaf in end.leaves):
         return ""
-    return next((leaf.origin for leaf in end.leaves if leaf.origin), "")
+    return next(ex.origins(end), "")
 
 
 def _repeats(leaf: Expr) -> bool:
     """Whether a leaf made in a loop's body is the same function of the ids in every iteration."""
-    if leaf.op == "exit":
-        return leaf.definition is not None and leaf.definition.exact
-    return leaf.op not in ("unknown", "head", "loop")
+    if isinstance(leaf, ex.Exit):
+        return leaf.definition.exact
+    return not isinstance(leaf, ex.Unknown | ex.Head | ex.Counter)
 
 
 def rewrite_value(value: Value, rewrite: Callable[[Expr], Expr]) -> Value:
@@ -408,7 +411,7 @@ def _pair(head: Value, end: Value, found: dict[Expr, Expr]) -> None:
         for a, b in zip(head.items, end.items, strict=True):
             _pair(a, b, found)
     elif isinstance(head, Pointer) and isinstance(end, Pointer) and head.targets and end.targets:
-        moved = [leaf for leaf in head.targets[0].offset.leaves if leaf.op == "head"]
+        moved = [leaf for leaf in head.targets[0].offset.leaves if isinstance(leaf, ex.Head)]
         distance = ex.sub(end.targets[0].offset, head.targets[0].offset)
         for leaf in moved:
             if all(leaf in target.offset.leaves for target in head.targets):
@@ -422,9 +425,9 @@ def _shrinks(end: Expr, head: Expr, highest: int) -> bool:
     """
     if end is head:
         return True
-    if end.op == "cast":
-        bits, signed, inner = end.args
-        return (not signed or highest <= IntType(bits, signed).hi) and _shrinks(inner, head, highest)
-    if end.op in ("shr", "div", "mod", "and"):
-        return end.args[1].lo >= 0 and _shrinks(end.args[0], head, highest)
+    match end:
+        case ex.Cast():
+            return (not end.kind.signed or highest <= end.kind.hi) and _shrinks(end.a, head, highest)
+        case ex.ShiftRight() | ex.Quotient() | ex.Remainder() | ex.BitAnd():
+            return end.b.lo >= 0 and _shrinks(end.a, head, highest)
     return False

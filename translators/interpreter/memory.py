@@ -6,11 +6,22 @@ arguments are recorded, everything else is unknown. Never looks at syntax.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from time import perf_counter
 
-from ..frontend.syntax import CType, Unsupported, has_gaps, leaves_of
+from ..frontend.syntax import Unsupported
+from ..frontend.types import (
+    NO_BUFFER,
+    Aggregated,
+    CBits,
+    CBool,
+    CType,
+    CVector,
+    has_gaps,
+    integer_of,
+    leaves_of,
+)
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import Expr
@@ -56,13 +67,21 @@ class State:
         return State(dict(self.env), self.way)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Location:
-    """An lvalue: where it is, its type, and for a swizzle the components of the vector there."""
+    """An lvalue: where it is and its type."""
 
     pointer: Pointer
     type: CType
-    components: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """An lvalue that is several components of a vector, in their order."""
+
+    pointer: Pointer
+    type: CVector
+    components: tuple[int, ...]
 
 
 Frame = dict[int, Place]
@@ -152,7 +171,7 @@ class Memory:
             return load_private(content, place.type, target.offset, ctype)
         if isinstance(place, Shared):
             return _load_constant(place.constants, target.offset, ctype)
-        if ctype.space in (2, 4) and isinstance(place, Anywhere):
+        if ctype.space in NO_BUFFER and isinstance(place, Anywhere):
             return unknown_value(ctype, LOADED)  # the type says that it is no buffer
         if ctype.volatile:
             self._volatile(target, ctype, line)
@@ -184,7 +203,7 @@ class Memory:
             place = target.place
             if isinstance(place, Private):
                 self._store_private(place, target, ctype, value, certain)
-            elif ctype.space in (2, 4) and isinstance(place, Anywhere):
+            elif ctype.space in NO_BUFFER and isinstance(place, Anywhere):
                 continue
             elif ctype.volatile:
                 self._volatile(target, ctype, line)
@@ -211,18 +230,18 @@ class Memory:
         """
         place, offset, condition = target.place, target.offset, target.condition
         perhaps = logic.both(condition or logic.TRUE, unknown_truth())
-        if ctype.kind == "vector" and ctype.count == 3 and ctype.element is not None:
+        if isinstance(ctype, CVector) and ctype.count == 3:
             # Twelve bytes are the value (OpenCL C 6.1.5).
             self.record(place, "write", offset, 3 * ctype.element.size, line, condition=condition)
             reason = "padding of a 3-component vector"
             self.record(place, "write", offset, ctype.size, line, condition=perhaps, reason=reason)
-        elif ctype.kind in ("record", "array") and not (isinstance(value, Aggregate) and value.is_set(ctype)):
+        elif isinstance(ctype, Aggregated) and not (isinstance(value, Aggregate) and value.is_set(ctype)):
             reason, pieces = "a structure that is not seen to be set whole", leaves_of(ctype)
             self.record(
                 place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces
             )
         elif has_gaps(ctype):
-            bits = ctype.kind == "bits"
+            bits = isinstance(ctype, CBits)
             reason = "a bit-field among others" if bits else "padding of a structure"
             pieces = leaves_of(ctype) if bits else ()
             self.record(
@@ -231,12 +250,10 @@ class Memory:
         else:
             self.record(place, "write", offset, ctype.size, line, condition=condition)
 
-    def load_place(self, place: Location, line: int | None) -> Value:
-        if place.components is None:
+    def load_place(self, place: Location | Components, line: int | None) -> Value:
+        if isinstance(place, Location):
             return self.load(place.pointer, place.type, line)
-        element = place.type.element
-        assert element is not None
-        element = element_like(element, place.type)
+        element = element_like(place.type)
         return Vector(
             tuple(
                 self.load(place.pointer.moved(ex.const(c * element.size)), element, line)
@@ -244,13 +261,11 @@ class Memory:
             )
         )
 
-    def store_place(self, place: Location, value: Value, line: int | None) -> None:
-        if place.components is None:
+    def store_place(self, place: Location | Components, value: Value, line: int | None) -> None:
+        if isinstance(place, Location):
             self.store(place.pointer, place.type, value, line)
             return
-        element = place.type.element
-        assert element is not None
-        element = element_like(element, place.type)
+        element = element_like(place.type)
         items = value.items if isinstance(value, Vector) else (value,) * len(place.components)
         for component, item in zip(place.components, items, strict=False):
             pointer = place.pointer.moved(ex.const(component * element.size))
@@ -268,25 +283,20 @@ def _load_constant(constants: Constants | None, offset: Expr, ctype: CType) -> V
     """An element of a constant object, or of local memory; what is read across elements, or as another type, is any
     value of that type.
     """
-    if constants is not None and ctype.kind == "vector" and ctype.element is not None:
+    if constants is not None and isinstance(ctype, CVector):
         size = ctype.element.size
         places = [ex.add(offset, ex.const(index * size)) for index in range(ctype.count)]
         return Vector(tuple(_load_constant(constants, place, ctype.element) for place in places))
-    if constants is None or ctype.kind == "bool" or ctype.integer != constants.kind:
+    if constants is None or isinstance(ctype, CBool) or integer_of(ctype) != constants.kind:
         return unknown_value(ctype, LOADED)
     if gcd(*ex.congruence(offset)) % ctype.size:
         return unknown_value(ctype, LOADED)
     return Number(ex.unknown(constants.lowest, constants.highest, LOADED), constants.kind)
 
 
-def element_like(element: CType, vector: CType) -> CType:
+def element_like(vector: CVector) -> CType:
     """The element type of a vector object, with the object's volatility and address space."""
-    if element.volatile == vector.volatile and element.space == vector.space:
-        return element
-    twin = CType(element.kind, element.size)
-    twin.integer = element.integer
-    twin.volatile, twin.space = vector.volatile, vector.space
-    return twin
+    return replace(vector.element, volatile=vector.volatile, space=vector.space)
 
 
 def join_envs(condition: Expr, a: dict[Private, Value], b: dict[Private, Value]) -> dict[Private, Value]:

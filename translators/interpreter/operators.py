@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..frontend.operator_kinds import Binary, Unary
-from ..frontend.syntax import CType
+from ..frontend.operator_kinds import SHIFTS, Binary, Unary
+from ..frontend.types import CType, CVector, Whole, integer_of
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import Expr, IntType
 from .values import FLOATING, OPAQUE, Number, Value, Vector, convert, join_values, unknown_value
 
@@ -42,12 +43,6 @@ _JOINING: dict[Binary, Callable[[Expr, Expr], Expr]] = {
     Binary.BOTH: logic.both,
     Binary.EITHER: logic.either,
 }
-_SHIFTING = frozenset((Binary.SHIFT_LEFT, Binary.SHIFT_RIGHT))
-
-#: Operators whose result says whether something holds.
-COMPARISONS = frozenset(_COMPARING)
-LOGICAL = frozenset(_JOINING)
-SHIFTS = _SHIFTING
 
 
 def compare(operator: Binary, a: Expr, b: Expr) -> Expr:
@@ -57,8 +52,8 @@ def compare(operator: Binary, a: Expr, b: Expr) -> Expr:
 
 def shift(operator: Binary, a: Expr, kind: IntType, amount: Expr) -> Expr:
     """`a << amount` and `a >> amount`; the amount counts modulo the width (OpenCL C 6.3.j)."""
-    if amount.op == "const":
-        amount = ex.const(amount.args[0] & (kind.bits - 1))
+    if isinstance(amount, ex.Const):
+        amount = ex.const(amount.number & (kind.bits - 1))
     elif not (amount.lo >= 0 and amount.hi < kind.bits):
         amount = ex.bit_and(amount, ex.const(kind.bits - 1))
     if operator is Binary.SHIFT_LEFT:
@@ -72,14 +67,13 @@ def shift(operator: Binary, a: Expr, kind: IntType, amount: Expr) -> Expr:
 def binary(operator: Binary, a: Value, b: Value, ctype: CType) -> Value:
     """`a operator b` of type `ctype`, on operands whose types C's conversions have already made equal.
 
-    >>> int2 = CType("vector", 8)
-    >>> int2.element, int2.count = CType("int", 4), 2
-    >>> int2.element.integer = ex.INT
+    >>> from ..frontend.types import integer_type
+    >>> int2 = CVector(8, integer_type(ex.INT), 2)
     >>> three, four = (Vector((Number(ex.const(n), ex.INT),) * 2) for n in (3, 4))
-    >>> binary(Binary.LESS, three, four, int2).items[0].expr.args
-    (-1,)
+    >>> binary(Binary.LESS, three, four, int2).items[0].expr.number
+    -1
     """
-    if ctype.kind == "vector":
+    if isinstance(ctype, CVector):
         return _on_vectors(operator, a, b, ctype)
     if isinstance(a, Number) and isinstance(b, Number):
         return _on_numbers(operator, a, b, ctype)
@@ -94,13 +88,13 @@ ONE, ALL_BITS = 1, -1
 
 def _some_truth(ctype: CType, true: int, origin: str) -> Value:
     """A truth value that nobody knows."""
-    if ctype.integer is None:
+    if not isinstance(ctype, Whole):
         return unknown_value(ctype, origin)
     return Number(ex.scale(ex.unknown(0, 1, origin), true), ctype.integer)
 
 
 def _on_numbers(operator: Binary, a: Number, b: Number, ctype: CType) -> Value:
-    kind = ctype.integer
+    kind = integer_of(ctype)
     if kind is None:
         return unknown_value(ctype)
     truth = _truth_of(operator, a, b)
@@ -119,31 +113,28 @@ def _truth_of(operator: Binary, a: Number, b: Number) -> Expr | None:
 
 
 def _arithmetic(operator: Binary, a: Number, b: Number, kind: IntType) -> Value:
-    if operator in _SHIFTING:
+    if operator in SHIFTS:
         return Number(shift(operator, a.expr, kind, b.observed()), kind)
     if operator in _RING:
         return Number(_RING[operator](a.expr, b.expr), kind)
     return Number(_OBSERVING[operator](ex.cast(kind, a.expr), ex.cast(kind, b.expr)), kind)
 
 
-def _on_vectors(operator: Binary, a: Value, b: Value, ctype: CType) -> Value:
-    element = ctype.element
-    assert element is not None
-    if element.integer is None or not (_fits(a, ctype) and _fits(b, ctype)):
+def _on_vectors(operator: Binary, a: Value, b: Value, ctype: CVector) -> Value:
+    element, first, second = ctype.element, _items(a, ctype), _items(b, ctype)
+    if not isinstance(element, Whole) or first is None or second is None:
         return unknown_value(ctype, FLOATING)
-    assert isinstance(a, Vector)
-    assert isinstance(b, Vector)
-    return Vector(tuple(_component(operator, x, y, element) for x, y in zip(a.items, b.items, strict=True)))
+    return Vector(tuple(_component(operator, x, y, element) for x, y in zip(first, second, strict=True)))
 
 
-def _fits(value: Value, ctype: CType) -> bool:
-    return isinstance(value, Vector) and len(value.items) == ctype.count
+def _items(value: Value, ctype: CVector) -> tuple[Value, ...] | None:
+    """The components of a value; None where it has not as many as the type."""
+    return value.items if isinstance(value, Vector) and len(value.items) == ctype.count else None
 
 
-def _component(operator: Binary, a: Value, b: Value, element: CType) -> Value:
+def _component(operator: Binary, a: Value, b: Value, element: Whole) -> Value:
     """One component of a result on vectors: what is true has all bits set."""
     kind = element.integer
-    assert kind is not None
     if not (isinstance(a, Number) and isinstance(b, Number)):
         if operator in _COMPARING or operator in _JOINING:
             return _some_truth(element, ALL_BITS, FLOATING)
@@ -159,26 +150,30 @@ def _component(operator: Binary, a: Value, b: Value, element: CType) -> Value:
 
 def unary(operator: Unary, value: Value, ctype: CType) -> Value:
     """`operator value` of type `ctype`; the operand is promoted already."""
-    if ctype.kind == "vector":
-        assert ctype.element is not None
-        if not isinstance(value, Vector) or len(value.items) != ctype.count:
+    if isinstance(ctype, CVector):
+        items = _items(value, ctype)
+        if items is None:
             return unknown_value(ctype, FLOATING)
-        return Vector(tuple(_unary_number(operator, item, ctype.element, ALL_BITS) for item in value.items))
+        return Vector(tuple(_unary_number(operator, item, ctype.element, ALL_BITS) for item in items))
     return _unary_number(operator, value, ctype, ONE)
 
 
 def _unary_number(operator: Unary, value: Value, ctype: CType, true: int) -> Value:
-    kind = ctype.integer
+    kind = integer_of(ctype)
     if kind is None:
         return unknown_value(ctype)
     if not isinstance(value, Number):
         return _some_truth(ctype, true, FLOATING) if operator is Unary.NOT else unknown_value(ctype, FLOATING)
-    if operator is Unary.NOT:
-        return Number(ex.scale(logic.negate(logic.truth(value.observed())), true), kind)
-    if operator is Unary.PLUS:
-        return Number(value.observed(), kind)
-    negative = ex.scale(value.expr, -1)
-    return Number(negative if operator is Unary.MINUS else ex.add(negative, ex.const(-1)), kind)
+    match operator:
+        case Unary.NOT:
+            return Number(ex.scale(logic.negate(logic.truth(value.observed())), true), kind)
+        case Unary.PLUS:
+            return Number(value.observed(), kind)
+        case Unary.MINUS:
+            return Number(ex.scale(value.expr, -1), kind)
+        case Unary.COMPLEMENT:
+            return Number(ex.add(ex.scale(value.expr, -1), ex.const(-1)), kind)
+    assert_never(operator)
 
 
 # choosing -------------------------------------------------------------------------------------------
@@ -196,21 +191,18 @@ def most_significant_bit(value: Value) -> Expr:
     return logic.less(ex.cast(IntType(value.kind.bits, True), value.expr), ex.ZERO)
 
 
-def choose(condition: Value, a: Value, b: Value, ctype: CType) -> Value:
+def choose(condition: Value, a: Value, b: Value, ctype: CVector) -> Value:
     """`condition ? a : b` on vectors: each component by the most significant bit of its own condition (6.3.i)."""
-    first, second = convert(a, ctype), convert(b, ctype)
-    if not (_fits(condition, ctype) and _fits(first, ctype) and _fits(second, ctype)):
+    columns = [_items(value, ctype) for value in (condition, convert(a, ctype), convert(b, ctype))]
+    if None in columns:
         return unknown_value(ctype)
-    assert isinstance(condition, Vector)
-    assert isinstance(first, Vector)
-    assert isinstance(second, Vector)
-    rows = zip(condition.items, first.items, second.items, strict=True)
+    rows = zip(*(column for column in columns if column is not None), strict=True)
     return Vector(tuple(join_values(most_significant_bit(c), x, y) for c, x, y in rows))
 
 
 def spread(value: Value, ctype: CType) -> Value:
     """A `bool` on its way into a vector: what is true becomes all bits (6.2.2)."""
-    kind = ctype.integer
+    kind = integer_of(ctype)
     if kind is None or not isinstance(value, Number):
         return unknown_value(ctype)
     return Number(ex.scale(logic.truth(value.observed()), ALL_BITS), kind)

@@ -10,9 +10,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..frontend.syntax import MOST_LEAVES, CType, leaves_of
+from ..frontend.types import (
+    MOST_LEAVES,
+    Aggregated,
+    CArray,
+    CBits,
+    CBool,
+    CFloat,
+    CInt,
+    COther,
+    CPointer,
+    CRecord,
+    CType,
+    CVector,
+    CVoid,
+    Whole,
+    leaves_of,
+)
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import Expr, IntType
 
 
@@ -192,49 +209,53 @@ def unknown_number(kind: IntType, origin: str = "") -> Number:
 
 def unknown_value(ctype: CType, origin: str = "") -> Value:
     """Any value of a type. `origin`: where it comes from, for messages."""
-    kind = ctype.kind
-    if ctype.integer is not None:
-        if kind == "bool":
+    match ctype:
+        case CInt():
+            return unknown_number(ctype.integer, origin)
+        case CBool():
             return Number(ex.unknown(0, 1, origin), ctype.integer)
-        return unknown_number(ctype.integer, origin)
-    if kind == "pointer":
-        return POINTS_ANYWHERE
-    if kind == "vector" and ctype.element is not None:
-        return Vector(tuple(unknown_value(ctype.element, origin) for _ in range(ctype.count)))
-    if kind in ("record", "array"):
-        return Aggregate({}, frozenset((ANYWHERE,)))
-    return OPAQUE
+        case CPointer():
+            return POINTS_ANYWHERE
+        case CVector():
+            return Vector(tuple(unknown_value(ctype.element, origin) for _ in range(ctype.count)))
+        case CRecord() | CArray():
+            return Aggregate({}, frozenset((ANYWHERE,)))
+        case CFloat() | CBits() | CVoid() | COther():
+            return OPAQUE
+    assert_never(ctype)
 
 
 def convert(value: Value, ctype: CType) -> Value:
     """C's conversion to another type (C99 6.3)."""
-    kind = ctype.kind
-    if ctype.integer is not None:
-        if isinstance(value, Number):
-            return _convert_number(value, ctype)
-        return unknown_value(ctype, FLOATING if value is OPAQUE else "")
-    if kind == "pointer":
-        if isinstance(value, Pointer):
-            return value
-        if isinstance(value, Number) and value.expr is ex.ZERO:
-            return NULL
-        return POINTS_ANYWHERE
-    if kind == "vector":
-        assert ctype.element is not None
-        if isinstance(value, Vector):
-            if len(value.items) == ctype.count:
-                return Vector(tuple(convert(item, ctype.element) for item in value.items))
-            return unknown_value(ctype)
+    match ctype:
+        case CInt() | CBool():
+            if isinstance(value, Number):
+                return _convert_number(value, ctype)
+            return unknown_value(ctype, FLOATING if value is OPAQUE else "")
+        case CPointer():
+            if isinstance(value, Number) and value.expr is ex.ZERO:
+                return NULL
+            return value if isinstance(value, Pointer) else POINTS_ANYWHERE
+        case CVector():
+            return _convert_vector(value, ctype)
+        case CRecord() | CArray():
+            return value if isinstance(value, Aggregate) else unknown_value(ctype)
+        case CFloat() | CBits() | CVoid() | COther():
+            return OPAQUE
+    assert_never(ctype)
+
+
+def _convert_vector(value: Value, ctype: CVector) -> Value:
+    if not isinstance(value, Vector):
         return Vector((convert(value, ctype.element),) * ctype.count)
-    if kind in ("record", "array"):
-        return value if isinstance(value, Aggregate) else unknown_value(ctype)
-    return OPAQUE
+    if len(value.items) != ctype.count:
+        return unknown_value(ctype)
+    return Vector(tuple(convert(item, ctype.element) for item in value.items))
 
 
-def _convert_number(value: Number, ctype: CType) -> Number:
+def _convert_number(value: Number, ctype: Whole) -> Number:
     target = ctype.integer
-    assert target is not None
-    if ctype.kind == "bool":
+    if isinstance(ctype, CBool):
         return Number(logic.truth(value.observed()), target)
     if target.bits > value.kind.bits:
         return Number(value.observed(), target)
@@ -245,11 +266,11 @@ def _convert_number(value: Number, ctype: CType) -> Number:
 
 def _strip_casts(expr: Expr, bits: int) -> Expr:
     """Modulo 2**bits, without conversions that do not matter there."""
-    if expr.op == "cast":
-        return _strip_casts(expr.args[2], bits) if expr.args[0] >= bits else expr
-    if expr.op == "sum" and any(term.op == "cast" for term, _ in expr.args[1]):
-        result = ex.const(expr.args[0])
-        for term, coefficient in expr.args[1]:
+    if isinstance(expr, ex.Cast):
+        return _strip_casts(expr.a, bits) if expr.kind.bits >= bits else expr
+    if isinstance(expr, ex.Sum) and any(isinstance(term, ex.Cast) for term in expr.parts):
+        result: Expr = ex.const(expr.constant)
+        for term, coefficient in expr.terms:
             result = ex.add(result, _strip_casts(term, bits), coefficient)
         return result
     return expr
@@ -257,18 +278,15 @@ def _strip_casts(expr: Expr, bits: int) -> Expr:
 
 def reinterpret(value: Value, ctype: CType) -> Value:
     """The same bytes as another type of the same size, where that is easy to tell."""
-    if ctype.integer is not None and isinstance(value, Number) and value.kind.bits == ctype.size * 8:
-        return value if ctype.integer is value.kind else Number(value.expr, ctype.integer)
-    if ctype.kind == "vector" and isinstance(value, Vector) and len(value.items) == ctype.count:
-        assert ctype.element is not None
-        element = ctype.element
-        return Vector(tuple(reinterpret(item, element) for item in value.items))
-    if ctype.kind == "pointer":
-        return value if isinstance(value, Pointer) else POINTS_ANYWHERE
-    if ctype.kind in ("float", "other"):
-        return OPAQUE
-    if ctype.kind in ("record", "array") and isinstance(value, Aggregate):
-        return value
+    match ctype, value:
+        case ((CInt() | CBool()), Number()) if value.kind.bits == ctype.size * 8:
+            return value if ctype.integer is value.kind else Number(value.expr, ctype.integer)
+        case CVector(), Vector() if len(value.items) == ctype.count:
+            return Vector(tuple(reinterpret(item, ctype.element) for item in value.items))
+        case CPointer(), _:
+            return value if isinstance(value, Pointer) else POINTS_ANYWHERE
+        case ((CRecord() | CArray()), Aggregate()):
+            return value
     return unknown_value(ctype)
 
 
@@ -350,20 +368,20 @@ def _under(condition: Expr, target: Target) -> Target:
 
 def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Value:
     """The value of `ctype` at `offset` bytes in an object of type `whole`."""
-    if offset.op != "const":
+    if not isinstance(offset, ex.Const):
         return _load_somewhere(content, ctype)
-    byte = offset.args[0]
+    byte = offset.number
     if byte == 0 and not isinstance(content, Aggregate) and whole.size == ctype.size:
         return reinterpret(content, ctype)
-    if isinstance(content, Vector) and whole.element is not None:
+    if isinstance(content, Vector) and isinstance(whole, CVector):
         index, rest = divmod(byte, whole.element.size)
         if rest == 0 and ctype.size == whole.element.size and 0 <= index < len(content.items):
             return reinterpret(content.items[index], ctype)
     if isinstance(content, Aggregate):
         cell = content.cells.get((byte, ctype.size))
-        if cell is not None and ctype.kind not in ("record", "array"):
+        if cell is not None and not isinstance(ctype, Aggregated):
             return reinterpret(cell, ctype)
-        if ctype.kind in ("record", "array"):
+        if isinstance(ctype, Aggregated):
             stop = byte + ctype.size
             cells = {
                 (at - byte, n): v for (at, n), v in content.cells.items() if byte <= at and at + n <= stop
@@ -374,13 +392,13 @@ def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Va
 
 def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
     """The pointers in private memory of which a load of `ctype` reads bytes as something else (a union)."""
-    if ctype.kind in ("pointer", "record", "array"):
+    if isinstance(ctype, CPointer | Aggregated):
         return ()
     if isinstance(content, Pointer):
         return (content,)
-    if not isinstance(content, Aggregate) or offset.op != "const":
+    if not isinstance(content, Aggregate) or not isinstance(offset, ex.Const):
         return ()
-    start, stop = offset.args[0], offset.args[0] + ctype.size
+    start, stop = offset.number, offset.number + ctype.size
     return [
         value
         for (at, nbytes), value in content.cells.items()
@@ -389,10 +407,10 @@ def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
 
 
 def _load_somewhere(content: Value, ctype: CType) -> Value:
-    if ctype.kind == "pointer":
+    if isinstance(ctype, CPointer):
         places = places_of(content)
         return pointer_into(places) if places else POINTS_ANYWHERE
-    if ctype.kind in ("record", "array"):
+    if isinstance(ctype, Aggregated):
         complete = isinstance(content, Aggregate) and content.complete
         return Aggregate({}, places_of(content), complete=complete)
     return unknown_value(ctype, "an element of a private array")
@@ -402,11 +420,11 @@ def store_private(
     content: Value, whole: CType, offset: Expr, ctype: CType, value: Value, certain: bool
 ) -> Value:
     """What an object of type `whole` holds after `value` was stored at `offset`."""
-    if offset.op == "const" and certain:
-        byte = offset.args[0]
-        if byte == 0 and ctype.size == whole.size and whole.kind not in ("record", "array"):
+    if isinstance(offset, ex.Const) and certain:
+        byte = offset.number
+        if byte == 0 and ctype.size == whole.size and not isinstance(whole, Aggregated):
             return reinterpret(value, whole)
-        if isinstance(content, Vector) and whole.element is not None and ctype.size == whole.element.size:
+        if isinstance(content, Vector) and isinstance(whole, CVector) and ctype.size == whole.element.size:
             index, rest = divmod(byte, ctype.size)
             if rest == 0 and 0 <= index < len(content.items):
                 items = (

@@ -10,17 +10,40 @@ from __future__ import annotations
 from itertools import chain
 from time import perf_counter
 
-from clang.cindex import Cursor
-
-from ..frontend.syntax import VOID, Function, Node, Unsupported, Variable, is_arithmetic, uniform_integer
+from ..frontend.syntax import (
+    Block,
+    Break,
+    Call,
+    Case,
+    Compound,
+    Continue,
+    Declare,
+    Default,
+    Expression,
+    Function,
+    If,
+    InitialiserList,
+    Label,
+    Loop,
+    Node,
+    Nothing,
+    Return,
+    Statement,
+    Switch,
+    Unsupported,
+    Use,
+    Variable,
+    is_arithmetic,
+)
 from ..frontend.syntax_reader import SyntaxReader
+from ..frontend.types import CArray, CVoid, Space, uniform_integer
 from ..symbolic import logic
-from ..symbolic.expression import Expr
+from ..symbolic.expression import Const, Expr
 from .access_recorder import Step, common_way, condition_since, merge_branches
 from .builtins import builtin
 from .calculation import Calculator
-from .loops import Jumps, Loop, Returned
-from .memory import State, join_envs
+from .loops import Jumps, LoopRun, Returned
+from .memory import Memory, State, join_envs
 from .values import (
     OPAQUE,
     Constants,
@@ -38,11 +61,12 @@ from .values import (
 _MAX_DEPTH = 40
 
 
-class Interpreter(Calculator):
+class Interpreter:
     """Interprets one kernel."""
 
     def __init__(self, reader: SyntaxReader, deadline: float) -> None:
-        super().__init__(deadline)
+        self.memory = Memory(deadline)
+        self.calculator = Calculator(self.memory, self)
         self.reader = reader
         self.alive = True
         self.returned: list[Returned] = []
@@ -58,41 +82,41 @@ class Interpreter(Calculator):
         for parameter in function.parameters:
             self._bind(parameter, arguments[parameter.name])
         self.execute(function.body)
-        self.records = merge_branches(self.records, self.ways)
+        self.memory.records = merge_branches(self.memory.records, self.memory.ways)
 
     def _bind(self, parameter: Variable, value: Value) -> None:
         place = Private(parameter.name, parameter.type)
-        self.frame[parameter.key] = place
-        self.state.env[place] = value
+        self.memory.frame[parameter.key] = place
+        self.memory.state.env[place] = value
 
     # calls ------------------------------------------------------------------------------------------
 
-    def call(self, node: Node, *, used: bool) -> Value:
-        name, args = node.args
-        function = self.reader.function(name)
+    def call(self, node: Call, *, used: bool) -> Value:
+        function = self.reader.function(node.name, node.key)
         if function is None:
-            return builtin(self, node, used=used)
-        values = [convert(self.value(arg), p.type) for arg, p in zip(args, function.parameters, strict=False)]
+            return builtin(self.calculator, node, used=used)
+        pairs = zip(node.arguments, function.parameters, strict=False)
+        values = [convert(self.calculator.value(argument), parameter.type) for argument, parameter in pairs]
         if self.depth >= _MAX_DEPTH:
             raise Unsupported("functions call each other too deeply", node.line)
-        before = self.called_from
-        self.called_from = before if node.line is None else node.line
+        before = self.memory.called_from
+        self.memory.called_from = before if node.line is None else node.line
         result = self._inline(function, values)
-        self.called_from = before
+        self.memory.called_from = before
         return result
 
     def _inline(self, function: Function, values: list[Value]) -> Value:
-        frame, returned, jumps = self.frame, self.returned, self.jumps
-        njumps, way = self.njumps, self.state.way
-        self.frame, self.returned, self.jumps = {}, [], []
+        frame, returned, jumps = self.memory.frame, self.returned, self.jumps
+        njumps, way = self.njumps, self.memory.state.way
+        self.memory.frame, self.returned, self.jumps = {}, [], []
         self.depth += 1
         for parameter, value in zip(function.parameters, values, strict=True):
             self._bind(parameter, value)
         self.execute(function.body)
         ends = self.returned
         if self.alive:
-            ends.append(Returned(self.state, unknown_value(function.result)))
-        self.frame, self.returned, self.jumps, self.njumps = frame, returned, jumps, njumps
+            ends.append(Returned(self.memory.state, unknown_value(function.result)))
+        self.memory.frame, self.returned, self.jumps, self.njumps = frame, returned, jumps, njumps
         self.depth -= 1
         if not ends:
             # It never returns: only so for a loop without end.
@@ -105,64 +129,60 @@ class Interpreter(Calculator):
             condition = condition_since(end.state.way, common_way(end.state.way, state.way))
             state = self._join(end.state, state)
             value = join_values(condition, end.value, value)
-        self.state = State(state.env, way)
+        self.memory.state = State(state.env, way)
         return value
 
-    def block(self, node: Node) -> Value:
+    def block(self, node: Block) -> Value:
         """Statements in place of an expression; the last one's value is that of all."""
         njumps = self.njumps
-        *before, last = node.args or (Node("nothing", VOID),)
+        *before, last = node.statements or (Nothing(),)
         for statement in before:
             self.execute(statement)
-        if node.type.kind == "void":
+        if isinstance(node.type, CVoid) or isinstance(last, Statement):
             self.execute(last)
             value = unknown_value(node.type)
         else:
-            value = convert(self.value(last), node.type)
+            value = convert(self.calculator.value(last), node.type)
         if self.njumps != njumps:  # what is evaluated with it would be left as well
             raise Unsupported("a jump out of an expression is not followed", node.line)
         return value
 
-    def program_place(self, node: Node) -> Place:
+    def program_place(self, node: Use) -> Place:
         """A variable at program scope: constants are no buffers; other memory would have to be shared."""
-        key, name, cursor = node.args
-        place = self._program_places.get(key)
+        place = self._program_places.get(node.key)
         if place is None:
-            place = Shared(self._constants(cursor))
-            space = (
-                node.type.space
-                if node.type.kind != "array" or node.type.element is None
-                else node.type.element.space
-            )
-            if space == 1:
-                self.outside_program.append((f"`{name}` at program scope is memory of one device", node.line))
-            self._program_places[key] = place
+            place = self._program_places[node.key] = Shared(self._constants(node.key))
+            held = node.type.element if isinstance(node.type, CArray) else node.type
+            if held.space is Space.GLOBAL:
+                text = f"`{node.name}` at program scope is memory of one device"
+                self.outside_program.append((text, node.line))
         return place
 
-    def _constants(self, cursor: Cursor) -> Constants | None:
+    def _constants(self, key: int) -> Constants | None:
         """The bounds of the integers in a constant's initialiser, where it has nothing else and all are of one type."""
-        variable = self.reader.program_variable(cursor)
-        if variable.init is None or (variable.type.space != 3 and variable.type.kind != "array"):
+        variable = self.reader.program_variable(key)
+        ctype = variable.type
+        if variable.init is None or not (ctype.space is Space.CONSTANT or isinstance(ctype, CArray)):
             return None
-        kind = uniform_integer(variable.type)
+        kind = uniform_integer(ctype)
         numbers = [0]
         if kind is None or not self._constant_numbers(variable.init, numbers):
             return None
         return Constants(kind, min(numbers), max(numbers))
 
-    def _constant_numbers(self, node: Node, numbers: list[int]) -> bool:
+    def _constant_numbers(self, node: Expression, numbers: list[int]) -> bool:
         """Collect the integers of an initialiser; False where it has anything else."""
-        if node.kind == "list":
-            return all(self._constant_numbers(item, numbers) for item in node.args)
+        if isinstance(node, InitialiserList):
+            return all(self._constant_numbers(item, numbers) for item in node.items)
         if not is_arithmetic(node):
             return False
-        value = self.value(node)
+        value = self.calculator.value(node)
         items = value.items if isinstance(value, Vector) else (value,)
         for item in items:
             found = item.observed() if isinstance(item, Number) else None
-            if found is None or found.op != "const":
+            if not isinstance(found, Const):
                 return False
-            numbers.append(found.args[0])
+            numbers.append(found.number)
         return True
 
     # statements -------------------------------------------------------------------------------------
@@ -171,39 +191,45 @@ class Interpreter(Calculator):
         """Run a statement; afterwards `alive` says whether one comes out at its end."""
         if not self.alive:
             return
-        self.tick()
-        kind = node.kind
-        if kind == "compound":
-            for statement in node.args:
-                self.execute(statement)
-        elif kind == "declare":
-            for variable in node.args:
-                self.declare(variable)
-        elif kind == "if":
-            self._if(node)
-        elif kind == "loop":
-            self._loop(node)
-        elif kind == "switch":
-            self._switch(node)
-        elif kind == "return":
-            self._return(node)
-        elif kind in ("break", "continue"):
-            jumps = self.jumps[-1]
-            (jumps.breaks if kind == "break" else jumps.continues).append(self.state)
-            self.njumps += 1
-            self.alive = False
-        elif kind in ("case", "default"):
-            raise Unsupported("a case label inside another statement", node.line)
-        elif kind == "call":
-            self.call(node, used=False)
-        elif kind != "nothing":
-            self.value(node)
+        self.memory.tick()
+        match node:
+            case Compound():
+                for statement in node.statements:
+                    self.execute(statement)
+            case Declare():
+                for variable in node.variables:
+                    self.calculator.declare(variable)
+            case If():
+                self._if(node)
+            case Loop():
+                self._loop(node)
+            case Switch():
+                self._switch(node)
+            case Return():
+                self._return(node)
+            case Break():
+                self._jump(self.jumps[-1].breaks)
+            case Continue():
+                self._jump(self.jumps[-1].continues)
+            case Case() | Default():
+                raise Unsupported("a case label inside another statement")
+            case Nothing():
+                pass
+            case Call():
+                self.call(node, used=False)
+            case _:
+                self.calculator.value(node)
 
-    def _return(self, node: Node) -> None:
+    def _jump(self, states: list[State]) -> None:
+        states.append(self.memory.state)
+        self.njumps += 1
+        self.alive = False
+
+    def _return(self, node: Return) -> None:
         value: Value = OPAQUE
-        if node.args:
-            value = convert(self.value(node.args[0]), node.args[0].type)
-        self.returned.append(Returned(self.state, value))
+        if node.value is not None:
+            value = convert(self.calculator.value(node.value), node.value.type)
+        self.returned.append(Returned(self.memory.state, value))
         self.njumps += 1
         self.alive = False
 
@@ -212,7 +238,7 @@ class Interpreter(Calculator):
         start = common_way(a.way, b.way)
         first, second = condition_since(a.way, start), condition_since(b.way, start)
         env = join_envs(first, a.env, b.env)
-        return State(env, self.ways.condition(start, logic.either(first, second)))
+        return State(env, self.memory.ways.condition(start, logic.either(first, second)))
 
     def come_together(self, states: list[State], way: Step | None) -> None:
         """Go on from all of `states`; `way`: known to lead to one of them whatever happens."""
@@ -223,42 +249,44 @@ class Interpreter(Calculator):
         state = states[0]
         for other in states[1:]:
             state = self._join(state, other)
-        self.state = State(state.env, state.way if way is None else way)
+        self.memory.state = State(state.env, state.way if way is None else way)
 
-    def _if(self, node: Node) -> None:
-        test, then, otherwise = node.args
-        condition = self.condition(test)
+    def _if(self, node: If) -> None:
+        condition = self.calculator.condition(node.condition)
         if condition is logic.TRUE or condition is logic.FALSE:
-            chosen = then if condition is logic.TRUE else otherwise
+            chosen = node.then if condition is logic.TRUE else node.otherwise
             if chosen is not None:
                 self.execute(chosen)
             return
-        start, njumps = self.state, self.njumps
+        start, njumps = self.memory.state, self.njumps
         states = []
-        for branch, branch_condition in ((then, condition), (otherwise, logic.negate(condition))):
-            self.state = State(dict(start.env), self.ways.condition(start.way, branch_condition))
+        for branch, branch_condition in ((node.then, condition), (node.otherwise, logic.negate(condition))):
+            self.memory.state = State(
+                dict(start.env), self.memory.ways.condition(start.way, branch_condition)
+            )
             self.alive = True
             if branch is not None:
                 self.execute(branch)
             if self.alive:
-                states.append(self.state)
+                states.append(self.memory.state)
         self.come_together(states, start.way if self.njumps == njumps else None)
 
-    def _switch(self, node: Node) -> None:
-        test, body = node.args
-        value = self.number(test)
-        statements = list(body.args) if body.kind == "compound" else [body]
+    def _switch(self, node: Switch) -> None:
+        value = self.calculator.number(node.value)
+        statements = node.body.statements if isinstance(node.body, Compound) else (node.body,)
         labels = [_labels(statement) for statement in statements]
-        conditions = [[self._case(value, label) for label in found if label] for found, _ in labels]
+        conditions = [
+            [self._case(value, label) for label in found if isinstance(label, Case)] for found, _ in labels
+        ]
         nothing = logic.TRUE
         for condition in chain.from_iterable(conditions):
             nothing = logic.both(nothing, logic.negate(condition))
-        start, njumps = self.state, self.njumps
+        start, njumps = self.memory.state, self.njumps
         self.jumps.append(Jumps(continues=self.jumps[-1].continues if self.jumps else []))
         self.alive = False
         has_default = False
         for (found, statement), entries in zip(labels, conditions, strict=True):
-            if () in found:
+            if any(isinstance(label, Default) for label in found):
                 has_default = True
                 entries.append(nothing)
             for condition in entries:
@@ -268,48 +296,48 @@ class Interpreter(Calculator):
         ends = self.jumps.pop().breaks
         outer_jumps = self.njumps - njumps - len(ends)
         if self.alive:
-            ends = [*ends, self.state]
+            ends = [*ends, self.memory.state]
         if not has_default:
-            ends = [*ends, State(dict(start.env), self.ways.condition(start.way, nothing))]
+            ends = [*ends, State(dict(start.env), self.memory.ways.condition(start.way, nothing))]
         self.njumps = njumps + outer_jumps
         self.come_together(ends, start.way if outer_jumps == 0 else None)
 
-    def _case(self, value: Expr, label: tuple[Node, ...]) -> Expr:
+    def _case(self, value: Expr, label: Case) -> Expr:
         """Whether a value is the label's number, or in its range."""
-        first, *last = (self.number(number) for number in label)
-        if not last:
+        first = self.calculator.number(label.first)
+        if label.last is None:
             return logic.equal(value, first)
-        return logic.both(logic.less_equal(first, value), logic.less_equal(value, last[0]))
+        last = self.calculator.number(label.last)
+        return logic.both(logic.less_equal(first, value), logic.less_equal(value, last))
 
     def _in_scope(self, statement: Node) -> None:
         """What is declared in a `switch` is in scope behind it, also where a jump passes over its initialiser."""
-        if statement.kind == "declare" and not self.alive:
-            for variable in statement.args:
-                self.declare_only(variable)
+        if isinstance(statement, Declare) and not self.alive:
+            for variable in statement.variables:
+                self.calculator.declare_only(variable)
 
     def _enter_case(self, start: State, condition: Expr) -> None:
         if condition is logic.FALSE:
             return
-        entered = State(dict(start.env), self.ways.condition(start.way, condition))
+        entered = State(dict(start.env), self.memory.ways.condition(start.way, condition))
         if self.alive:
-            entered = self._join(self.state, entered)
-        self.state, self.alive = entered, True
+            entered = self._join(self.memory.state, entered)
+        self.memory.state, self.alive = entered, True
 
     # loops ------------------------------------------------------------------------------------------
 
-    def _loop(self, node: Node) -> None:
-        init = node.args[0]
-        if init is not None:
-            self.execute(init)
-        start, njumps = self.state, self.njumps
+    def _loop(self, node: Loop) -> None:
+        if node.init is not None:
+            self.execute(node.init)
+        start, njumps = self.memory.state, self.njumps
         changed = {
             place
-            for key in node.assigned or ()
-            if isinstance(place := self.frame.get(key), Private) and place in start.env
+            for key in node.assigned
+            if isinstance(place := self.memory.frame.get(key), Private) and place in start.env
         }
         wide: dict[Private, frozenset[Place]] = {}
         while True:
-            attempt = Loop(self, node, start, changed, wide)
+            attempt = LoopRun(self, node, start, changed, wide)
             attempt.run()
             missed = attempt.missed()
             if not missed and not attempt.to_widen:
@@ -321,12 +349,12 @@ class Interpreter(Calculator):
         self.njumps = njumps + (1 if attempt.returns else 0)
 
 
-def _labels(statement: Node) -> tuple[list[tuple[Node, ...]], Node]:
-    """The case labels in front of a statement (a number, the ends of a range, or nothing: default) and the statement."""
-    labels: list[tuple[Node, ...]] = []
-    while statement.kind in ("case", "default"):
-        labels.append(statement.args[0] if statement.kind == "case" else ())
-        statement = statement.args[-1]
+def _labels(statement: Node) -> tuple[list[Label], Node]:
+    """The labels in front of a statement, and the statement."""
+    labels: list[Label] = []
+    while isinstance(statement, Label):
+        labels.append(statement)
+        statement = statement.statement
     return labels, statement
 
 

@@ -4,3 +4,5 @@ Decides how a set of bytes is held and joined, cut and compared, and what a part
 project. Invariants 1 and 2 of the design are stated in its terms: chunks are boxes of work-groups, and a region holds
 at least what was asked for.
 """
+
+__all__ = ["bands", "byte_runs", "grain", "ndrange", "patterns", "rectangles", "region", "slicing", "tracing"]

@@ -19,8 +19,8 @@ Pattern = tuple[tuple[int, ...], tuple[Any, ...]]
 
 def numbers_of(region: Region, numbers: list[int]) -> Pattern | None:
     """The pattern of a region, its numbers added to `numbers`; None for one that is a mere array of runs."""
-    bands = region._bands
-    return None if bands is None else (region._pitches, _nested(bands, numbers))
+    bands = region.bands
+    return None if bands is None else (region.pitches, _nested(bands, numbers))
 
 
 def _nested(bands: Bands, numbers: list[int]) -> tuple[Any, ...]:
@@ -50,12 +50,12 @@ def _bands(nested: tuple[Any, ...], numbers: Iterator[Any]) -> Bands:
 
 def pitches_of(region: Region) -> tuple[int, ...]:
     """Its pitches; none where it has no pattern."""
-    return region._pitches
+    return region.pitches
 
 
 def go_together(pitches: tuple[int, ...], region: Region) -> bool:
     """Whether regions of these pitches and this one are worked with at the cost of their boxes."""
-    return pitches == region._pitches or _merged(pitches, region._pitches) is not None
+    return pitches == region.pitches or _merged(pitches, region.pitches) is not None
 
 
 def replaced(region: Region, lost: Region, gained: Region) -> Region:
@@ -65,30 +65,26 @@ def replaced(region: Region, lost: Region, gained: Region) -> Region:
         found = found - lost
     if gained:
         found = found | gained
-    if found._nbytes < 0:
-        found._nbytes = region.nbytes - lost.nbytes + gained.nbytes
-    return found
+    return found if found.is_counted else found.counted(region.nbytes - lost.nbytes + gained.nbytes)
 
 
 def is_array(region: Region) -> bool:
     """Whether it has no pattern."""
-    return region._bands is None
+    return region.bands is None
 
 
 def parts_of(region: Region) -> tuple[Any, ...]:
     """All that a region is made of: what has to be a number in it, if anything has."""
-    return region.start, region.stop, region._bands
+    return region.start, region.stop, region.bands
 
 
 def source_of(region: Region, show: Callable[[Any], str]) -> str:
     """A call of `region`, with the arguments of `remade`, for a region of traced numbers; `show` writes down whatever is
     no region."""
     start, stop, nbytes = show(region.start), show(region.stop), show(region.nbytes)
-    return f"region({start}, {stop}, {show(region._pitches)}, {show(region._bands)}, {nbytes})"
+    return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
 
 
 def remade(start: int, stop: int, pitches: tuple[int, ...], bands: Bands, nbytes: int) -> Region:
     """The region that `source_of` has written down."""
-    found = Region(start, stop, pitches, bands)
-    found._nbytes = nbytes
-    return found
+    return Region(start, stop, pitches, bands).counted(nbytes)

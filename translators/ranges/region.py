@@ -49,12 +49,14 @@ class Region:
     12
     """
 
-    __slots__ = ("_bands", "_corners", "_nboxes", "_nbytes", "_nruns", "_pitches", "_runs", "start", "stop")
+    __slots__ = ("_corners", "_nboxes", "_nbytes", "_nruns", "_runs", "bands", "pitches", "start", "stop")
 
     start: int  #: the first byte; 0 for the empty region
     stop: int  #: one past the last byte; 0 for the empty region
-    _pitches: tuple[int, ...]
-    _bands: Bands | None  #: None where there are many runs and no pitches
+    pitches: tuple[
+        int, ...
+    ]  #: in bytes, the widest first: how far apart bands are that repeat inside each other
+    bands: Bands | None  #: None where there are many runs and no pitches
     _runs: Runs | None
     _nbytes: int  #: -1 until asked for
     _nruns: int
@@ -67,8 +69,8 @@ class Region:
         """For this module alone."""
         self.start = start
         self.stop = stop
-        self._pitches = pitches
-        self._bands = bands
+        self.pitches = pitches
+        self.bands = bands
         self._runs = runs
         self._nbytes = -1
         self._nruns = -1
@@ -76,8 +78,8 @@ class Region:
         self._corners = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _wrap if self._bands is None else _region, (
-            (self.runs,) if self._bands is None else (self._bands, self._pitches)
+        return _wrap if self.bands is None else _region, (
+            (self.runs,) if self.bands is None else (self.bands, self.pitches)
         )
 
     # making -------------------------------------------------------------------------------------
@@ -119,9 +121,9 @@ class Region:
     @staticmethod
     def union(regions: Iterable[Region]) -> Region:
         parts = [region for region in regions if region]
-        if len(parts) > 2 and all(not part._pitches for part in parts):
-            if all(part._bands is not None for part in parts):
-                return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part._bands or ())
+        if len(parts) > 2 and all(not part.pitches for part in parts):
+            if all(part.bands is not None for part in parts):
+                return _from_pairs((lo, hi) for part in parts for lo, hi, _ in part.bands or ())
             return _of_array(byte_runs.normal(np.concatenate([part.runs for part in parts])))
         while len(parts) > 1:  # in pairs, so that no part is walked through again and again
             pairs = [one | other for one, other in zip(parts[::2], parts[1::2], strict=False)]
@@ -138,26 +140,26 @@ class Region:
         """
         if self._runs is None:
             self._runs = byte_runs.NO_RUNS
-            if self._bands:
-                self._runs = byte_runs.joined(nested.runs(self._bands, self._units))
+            if self.bands:
+                self._runs = byte_runs.joined(nested.runs(self.bands, self.units))
                 self._runs.setflags(write=False)
         return self._runs
 
     @property
     def nbytes(self) -> int:
         if self._nbytes < 0:
-            if self._bands is None:
+            if self.bands is None:
                 runs = self.runs
                 self._nbytes = int((runs[:, 1] - runs[:, 0]).sum())
             else:
-                self._nbytes = nested.count(self._bands, self._units)
+                self._nbytes = nested.count(self.bands, self.units)
         return self._nbytes
 
     @property
     def nboxes(self) -> int:
         """The number of boxes, which is what working with the region costs."""
         if self._nboxes < 0:
-            self._nboxes = len(self.runs) if self._bands is None else nested.count_boxes(self._bands)
+            self._nboxes = len(self.runs) if self.bands is None else nested.count_boxes(self.bands)
         return self._nboxes
 
     def __bool__(self) -> bool:
@@ -171,7 +173,7 @@ class Region:
         """The number of runs; not counted one by one."""
         if self._nruns < 0:
             self._nruns = (
-                len(self.runs) if self._bands is None else nested.count_runs(self._bands, self._units)[0]
+                len(self.runs) if self.bands is None else nested.count_runs(self.bands, self.units)[0]
             )
         return self._nruns
 
@@ -182,11 +184,11 @@ class Region:
             return True
         if self.start != other.start or self.stop != other.stop:
             return False
-        if self._pitches == other._pitches and self._bands is not None and other._bands is not None:
-            return self._bands == other._bands
+        if self.pitches == other.pitches and self.bands is not None and other.bands is not None:
+            return self.bands == other.bands
         if len(self) != len(other) or self.nbytes != other.nbytes:
             return False
-        if not self._pitches and not other._pitches:
+        if not self.pitches and not other.pitches:
             return bool(np.array_equal(self.runs, other.runs))
         return not self - other
 
@@ -199,23 +201,33 @@ class Region:
         more = f" … {len(self)} runs" if len(self) > 6 else ""
         return f"Region({shown}{more})"
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of its bytes is known already."""
+        return self._nbytes >= 0
+
+    def counted(self, nbytes: int) -> Region:
+        """This one, of which the caller knows that it has so many bytes: nobody has to count them."""
+        self._nbytes = nbytes
+        return self
+
     def hull(self) -> Region:
         """The one run from the first byte to the last."""
-        return self if self._is_span else Region.span(self.start, self.stop)
+        return self if self.is_span else Region.span(self.start, self.stop)
 
     def contains(self, other: Region) -> bool:
         if not other:
             return True
         if other.start < self.start or self.stop < other.stop:
             return False
-        return self._is_span or not (other - self)
+        return self.is_span or not (other - self)
 
     def overlaps(self, other: Region) -> bool:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return False
-        if self._is_span and other._is_span:
+        if self.is_span and other.is_span:
             return True
-        if self._bands is None or other._bands is None:
+        if self.bands is None or other.bands is None:
             return bool(self & other)
         mine, yours, _ = _common(self, other) or (None, None, ())
         return bool(self & other) if mine is None or yours is None else nested.meet(mine, yours)
@@ -227,7 +239,7 @@ class Region:
             return other
         if not other:
             return self
-        if self._is_span and other._is_span and self.start <= other.stop and other.start <= self.stop:
+        if self.is_span and other.is_span and self.start <= other.stop and other.start <= self.stop:
             if self.start <= other.start and other.stop <= self.stop:
                 return self
             return Region.span(min(self.start, other.start), max(self.stop, other.stop))
@@ -242,9 +254,9 @@ class Region:
             return self
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return EMPTY
-        if self._is_span:
+        if self.is_span:
             return other.clip(self.start, self.stop)
-        if other._is_span:
+        if other.is_span:
             return self.clip(other.start, other.stop)
         if _easy(self, other):
             found = _common(self, other)
@@ -259,10 +271,10 @@ class Region:
     def __sub__(self, other: Region) -> Region:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
             return self
-        if other._is_span:
+        if other.is_span:
             if other.start <= self.start and self.stop <= other.stop:
                 return EMPTY
-            if self._is_span or self._bands is None:
+            if self.is_span or self.bands is None:
                 return self.clip(self.start, other.start) | self.clip(other.stop, self.stop)
         elif self is other:
             return EMPTY
@@ -281,11 +293,11 @@ class Region:
         """The same set, `offset` bytes further on."""
         if offset == 0 or not self:
             return self
-        if self._is_span:
+        if self.is_span:
             return Region.span(self.start + offset, self.stop + offset)
-        if self._bands is None:
+        if self.bands is None:
             return _wrap(self.runs + offset)
-        return _region(nested.shift(self._bands, whole(offset), self._units), self._pitches)
+        return _region(nested.shift(self.bands, whole(offset), self.units), self.pitches)
 
     def clip(self, start: int, stop: int) -> Region:
         """The part from `start` up to `stop`."""
@@ -293,19 +305,19 @@ class Region:
             return EMPTY
         if start <= self.start and self.stop <= stop:
             return self
-        if self._is_span:
+        if self.is_span:
             return Region.span(max(start, self.start), min(stop, self.stop))
-        if self._bands is None:
+        if self.bands is None:
             return _of_array(byte_runs.clipped(self.runs, start, stop))
-        window = nested.span(whole(max(start, self.start)), whole(min(stop, self.stop)), self._units)
-        return _region(nested.intersect(self._bands, window), self._pitches)
+        window = nested.span(whole(max(start, self.start)), whole(min(stop, self.stop)), self.units)
+        return _region(nested.intersect(self.bands, window), self.pitches)
 
     def whole(self, size: int, origin: int = 0) -> Region:
         """The whole elements of `size` bytes in the region, counted from `origin`."""
         moved = self.shift(-origin % size)
         if size == 1 or not self:
             return self
-        if moved._bands is not None and nested.divisor(moved._bands, moved._units) % size == 0:
+        if moved.bands is not None and nested.divisor(moved.bands, moved.units) % size == 0:
             return self
         runs = self.runs - origin
         if not (runs % size).any():
@@ -315,17 +327,17 @@ class Region:
 
     def goes_with(self, other: Region) -> bool:
         """Whether working with both costs what their boxes cost: their pitches go together, or one is small."""
-        if self._pitches == other._pitches or _merged(self._pitches, other._pitches) is not None:
+        if self.pitches == other.pitches or _merged(self.pitches, other.pitches) is not None:
             return True
         return min(len(self), len(other)) <= MOST_BANDS
 
     def cover(self, most: int, beside: Sequence[Region] = ()) -> Region:
         """A set of at most `most` boxes that has all of these bytes, and more, and that goes with each of `beside`;
         this one where it does so."""
-        found, depth = self, len(self._pitches)
-        while found._pitches and not (found.nboxes <= most and all(map(found.goes_with, beside))):
-            closed = nested.close_up(found._flat(), min(depth, len(found._pitches)))
-            found, depth = _region(closed, found._pitches).clip(self.start, self.stop), depth - 1
+        found, depth = self, len(self.pitches)
+        while found.pitches and not (found.nboxes <= most and all(map(found.goes_with, beside))):
+            closed = nested.close_up(found.flat(), min(depth, len(found.pitches)))
+            found, depth = _region(closed, found.pitches).clip(self.start, self.stop), depth - 1
         if found.nboxes <= most:
             return found
         runs = found.runs
@@ -338,7 +350,7 @@ class Region:
         """A part of it in at most `most` boxes, the largest."""
         if self.nboxes <= most:
             return self
-        if self._bands is None:
+        if self.bands is None:
             runs = self.runs
             return Region.from_runs(runs[np.argsort(runs[:, 0] - runs[:, 1], kind="stable")[:most]])
         largest = sorted(self.parts(), key=lambda box: -box[1] * prod(count for _, count in box[2]))[:most]
@@ -360,14 +372,14 @@ class Region:
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:
         first = pitches[0] if pitches else 1
         low, high = self.start // first, -(-self.stop // first)
-        alike = self._bands is not None and _merged(self._pitches, pitches) == pitches
-        if not alike or (self._is_span and high - low > 1):
+        alike = self.bands is not None and _merged(self.pitches, pitches) == pitches
+        if not alike or (self.is_span and high - low > 1):
             return [((low, high), *((0, one // other) for one, other in pairwise((*pitches, 1))))]
         return nested.corners(_refined(self, pitches), (*pitches, 1))
 
     def parts(self) -> Iterator[tuple[int, int, nested.Dims]]:
         """The region as disjoint boxes, as `boxes` takes them: first byte, bytes in a row, (stride, count) pairs."""
-        return nested.leaves(self._flat(), self._units)
+        return nested.leaves(self.flat(), self.units)
 
     # for copies ---------------------------------------------------------------------------------
 
@@ -375,37 +387,39 @@ class Region:
         """The region as few strided blocks: each a rectangular copy in two or three dimensions."""
         if not self:
             return []
-        if self._is_span:
+        if self.is_span:
             nbytes = self.stop - self.start
             return [Block(self.start, nbytes, nbytes, 1)]
-        if self._bands is None:
+        if self.bands is None:
             return byte_runs.blocks_of_runs(self.runs)
         # From its first byte on, a box does not cross the ends of rows.
         moved = self.shift(-self.start)
-        if moved._bands is None or not moved._pitches:
+        if moved.bands is None or not moved.pitches:
             return byte_runs.blocks_of_runs(self.runs)
         found: list[Block] = []
-        for start, nbytes, dims in nested.leaves(moved._bands, moved._units):
+        for start, nbytes, dims in nested.leaves(moved.bands, moved.units):
             found += byte_runs.blocks_of_box(start + self.start, nbytes, dims)
         return found
 
     # inside -------------------------------------------------------------------------------------
 
     @property
-    def _is_span(self) -> bool:
-        bands = self._bands
-        return bands is not None and not self._pitches and len(bands) == 1
+    def is_span(self) -> bool:
+        """Whether it is one run."""
+        bands = self.bands
+        return bands is not None and not self.pitches and len(bands) == 1
 
     @property
-    def _units(self) -> Units:
-        return (*self._pitches, 1)
+    def units(self) -> Units:
+        """The pitches, and the byte."""
+        return (*self.pitches, 1)
 
-    def _flat(self) -> Bands:
+    def flat(self) -> Bands:
         """The bands, also where they are many."""
         return (
             tuple((start, stop, None) for start, stop in self.runs.tolist())
-            if self._bands is None
-            else self._bands
+            if self.bands is None
+            else self.bands
         )
 
     def _seventh(self) -> int:
@@ -420,8 +434,8 @@ class Region:
     def _repeated(self, stride: int, count: int) -> Region:
         """The union of `count` copies, each `stride` further on, where all pitches divide `stride`."""
         stride = index(stride)  # a pitch is a key to what is known of pitches: a number as such
-        pitches = self._pitches if stride in self._pitches else (stride, *self._pitches)
-        bands = nested.refine(self._flat(), self._units, (*pitches, 1))
+        pitches = self.pitches if stride in self.pitches else (stride, *self.pitches)
+        bands = nested.refine(self.flat(), self.units, (*pitches, 1))
         return _region(nested.repeat(bands, count, (*pitches, 1)), pitches)
 
     def _moved(self, stride: int, count: int) -> Region:
@@ -456,7 +470,7 @@ def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
     """Pitches in which as many of these regions as go together can be told apart."""
     found: tuple[int, ...] = ()
     for pitches in sorted(
-        {region._pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
+        {region.pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
     ):
         found = _merged(found, pitches) or found
     return found
@@ -466,9 +480,9 @@ def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:
     """Of many regions so few that another one that goes with them (`Region.goes_with`) goes with all."""
     found: dict[tuple[int, ...], Region] = {}
     for region in regions:
-        known = found.get(region._pitches)
+        known = found.get(region.pitches)
         if known is None or known.nruns < region.nruns:
-            found[region._pitches] = region
+            found[region.pitches] = region
     return list(found.values())
 
 
@@ -558,27 +572,27 @@ def _merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] 
 
 def _easy(a: Region, b: Region) -> bool:
     """Whether it costs little to bring two regions together, however far they reach beyond each other."""
-    return a._bands is not None and b._bands is not None and _merged(a._pitches, b._pitches) is not None
+    return a.bands is not None and b.bands is not None and _merged(a.pitches, b.pitches) is not None
 
 
 def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
     """Two regions' bands in pitches that both can have; None where they are rather compared as arrays of runs."""
-    if a._pitches == b._pitches and a._bands is not None and b._bands is not None:
-        return a._bands, b._bands, a._pitches
-    if a._bands is None or b._bands is None:
-        irregular, other = (a, b) if a._bands is None else (b, a)
+    if a.pitches == b.pitches and a.bands is not None and b.bands is not None:
+        return a.bands, b.bands, a.pitches
+    if a.bands is None or b.bands is None:
+        irregular, other = (a, b) if a.bands is None else (b, a)
         if len(other) <= max(4 * len(irregular), MOST_BANDS):
             return None
-    pitches = _merged(a._pitches, b._pitches)
+    pitches = _merged(a.pitches, b.pitches)
     if pitches is None:
         return _reconciled(a, b)
     return _refined(a, pitches), _refined(b, pitches), pitches
 
 
 def _refined(region: Region, pitches: tuple[int, ...]) -> Bands:
-    if region._is_span:
+    if region.is_span:
         return nested.span(region.start, region.stop, (*pitches, 1))
-    return nested.refine(region._flat(), region._units, (*pitches, 1))
+    return nested.refine(region.flat(), region.units, (*pitches, 1))
 
 
 def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
@@ -586,20 +600,20 @@ def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | 
     choices = []
     for region, other in ((a, b), (b, a)):
         lost = frozenset(
-            depth for depth, pitch in enumerate(region._pitches) if _merged((pitch,), other._pitches) is None
+            depth for depth, pitch in enumerate(region.pitches) if _merged((pitch,), other.pitches) is None
         )
-        choices.append((nested.coarsening_cost(region._flat(), region._units, lost), lost))
+        choices.append((nested.coarsening_cost(region.flat(), region.units, lost), lost))
     (cost, lost), losing = min(choices[0], choices[1], key=lambda choice: choice[0]), a
     if choices[1][0] < choices[0][0]:
         losing = b
     if cost > MOST_BANDS and len(a) <= MOST_RUNS and len(b) <= MOST_RUNS:
         return None
-    bands, pitches = losing._flat(), losing._pitches
+    bands, pitches = losing.flat(), losing.pitches
     for depth in sorted(lost, reverse=True):
         bands = nested.coarsen(bands, (*pitches, 1), depth)
         pitches = pitches[:depth] + pitches[depth + 1 :]
     staying = b if losing is a else a
-    both = _merged(pitches, staying._pitches)
+    both = _merged(pitches, staying.pitches)
     assert both is not None, "what did not go together is gone"
     mine = nested.refine(bands, (*pitches, 1), (*both, 1))
     yours = _refined(staying, both)

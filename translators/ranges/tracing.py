@@ -36,13 +36,15 @@ class Trace:
         #: it must not be
         self._ranges: dict[Linear, tuple[int | None, int | None]] = {}
         self._others: dict[Linear, set[int]] = {}
+        #: by sign, constant and terms: what comparisons came out as
+        self._compared: dict[tuple[Any, ...], bool] = {}
         #: comparisons of floating-point numbers
         self._comparisons: dict[str, None] = {}
         self.closed = False
 
     def parameter(self, value: int) -> Number:
         """The next parameter, whose value it is."""
-        variable = self._variable(("parameter", len(self.parameters)), "")
+        variable = self.variable(("parameter", len(self.parameters)), "")
         self.parameters.append(f"v{variable}")
         return Number(self, value, {variable: 1}, 0)
 
@@ -51,14 +53,14 @@ class Trace:
         self.parameters.append(f"p{len(self.parameters)}")
         return Real(self, value, self.parameters[-1])
 
-    def _variable(self, key: object, expression: str) -> int:
+    def variable(self, key: object, expression: str) -> int:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._variables)
             self._variables.append(expression)
         return found
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self.closed:
             raise RuntimeError("a number outlived the calculation that it was traced in")
 
@@ -66,7 +68,14 @@ class Trace:
 
     def compare(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
         """Whether form `sign` 0, for a sign of `<`, `<=` or `==`; `value`: what the form is now."""
-        self._check_open()
+        self.check_open()
+        key = (sign, constant, *terms.items())
+        found = self._compared.get(key)
+        if found is None:  # half of all comparisons were made before
+            found = self._compared[key] = self._noted(terms, constant, value, sign)
+        return found
+
+    def _noted(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
         linear, factor = _normal(terms)
         now = (value - constant) // factor
         if sign == "==":
@@ -94,7 +103,7 @@ class Trace:
         self._ranges[linear] = (low, high)
 
     def compare_reals(self, text: str, outcome: bool) -> bool:
-        self._check_open()
+        self.check_open()
         self._comparisons[text if outcome else f"not {text}"] = None
         return outcome
 
@@ -133,6 +142,18 @@ class Trace:
                 if (low is None or low <= value) and (high is None or value <= high)
             ]
         return [*found, *self._comparisons]
+
+
+def _sum(terms: dict[int, int], others: dict[int, int], factor: int) -> dict[int, int]:
+    """The terms of one form and `factor` times another."""
+    found = dict(terms)
+    for variable, coefficient in others.items():
+        total = found.get(variable, 0) + factor * coefficient
+        if total:
+            found[variable] = total
+        else:
+            del found[variable]
+    return found
 
 
 def _normal(terms: dict[int, int]) -> tuple[Linear, int]:
@@ -187,18 +208,14 @@ class Number:
     # arithmetic -------------------------------------------------------------------------------------
 
     def _made(self, value: int, terms: dict[int, int], constant: int) -> Any:
-        self.trace._check_open()
+        self.trace.check_open()
         return Number(self.trace, value, terms, constant) if terms else constant
 
     def __add__(self, other: Operand) -> Any:
+        if type(other) is int:
+            return self._made(self.value + other, self.terms, self.constant + other)
         if type(other) is Number:
-            terms = dict(self.terms)
-            for variable, coefficient in other.terms.items():
-                total = terms.get(variable, 0) + coefficient
-                if total:
-                    terms[variable] = total
-                else:
-                    del terms[variable]
+            terms = _sum(self.terms, other.terms, 1)
             return self._made(self.value + other.value, terms, self.constant + other.constant)
         if _is_real(other):
             return self._real() + other
@@ -214,6 +231,11 @@ class Number:
         return self
 
     def __sub__(self, other: Operand) -> Any:
+        if type(other) is int:
+            return self._made(self.value - other, self.terms, self.constant - other)
+        if type(other) is Number:
+            terms = _sum(self.terms, other.terms, -1)
+            return self._made(self.value - other.value, terms, self.constant - other.constant)
         return self + -other
 
     def __rsub__(self, other: Operand) -> Any:
@@ -237,7 +259,7 @@ class Number:
 
     def _of(self, expression: str, value: int) -> Number:
         """A number that is no affine form of others."""
-        variable = self.trace._variable(expression, expression)
+        variable = self.trace.variable(expression, expression)
         return Number(self.trace, value, {variable: 1}, 0)
 
     def __floordiv__(self, other: Operand) -> Any:
@@ -320,6 +342,13 @@ class Number:
     # comparisons ------------------------------------------------------------------------------------
 
     def _compare(self, other: Operand, sign: str) -> bool:
+        if type(other) is int:
+            return self.trace.compare(self.terms, self.constant - other, self.value - other, sign)
+        if type(other) is Number:
+            terms, constant = _sum(self.terms, other.terms, -1), self.constant - other.constant
+            if terms:
+                return self.trace.compare(terms, constant, self.value - other.value, sign)
+            return bool(_COMPARE[sign](constant, 0))
         if _is_real(other):
             return bool(_COMPARE[sign](self._real(), other))
         difference = self - other
@@ -387,7 +416,7 @@ class Real:
         self.text = text
 
     def _with(self, other: Operand, sign: str, turned: bool = False) -> Real:
-        self.trace._check_open()
+        self.trace.check_open()
         value, text = _operand(other)
         first, second = ((value, text), (self.value, self.text))[:: 1 if turned else -1]
         made = f"({first[1]} {sign} {second[1]})"

@@ -19,9 +19,39 @@ from typing import Any, TypeVar
 from ..ranges.ndrange import Chunk, NDRange
 from ..ranges.tracing import Number
 from .domain import SOME_VALUE, Domain, Form, Infeasible
-from .expression import Expr, IntType, children
+from .exhaustive import assert_never
+from .expression import (
+    Arithmetic,
+    Both,
+    Cast,
+    Comparison,
+    Comparisons,
+    Const,
+    Either,
+    Expr,
+    GlobalId,
+    GlobalOffset,
+    GlobalSize,
+    GroupId,
+    IntType,
+    IsZero,
+    ItemId,
+    Leaf,
+    LocalId,
+    LocalSize,
+    Not,
+    NotNegative,
+    NotZero,
+    NumGroups,
+    Product,
+    Select,
+    Sum,
+    Unknown,
+    WholeLocalSize,
+    origins,
+)
 from .logic import conjuncts, negate
-from .operations import VALUES
+from .operations import Uniforms, value_of
 
 T = TypeVar("T")
 
@@ -72,34 +102,37 @@ class Launch:
             start, stop = chunk.start[d], chunk.stop[d]
             if d in self.merged:
                 last = min(stop * local, size)
-                scope.ids["gid", d] = _variable_form(domain, start * local, last - 1).shifted(offset)
+                scope.ids[GlobalId, d] = _variable_form(domain, start * local, last - 1).shifted(offset)
                 continue
             group = _variable_form(domain, start, stop - 1)
             item = _variable_form(domain, 0, min(local, size) - 1)
-            scope.ids["group", d] = group
-            scope.ids["lid", d] = item
+            scope.ids[GroupId, d] = group
+            scope.ids[LocalId, d] = item
             inside = item.plus(group, local)
             if stop * local > size:
                 # Only the last work-group of a dimension may be partial (OpenCL 2.0, 5.8).
                 domain.require(Form(size - 1, {}).plus(inside, -1))
-            scope.ids["gid", d] = inside.shifted(offset)
+            scope.ids[GlobalId, d] = inside.shifted(offset)
         return scope
 
-    def number(self, op: str, dimension: int) -> int:
+    def number(self, function: Uniforms) -> int:
         """The answer of a work-item function that is the same for all work-items."""
-        ndrange = self.ndrange
+        ndrange, dimension = self.ndrange, function.dimension
         if dimension >= ndrange.work_dim:
-            return 0 if op == "goffset" else 1
-        if op == "gsize":
-            return ndrange.global_size[dimension]
-        local = ndrange.local_size[dimension]
-        if op == "lsize":  # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
-            return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)
-        if op == "whole_lsize":
-            return local
-        if op == "ngroups":
-            return ndrange.num_groups[dimension]
-        return ndrange.offset[dimension]
+            return 0 if isinstance(function, GlobalOffset) else 1
+        match function:
+            case GlobalSize():
+                return ndrange.global_size[dimension]
+            case LocalSize():  # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
+                local = ndrange.local_size[dimension]
+                return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)
+            case WholeLocalSize():
+                return ndrange.local_size[dimension]
+            case NumGroups():
+                return ndrange.num_groups[dimension]
+            case GlobalOffset():
+                return ndrange.offset[dimension]
+        assert_never(function)
 
     def argument(self, index: int, byte: int, kind: IntType) -> int | None:
         """The integer passed for a value argument; None where the caller did not say."""
@@ -144,7 +177,7 @@ class Scope:
     def __init__(self, launch: Launch, domain: Domain) -> None:
         self.launch = launch
         self.domain = domain
-        self.ids: dict[tuple[str, int], Form] = {}
+        self.ids: dict[tuple[type[ItemId], int], Form] = {}
         self.memo: dict[Expr, Form] = {}
         self.quotients: dict[tuple[frozenset[tuple[int, int]], int, int], Form] = {}
         self.script: tuple[int, ...] = ()
@@ -195,7 +228,7 @@ class Scope:
         """The affine form of an integer expression."""
         found = self.memo.get(expr)
         if found is None:
-            found = VALUES[expr.op](self, expr)
+            found = value_of(self, expr)
             self.memo[expr] = found
         return found
 
@@ -304,27 +337,29 @@ class Scope:
 
     def assume(self, condition: Expr) -> None:
         """Keep the iterations for which `condition` holds. Raises Infeasible where none is left."""
-        op = condition.op
-        if op == "ge0":
-            self.domain.require(self.value(condition.args[0]))
-        elif op == "eq0":
-            self._assume_zero(self.value(condition.args[0]))
-        elif op == "ne0":
-            self._assume_not_zero(self.value(condition.args[0]))
-        elif op == "land":
-            for part in conjuncts(condition):
-                self.assume(part)
-        elif op == "lor":
-            self._assume_either(condition.args[0], condition.args[1])
-        elif op == "const":
-            if not condition.args[0]:
-                raise Infeasible
-        elif op in ("not", "unknown"):
-            self.domain.blur(f"a condition on {_origin(condition)}")
-        elif op == "select":
-            self._assume_select(*condition.args)
-        else:
-            self._assume_not_zero(self.value(condition))
+        match condition:
+            case NotNegative():
+                self.domain.require(self.value(condition.a))
+            case IsZero():
+                self._assume_zero(self.value(condition.a))
+            case NotZero():
+                self._assume_not_zero(self.value(condition.a))
+            case Both():
+                for part in conjuncts(condition):
+                    self.assume(part)
+            case Either():
+                self._assume_either(condition.a, condition.b)
+            case Const():
+                if not condition.number:
+                    raise Infeasible
+            case Not() | Unknown():
+                self.domain.blur(f"a condition on {_origin(condition)}")
+            case Select():
+                self._assume_select(condition)
+            case Sum() | Product() | Cast() | Arithmetic() | Leaf():
+                self._assume_not_zero(self.value(condition))
+            case _:
+                assert_never(condition)
 
     def _assume_zero(self, form: Form) -> None:
         if form.terms and form.constant % gcd(*form.terms.values()):
@@ -374,15 +409,15 @@ class Scope:
         else:
             self.domain.blur("a disjunction with too many cases")
 
-    def _assume_select(self, condition: Expr, a: Expr, b: Expr) -> None:
+    def _assume_select(self, choice: Select) -> None:
         if not self.may_choose():
             self.domain.blur("a condition with too many cases")
         elif self.choose() == 0:
-            self.assume(condition)
-            self.assume(a)
+            self.assume(choice.condition)
+            self.assume(choice.a)
         else:
-            self.assume(negate(condition))
-            self.assume(b)
+            self.assume(negate(choice.condition))
+            self.assume(choice.b)
 
     def decide(self, condition: Expr) -> bool | None:
         """Whether `condition` holds everywhere or nowhere in the domain; None where that does not show at
@@ -391,32 +426,45 @@ class Scope:
 
     def _decided(self, condition: Expr, known: dict[Expr, bool | None]) -> bool | None:
         """`known`: what has been decided on the way, as one condition may be part of many."""
-        op = condition.op
-        if op == "const":
-            return bool(condition.args[0])
-        if op in ("land", "lor"):
-            if condition not in known:
-                first, second = (self._decided(part, known) for part in condition.args)
-                strong = op == "lor"
-                weak = None if first is None or second is None else not strong
-                known[condition] = strong if first is strong or second is strong else weak
-            return known[condition]
-        if op not in ("ge0", "eq0", "ne0"):
-            return None
+        match condition:
+            case Const(number=number):
+                return bool(number)
+            case Both() | Either():
+                if condition not in known:
+                    known[condition] = self._joined(condition, known)
+                return known[condition]
+            case NotNegative():
+                bounds = self._trial(condition.a)
+                if bounds is None:
+                    return None
+                return True if bounds[0] >= 0 else False if bounds[1] < 0 else None
+            case IsZero() | NotZero():
+                bounds = self._trial(condition.a)
+                if bounds is None:
+                    return None
+                if bounds[0] > 0 or bounds[1] < 0:
+                    return isinstance(condition, NotZero)
+                return isinstance(condition, IsZero) if bounds[0] == bounds[1] else None
+        return None
+
+    def _joined(self, condition: Both | Either, known: dict[Expr, bool | None]) -> bool | None:
+        first, second = self._decided(condition.a, known), self._decided(condition.b, known)
+        strong = isinstance(condition, Either)
+        if first is strong or second is strong:
+            return strong
+        return None if first is None or second is None else not strong
+
+    def _trial(self, expr: Expr) -> tuple[int, int] | None:
+        """The bounds of a value without any choice; None where it has none, or where enough was tried."""
         if self.trials[0] == 0:
             return None
         self.trials[0] -= 1
         trial = self.copy()
         trial.frozen, trial.trials = True, self.trials
         try:
-            low, high = trial.domain.bounds(trial.value(condition.args[0]))
+            return trial.domain.bounds(trial.value(expr))
         except Infeasible:
             return None
-        if op == "ge0":
-            return True if low >= 0 else False if high < 0 else None
-        if low > 0 or high < 0:
-            return op == "ne0"
-        return op == "eq0" if low == high else None
 
     # loops ------------------------------------------------------------------------------------------
 
@@ -430,13 +478,13 @@ class Scope:
         for part in conjuncts(condition):
             if counter not in part.leaves:
                 self.assume(part)
-            elif part.op in ("ge0", "eq0", "ne0"):
+            elif isinstance(part, Comparison):
                 self._assume_while(counter, part, first)
             else:
                 self.assume(part)
                 self.domain.blur("a loop condition that is not followed")
 
-    def _assume_while(self, counter: Expr, condition: Expr, first: int) -> None:
+    def _assume_while(self, counter: Expr, condition: Comparisons, first: int) -> None:
         domain = self.domain
         (variable,) = self.value(counter).terms or (None,)
         if variable is None:
@@ -448,7 +496,7 @@ class Scope:
             domain.blur("a loop whose counter may wrap around")
             return
         coefficient = form.terms.get(variable, 0)
-        if condition.op == "eq0":
+        if isinstance(condition, IsZero):
             self._assume_zero(form)
             domain.blur("a loop that runs while two values are equal")
             return
@@ -463,7 +511,7 @@ class Scope:
             if domain.bounds(rest)[0] < 0:
                 domain.blur("a loop condition that may become true again")
 
-    def _unwrapped(self, counter: Expr, variable: int, condition: Expr, first: int) -> Form | None:
+    def _unwrapped(self, counter: Expr, variable: int, condition: Comparisons, first: int) -> Form | None:
         """The form that is >= 0 while the loop runs, with wrap-around of the loop's variables ruled out; else
         None.
 
@@ -473,21 +521,21 @@ class Scope:
         fit their types up to there, no such iteration exists.
         """
         domain = self.domain
-        for part in _without(condition.args[0], counter):
+        for part in _without(condition.a, counter):
             self.value(part)
         memo, self.memo = self.memo, dict(self.memo)
         frozen, self.frozen = self.frozen, True
         self.doubtful = []
         try:
             script, self.script = self.script, self.script[: self.position]
-            form: Form | None = self.value(condition.args[0])
+            form: Form | None = self.value(condition.a)
         finally:
             self.script = script
             doubtful, self.doubtful = self.doubtful, None
             self.frozen = frozen
         assert form is not None
         coefficient = form.terms.get(variable, 0)
-        if condition.op == "ne0":
+        if isinstance(condition, NotZero):
             form = self._until_equal(form, variable, coefficient, first)
             coefficient = form.terms.get(variable, 0) if form else 0
         if form is None:
@@ -548,7 +596,7 @@ class Scope:
 
 def _origin(condition: Expr) -> str:
     """Where what is not known of a condition comes from."""
-    return next((leaf.origin for leaf in condition.leaves if leaf.origin), SOME_VALUE)
+    return next(origins(condition), SOME_VALUE)
 
 
 def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:
@@ -556,8 +604,8 @@ def _without(expr: Expr, leaf: Expr) -> Iterator[Expr]:
     if leaf not in expr.leaves:
         yield expr
     else:
-        for child in children(expr):
-            yield from _without(child, leaf)
+        for part in expr.parts:
+            yield from _without(part, leaf)
 
 
 def explore(start: Scope, action: Callable[[Scope], T]) -> Iterator[tuple[Scope, T]]:

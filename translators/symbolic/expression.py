@@ -12,11 +12,11 @@ node, which means "the representative of this residue in the type's range".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 #: Stands for "no bound"; sums and products of a few of them still compare as intended.
@@ -54,61 +54,375 @@ LONG = IntType(64, True)
 ULONG = IntType(64, False)
 
 
-class Expr:
-    """One node. Nodes are interned: equal expressions are (nearly always) the same object; a lost sharing
-    costs precision only.
+_NO_LEAVES: frozenset[Expr] = frozenset()
 
-    `lo` and `hi` bound the value for any launch. `op` and `args`:
 
-    ==========  ====================================================================================
-    const       (number,)
-    sum         (constant, ((node, coefficient), …)) sorted by age
-    mul         (a, b)
-    div mod     (a, b): C's, towards zero
-    shl shr     (a, b): shr rounds down
-    and or xor  (a, b)
-    min max     (a, b)
-    select      (condition, a, b)
-    cast        (bits, signed, a)
-    ge0 eq0 ne0 (a,): comparisons with zero
-    land lor    (a, b)
-    not         (a,): of an unknown truth value
-    leaves      gid group lid gsize lsize whole_lsize ngroups goffset (dimension,), workdim (),
-                arg (index, byte, bits, signed),
-                loop (serial,), head (serial,), exit (serial,), unknown (serial,)
-    ==========  ====================================================================================
+class _Interned:
+    """Nodes are held weakly by who looks for equal ones."""
+
+    __slots__ = ("__weakref__", "_leaves")
+    _leaves: frozenset[Expr]  #: once somebody has asked for them
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node(_Interned):
+    """One node. Nodes are interned: equal expressions are (nearly always) the same object; a lost sharing costs precision
+    only. `lo` and `hi` bound the value for any launch; `serial` grows with each node that is made.
     """
 
-    __slots__ = ("__weakref__", "_leaves", "args", "definition", "hi", "lo", "op", "origin", "serial")
+    lo: int
+    hi: int
+    serial: int
 
-    def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
-        self.op = op
-        self.args = args
-        self.lo = lo
-        self.hi = hi
-        self.serial = next(_serial)
-        self._leaves: frozenset[Expr] | None = None
-        #: of an `exit` leaf: what is known of the loop it counts
-        self.definition: Trips | None = None
-        #: of an `unknown` leaf: where its value comes from, for messages
-        self.origin = ""
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The operands that are expressions."""
+        return ()
 
     @property
     def leaves(self) -> frozenset[Expr]:
         """All leaves of the expression."""
-        found = self._leaves
+        found: frozenset[Expr] | None = getattr(self, "_leaves", None)
         if found is None:
-            if self.op in LEAVES:
-                found = frozenset((self,))
-            else:
-                found = frozenset().union(*(child.leaves for child in children(self)))
-            self._leaves = found
+            first, *others = [part.leaves for part in self.parts] or (_NO_LEAVES,)
+            found = first.union(*others) if others else first
+            object.__setattr__(self, "_leaves", found)
         return found
 
     def __repr__(self) -> str:
         from .report import show
 
-        return show(self)
+        return show(self)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Leaf(Node):
+    """What is not made of other expressions, nor a number."""
+
+    @property
+    def leaves(self) -> frozenset[Expr]:
+        return frozenset((self,))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WorkItem(Leaf):
+    """The answer of a work-item function for one `dimension`, from 0 to 2."""
+
+    dimension: int
+
+
+class ItemId(WorkItem):
+    """What work-items have each of their own."""
+
+    __slots__ = ()
+
+
+class Uniform(WorkItem):
+    """What is the same for all work-items of a work-group."""
+
+    __slots__ = ()
+
+
+class GlobalId(ItemId):
+    """`get_global_id`"""
+
+    __slots__ = ()
+
+
+class GroupId(ItemId):
+    """`get_group_id`"""
+
+    __slots__ = ()
+
+
+class LocalId(ItemId):
+    """`get_local_id`"""
+
+    __slots__ = ()
+
+
+class GlobalSize(Uniform):
+    """`get_global_size`"""
+
+    __slots__ = ()
+
+
+class LocalSize(Uniform):
+    """`get_local_size`"""
+
+    __slots__ = ()
+
+
+class WholeLocalSize(Uniform):
+    """`get_enqueued_local_size`"""
+
+    __slots__ = ()
+
+
+class NumGroups(Uniform):
+    """`get_num_groups`"""
+
+    __slots__ = ()
+
+
+class GlobalOffset(Uniform):
+    """`get_global_offset`"""
+
+    __slots__ = ()
+
+
+class WorkDim(Leaf):
+    """`get_work_dim`"""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Argument(Leaf):
+    """The integer of type `kind` at `byte` of the value argument `index`."""
+
+    index: int
+    byte: int
+    kind: IntType
+
+
+class Counter(Leaf):
+    """How often a loop's body ran before, from 0 on."""
+
+    __slots__ = ()
+
+
+class Head(Leaf):
+    """What a variable holds when a loop's iteration begins."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Exit(Leaf):
+    """How often a loop's body ran to its end, from 0 on. `definition`: what is known of it, set once it is."""
+
+    definition: Trips = field(init=False)
+
+    @property
+    def leaves(self) -> frozenset[Expr]:
+        """Itself and those of its definition."""
+        return self._leaves
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unknown(Leaf):
+    """A value of which only bounds are known. `origin`: where it comes from, for messages."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Const(Node):
+    """A number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sum(Node):
+    """`constant` and the sum of coefficient times term, in the order of their age."""
+
+    constant: int
+    terms: tuple[tuple[Expr, int], ...]
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return tuple(term for term, _ in self.terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Product(Node):
+    """A product of two factors or more, in the order of their age."""
+
+    factors: tuple[Expr, ...]
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.factors
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pair(Node):
+    """An operation of two operands."""
+
+    a: Expr
+    b: Expr
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.a, self.b
+
+
+class Arithmetic(Pair):
+    """One that gives a number."""
+
+    __slots__ = ()
+
+
+class Quotient(Arithmetic):
+    """C's `a / b`, towards zero."""
+
+    __slots__ = ()
+
+
+class Remainder(Arithmetic):
+    """C's `a % b`, with the sign of `a`."""
+
+    __slots__ = ()
+
+
+class ShiftLeft(Arithmetic):
+    """`a << b`"""
+
+    __slots__ = ()
+
+
+class ShiftRight(Arithmetic):
+    """`a >> b`, rounded down."""
+
+    __slots__ = ()
+
+
+class BitAnd(Arithmetic):
+    """`a & b`"""
+
+    __slots__ = ()
+
+
+class BitOr(Arithmetic):
+    """`a | b`"""
+
+    __slots__ = ()
+
+
+class BitXor(Arithmetic):
+    """`a ^ b`"""
+
+    __slots__ = ()
+
+
+class Minimum(Arithmetic):
+    """The smaller one."""
+
+    __slots__ = ()
+
+
+class Maximum(Arithmetic):
+    """The larger one."""
+
+    __slots__ = ()
+
+
+class Both(Pair):
+    """Whether two truth values hold."""
+
+    __slots__ = ()
+
+
+class Either(Pair):
+    """Whether one of two truth values holds."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Select(Node):
+    """C's `condition ? a : b`."""
+
+    condition: Expr
+    a: Expr
+    b: Expr
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.condition, self.a, self.b
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Single(Node):
+    """An operation of one operand."""
+
+    a: Expr
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.a,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cast(Single):
+    """The value of type `kind` congruent to `a`."""
+
+    kind: IntType
+
+
+class Comparison(Single):
+    """A number compared with zero."""
+
+    __slots__ = ()
+
+
+class NotNegative(Comparison):
+    """`a >= 0`"""
+
+    __slots__ = ()
+
+
+class IsZero(Comparison):
+    """`a == 0`"""
+
+    __slots__ = ()
+
+
+class NotZero(Comparison):
+    """`a != 0`"""
+
+    __slots__ = ()
+
+
+class Not(Single):
+    """The negation of an unknown truth value."""
+
+    __slots__ = ()
+
+
+Expr: TypeAlias = (
+    Const | Sum | Product | Cast | Select | Quotient | Remainder | ShiftLeft | ShiftRight | BitAnd | BitOr | BitXor
+    | Minimum | Maximum | NotNegative | IsZero | NotZero | Both | Either | Not | GlobalId | GroupId | LocalId | GlobalSize
+    | LocalSize | WholeLocalSize | NumGroups | GlobalOffset | WorkDim | Argument | Counter | Head | Exit | Unknown
+)  # fmt: skip
+#: Expressions of two operands.
+Pairs: TypeAlias = (
+    Quotient
+    | Remainder
+    | ShiftLeft
+    | ShiftRight
+    | BitAnd
+    | BitOr
+    | BitXor
+    | Minimum
+    | Maximum
+    | Both
+    | Either
+)
+WorkItems: TypeAlias = (
+    GlobalId | GroupId | LocalId | GlobalSize | LocalSize | WholeLocalSize | NumGroups | GlobalOffset
+)
+#: Numbers compared with zero.
+Comparisons: TypeAlias = NotNegative | IsZero | NotZero
+#: The classes of nodes, where one is asked for.
+Interned = TypeVar("Interned", bound=Node)
+
+
+def origins(expr: Expr) -> Iterator[str]:
+    """Where what is not known of an expression comes from."""
+    return (leaf.origin for leaf in expr.leaves if isinstance(leaf, Unknown) and leaf.origin)
 
 
 @dataclass(frozen=True)
@@ -129,133 +443,121 @@ class Trips:
         return self.none, self.before, self.after
 
 
-LEAVES = frozenset(
-    [
-        "gid",
-        "group",
-        "lid",
-        "gsize",
-        "lsize",
-        "whole_lsize",
-        "ngroups",
-        "goffset",
-        "workdim",
-        "arg",
-        "loop",
-        "head",
-        "exit",
-        "unknown",
-    ]
-)
-
-_nodes: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_nodes: WeakValueDictionary[tuple[object, ...], Node] = WeakValueDictionary()
 
 
-def _key(op: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What equal nodes share. It has the operands' numbers: the operands themselves would keep an `exit` leaf
-    alive among them, that its definition, and this the node whose key it is, for ever.
+def _interned(
+    kind: type[Interned], key: tuple[object, ...], lo: int, hi: int, parts: tuple[Any, ...]
+) -> Interned:
+    """The node with these fields, whose value is from `lo` to `hi`. `key`: what equal nodes share, which has the operands'
+    numbers: the operands themselves would keep an `Exit` alive among them, that its definition, and this the node whose
+    key it is, for ever.
     """
-    if op == "sum":
-        return (op, args[0], *[(term.serial, coefficient) for term, coefficient in args[1]])
-    return (op, *[arg.serial if type(arg) is Expr else arg for arg in args])
-
-
-def node(op: str, args: tuple[Any, ...], lo: int = -INFINITE, hi: int = INFINITE) -> Expr:
-    """The node of `op` and `args`, whose value is from `lo` to `hi`."""
-    key = _key(op, args)
     found = _nodes.get(key)
     if found is None:
-        found = Expr(op, args, lo, hi)
-        _nodes[key] = found
-    return found
+        found = _nodes[key] = kind(lo, hi, next(_serial), *parts)
+    return found  # type: ignore[return-value]
 
 
-def children(expr: Expr) -> list[Expr]:
-    """The operands that are expressions."""
-    if expr.op == "sum":
-        return [term for term, _ in expr.args[1]]
-    return [arg for arg in expr.args if isinstance(arg, Expr)]
+def _leaf(kind: type[Interned], lo: int, hi: int, *fields: object) -> Interned:
+    return _interned(kind, (kind, *fields), lo, hi, fields)
+
+
+def _pair(kind: type[Interned], lo: int, hi: int, a: Expr, b: Expr) -> Interned:
+    return _interned(kind, (kind, a.serial, b.serial), lo, hi, (a, b))
+
+
+def truth_of(kind: type[Interned], a: Expr) -> Interned:
+    """What is said of one operand: 0 or 1."""
+    return _interned(kind, (kind, a.serial), 0, 1, (a,))
+
+
+def joined(kind: type[Interned], a: Expr, b: Expr) -> Interned:
+    """Two truth values as one."""
+    return _interned(kind, (kind, a.serial, b.serial), 0, 1, (a, b))
 
 
 # leaves ---------------------------------------------------------------------------------------------
 
 
-_SMALL = {number: Expr("const", (number,), number, number) for number in range(-1, 65)}
+_SMALL = {number: Const(number, number, next(_serial), number) for number in range(-1, 65)}
 
 
-def const(number: int) -> Expr:
+def const(number: int) -> Const:
     small = _SMALL.get(number)
-    return small if small is not None else node("const", (number,), number, number)
+    return small if small is not None else _leaf(Const, number, number, number)
 
 
-ZERO, ONE = const(0), const(1)
+ZERO: Expr = const(0)
+ONE: Expr = const(1)
 
 #: Bounds of the work-item functions for any launch; sizes of a work-group fit an `int` on every device.
-_ID_BOUNDS = {
-    "gid": (0, ULONG.hi),
-    "group": (0, LONG.hi),
-    "lid": (0, INT.hi),
-    "gsize": (1, ULONG.hi),
-    "lsize": (1, INT.hi),
-    "whole_lsize": (1, INT.hi),
-    "ngroups": (1, LONG.hi),
-    "goffset": (0, ULONG.hi),
+_BOUNDS: dict[type[WorkItem], tuple[int, int]] = {
+    GlobalId: (0, ULONG.hi),
+    GroupId: (0, LONG.hi),
+    LocalId: (0, INT.hi),
+    GlobalSize: (1, ULONG.hi),
+    LocalSize: (1, INT.hi),
+    WholeLocalSize: (1, INT.hi),
+    NumGroups: (1, LONG.hi),
+    GlobalOffset: (0, ULONG.hi),
 }
 
 
-def workitem(op: str, dimension: int) -> Expr:
-    """One of `get_global_id` (gid), `get_group_id` (group) … in a dimension from 0 to 2."""
-    return node(op, (dimension,), *_ID_BOUNDS[op])
+def workitem(kind: type[WorkItems], dimension: int) -> WorkItems:
+    """One of `GlobalId`, `GroupId` … in a dimension from 0 to 2."""
+    return _leaf(kind, *_BOUNDS[kind], dimension)
 
 
-WORK_DIM = node("workdim", (), 1, 3)
+WORK_DIM = _leaf(WorkDim, 1, 3)
 
 
-def argument(index: int, byte: int, kind: IntType) -> Expr:
+def argument(index: int, byte: int, kind: IntType) -> Argument:
     """The integer at `byte` of the value argument `index`."""
-    return node("arg", (index, byte, kind.bits, kind.signed), kind.lo, kind.hi)
+    return _leaf(Argument, kind.lo, kind.hi, index, byte, kind)
 
 
-def unknown(lo: int, hi: int, origin: str = "") -> Expr:
+def unknown(lo: int, hi: int, origin: str = "") -> Unknown:
     """A value of which only bounds are known; every call makes a new one."""
-    leaf = Expr("unknown", (next(_serial),), lo, hi)
-    leaf.origin = origin
-    _nodes[_key(leaf.op, leaf.args)] = leaf
-    return leaf
+    return Unknown(lo, hi, next(_serial), origin)
 
 
-def counter(op: str) -> Expr:
-    """A new `loop` counter, `exit` count (both from 0 on) or loop `head` value (any)."""
-    leaf = Expr(op, (next(_serial),), -INFINITE if op == "head" else 0, INFINITE)
-    _nodes[_key(leaf.op, leaf.args)] = leaf
-    return leaf
+def counter() -> Counter:
+    """The counter of a new loop."""
+    return Counter(0, INFINITE, next(_serial))
 
 
-def trips(define: Callable[[Expr], Trips]) -> Expr:
-    """A new `exit` leaf T with `define(T)` as what is known of it."""
-    leaf = counter("exit")
+def head() -> Head:
+    """What a variable, of any value, holds at the beginning of an iteration."""
+    return Head(-INFINITE, INFINITE, next(_serial))
+
+
+def trips(define: Callable[[Exit], Trips]) -> Exit:
+    """A new count T of a loop's iterations, with `define(T)` as what is known of it."""
+    leaf = Exit(0, INFINITE, next(_serial))
+    object.__setattr__(leaf, "_leaves", frozenset((leaf,)))
     definition = define(leaf)
-    leaf.definition = definition
+    object.__setattr__(leaf, "definition", definition)
     # Not through `leaves`, which would keep sets for expressions of this leaf before its own set is complete.
-    found = {leaf}
-    pending = [*definition.parts]
+    found: set[Expr] = {leaf}
+    pending: list[Expr] = [*definition.parts]
     seen: set[Expr] = set()
     while pending:
         expr = pending.pop()
         if expr not in seen:
             seen.add(expr)
-            if expr.op in LEAVES:
+            if isinstance(expr, Leaf):
                 found |= expr.leaves if expr is not leaf else set()
             else:
-                pending += children(expr)
-    leaf._leaves = frozenset(found)
+                pending += expr.parts
+    object.__setattr__(leaf, "_leaves", frozenset(found))
     return leaf
 
 
 def congruence(expr: Expr) -> tuple[int, int]:
     """(m, r) with `expr` = r modulo m whatever its leaves are; m = 0 where it is r itself.
 
-    >>> i = workitem("gid", 0)
+    >>> i = workitem(GlobalId, 0)
     >>> congruence(add(scale(i, 12), const(20)))
     (12, 8)
     """
@@ -266,34 +568,33 @@ def _congruence(expr: Expr, known: dict[Expr, tuple[int, int]]) -> tuple[int, in
     """`known`: of what has been met, as one operand may be part of many."""
     found = known.get(expr)
     if found is None:
-        modulus, residue = _congruence_of_parts(expr.op, expr.args, lambda part: _congruence(part, known))
+        modulus, residue = _congruence_of_parts(expr, known)
         found = known[expr] = (modulus, residue % modulus if modulus else residue)
     return found
 
 
-def _congruence_of_parts(
-    op: str, args: tuple[Any, ...], of: Callable[[Expr], tuple[int, int]]
-) -> tuple[int, int]:
-    if op == "const":
-        return 0, args[0]
-    if op == "sum":
-        modulus, residue = 0, args[0]
-        for term, coefficient in args[1]:
-            m, r = of(term)
-            modulus, residue = gcd(modulus, coefficient * m), residue + coefficient * r
-        return modulus, residue
-    if op == "mul":
-        modulus, residue = 0, 1
-        for factor in args:
-            m, r = of(factor)
-            modulus, residue = gcd(modulus * m, modulus * r, residue * m), residue * r
-        return modulus, residue
-    if op == "cast":  # the same modulo 2**bits
-        m, r = of(args[2])
-        return gcd(m, 1 << args[0]), r
-    if op in ("min", "max", "select"):
-        (m, r), (n, s) = of(args[-2]), of(args[-1])
-        return gcd(m, n, r - s), r
+def _congruence_of_parts(expr: Expr, known: dict[Expr, tuple[int, int]]) -> tuple[int, int]:
+    match expr:
+        case Const(number=number):
+            return 0, number
+        case Sum():
+            modulus, residue = 0, expr.constant
+            for term, coefficient in expr.terms:
+                m, r = _congruence(term, known)
+                modulus, residue = gcd(modulus, coefficient * m), residue + coefficient * r
+            return modulus, residue
+        case Product():
+            modulus, residue = 0, 1
+            for factor in expr.factors:
+                m, r = _congruence(factor, known)
+                modulus, residue = gcd(modulus * m, modulus * r, residue * m), residue * r
+            return modulus, residue
+        case Cast():  # the same modulo 2**bits
+            m, r = _congruence(expr.a, known)
+            return gcd(m, 1 << expr.kind.bits), r
+        case Minimum() | Maximum() | Select():
+            (m, r), (n, s) = _congruence(expr.a, known), _congruence(expr.b, known)
+            return gcd(m, n, r - s), r
     return 1, 0
 
 
@@ -301,10 +602,10 @@ def _congruence_of_parts(
 
 
 def terms_of(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
-    if expr.op == "sum":
-        return expr.args[0], expr.args[1]
-    if expr.op == "const":
-        return expr.args[0], ()
+    if type(expr) is Sum:
+        return expr.constant, expr.terms
+    if type(expr) is Const:
+        return expr.number, ()
     return 0, ((expr, 1),)
 
 
@@ -324,7 +625,8 @@ def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
         else:
             lo += coefficient * term.hi
             hi += coefficient * term.lo
-    return node("sum", (constant, tuple(kept)), lo, hi)
+    key = (Sum, constant, *[(term.serial, coefficient) for term, coefficient in kept])
+    return _interned(Sum, key, lo, hi, (constant, tuple(kept)))
 
 
 def _age(item: tuple[Expr, int]) -> int:
@@ -357,10 +659,10 @@ def scale(a: Expr, factor: int) -> Expr:
 
 def mul(a: Expr, b: Expr) -> Expr:
     """A product; sums are multiplied out, so that steps of loops are found."""
-    if a.op == "const":
-        return scale(b, a.args[0])
-    if b.op == "const":
-        return scale(a, b.args[0])
+    if type(a) is Const:
+        return scale(b, a.number)
+    if type(b) is Const:
+        return scale(a, b.number)
     constant_a, terms_a = terms_of(a)
     constant_b, terms_b = terms_of(b)
     if len(terms_a) * len(terms_b) > 16:
@@ -377,7 +679,7 @@ def mul(a: Expr, b: Expr) -> Expr:
 
 
 def _factors(expr: Expr) -> tuple[Expr, ...]:
-    return expr.args if expr.op == "mul" else (expr,)
+    return expr.factors if type(expr) is Product else (expr,)
 
 
 def _product(a: Expr, b: Expr) -> Expr:
@@ -388,7 +690,8 @@ def _product(a: Expr, b: Expr) -> Expr:
             max(min(c * bound, INFINITE), -INFINITE) for c in corners for bound in (factor.lo, factor.hi)
         ]
         corners = [min(corners), max(corners)]
-    return node("mul", factors, min(corners), max(corners))
+    key = (Product, *[factor.serial for factor in factors])
+    return _interned(Product, key, min(corners), max(corners), (factors,))
 
 
 def trunc_div(a: int, b: int) -> int:
@@ -397,48 +700,48 @@ def trunc_div(a: int, b: int) -> int:
 
 def div(a: Expr, b: Expr) -> Expr:
     """C's quotient. Division by zero is undefined in C: any value would do, an unknown one is returned."""
-    if b.op == "const":
-        divisor = b.args[0]
+    if type(b) is Const:
+        divisor = b.number
         if divisor == 1:
             return a
         if divisor == 0:
             return unknown(-INFINITE, INFINITE)
-        if a.op == "const":
-            return const(trunc_div(a.args[0], divisor))
+        if type(a) is Const:
+            return const(trunc_div(a.number, divisor))
         constant, terms = terms_of(a)
         if constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in terms):
             return linear(constant // divisor, {term: coefficient // divisor for term, coefficient in terms})
     largest = max(abs(a.lo), abs(a.hi))
-    return node("div", (a, b), 0 if a.lo >= 0 and b.lo >= 0 else -largest, largest)
+    return _pair(Quotient, 0 if a.lo >= 0 and b.lo >= 0 else -largest, largest, a, b)
 
 
 def mod(a: Expr, b: Expr) -> Expr:
     """C's remainder, with the sign of `a`."""
-    if b.op == "const":
-        divisor = b.args[0]
+    if type(b) is Const:
+        divisor = b.number
         if divisor == 0:
             return unknown(-INFINITE, INFINITE)
-        if a.op == "const":
-            return const(a.args[0] - trunc_div(a.args[0], divisor) * divisor)
+        if type(a) is Const:
+            return const(a.number - trunc_div(a.number, divisor) * divisor)
         if abs(divisor) == 1:
             return ZERO
     largest = max(abs(b.lo), abs(b.hi)) - 1
-    return node("mod", (a, b), 0 if a.lo >= 0 else -largest, largest)
+    return _pair(Remainder, 0 if a.lo >= 0 else -largest, largest, a, b)
 
 
 def shift_left(a: Expr, b: Expr) -> Expr:
-    if b.op == "const":
-        return scale(a, 1 << b.args[0])
-    return node("shl", (a, b))
+    if type(b) is Const:
+        return scale(a, 1 << b.number)
+    return _pair(ShiftLeft, -INFINITE, INFINITE, a, b)
 
 
 def shift_right(a: Expr, b: Expr) -> Expr:
-    if b.op == "const":
-        if a.op == "const":
-            return const(a.args[0] >> b.args[0])
-        if b.args[0] == 0:
+    if type(b) is Const:
+        if type(a) is Const:
+            return const(a.number >> b.number)
+        if b.number == 0:
             return a
-    return node("shr", (a, b), min(a.lo, 0), max(a.hi, 0))
+    return _pair(ShiftRight, min(a.lo, 0), max(a.hi, 0), a, b)
 
 
 def _mask(number: int) -> int:
@@ -447,43 +750,43 @@ def _mask(number: int) -> int:
 
 
 def bit_and(a: Expr, b: Expr) -> Expr:
-    if a.op == "const" and b.op == "const":
-        return const(a.args[0] & b.args[0])
-    if a.op == "const":
+    if type(a) is Const and type(b) is Const:
+        return const(a.number & b.number)
+    if type(a) is Const:
         a, b = b, a
     if b is ZERO:
         return ZERO
-    if b.op == "const" and b.args[0] == -1:
+    if type(b) is Const and b.number == -1:
         return a
     bounds = [x.hi for x in (a, b) if x.lo >= 0]
     lo, hi = (0, min(bounds)) if bounds else (-INFINITE, INFINITE)
-    return node("and", (a, b), lo, hi)
+    return _pair(BitAnd, lo, hi, a, b)
 
 
 def bit_or(a: Expr, b: Expr) -> Expr:
-    if a.op == "const" and b.op == "const":
-        return const(a.args[0] | b.args[0])
+    if type(a) is Const and type(b) is Const:
+        return const(a.number | b.number)
     if a is ZERO or b is ZERO:
         return b if a is ZERO else a
-    if a.op == "const":
+    if type(a) is Const:
         a, b = b, a
     if a.lo >= 0 and b.lo >= 0:
-        return node("or", (a, b), max(a.lo, b.lo), _mask(max(a.hi, b.hi)))
-    return node("or", (a, b))
+        return _pair(BitOr, max(a.lo, b.lo), _mask(max(a.hi, b.hi)), a, b)
+    return _pair(BitOr, -INFINITE, INFINITE, a, b)
 
 
 def bit_xor(a: Expr, b: Expr) -> Expr:
-    if a.op == "const" and b.op == "const":
-        return const(a.args[0] ^ b.args[0])
+    if type(a) is Const and type(b) is Const:
+        return const(a.number ^ b.number)
     if a is ZERO or b is ZERO:
         return b if a is ZERO else a
-    if a.op == "const":
+    if type(a) is Const:
         a, b = b, a
-    if b.op == "const" and b.args[0] == -1:
-        return linear(-1, {a: -1}) if a.op != "sum" else add(const(-1), a, -1)
+    if type(b) is Const and b.number == -1:
+        return add(const(-1), a, -1) if type(a) is Sum else linear(-1, {a: -1})
     if a.lo >= 0 and b.lo >= 0:
-        return node("xor", (a, b), 0, _mask(max(a.hi, b.hi)))
-    return node("xor", (a, b))
+        return _pair(BitXor, 0, _mask(max(a.hi, b.hi)), a, b)
+    return _pair(BitXor, -INFINITE, INFINITE, a, b)
 
 
 def minimum(a: Expr, b: Expr) -> Expr:
@@ -493,7 +796,7 @@ def minimum(a: Expr, b: Expr) -> Expr:
         return b
     if a.serial > b.serial:
         a, b = b, a
-    return node("min", (a, b), min(a.lo, b.lo), min(a.hi, b.hi))
+    return _pair(Minimum, min(a.lo, b.lo), min(a.hi, b.hi), a, b)
 
 
 def maximum(a: Expr, b: Expr) -> Expr:
@@ -503,7 +806,7 @@ def maximum(a: Expr, b: Expr) -> Expr:
         return b
     if a.serial > b.serial:
         a, b = b, a
-    return node("max", (a, b), max(a.lo, b.lo), max(a.hi, b.hi))
+    return _pair(Maximum, max(a.lo, b.lo), max(a.hi, b.hi), a, b)
 
 
 def cast(kind: IntType, a: Expr) -> Expr:
@@ -511,6 +814,12 @@ def cast(kind: IntType, a: Expr) -> Expr:
     lo, hi = kind.lo, kind.hi
     if lo <= a.lo and a.hi <= hi:
         return a
-    if a.op == "const":
-        return const(kind.wrap(a.args[0]))
-    return node("cast", (kind.bits, kind.signed, a), lo, hi)
+    if type(a) is Const:
+        return const(kind.wrap(a.number))
+    return _interned(Cast, (Cast, a.serial, kind), lo, hi, (a, kind))
+
+
+def select(condition: Expr, a: Expr, b: Expr) -> Expr:
+    """C's `condition ? a : b`, of which neither the condition nor the choice is known; see `logic.select`."""
+    key = (Select, condition.serial, a.serial, b.serial)
+    return _interned(Select, key, min(a.lo, b.lo), max(a.hi, b.hi), (condition, a, b))

@@ -8,9 +8,31 @@ from __future__ import annotations
 
 from math import gcd
 
-from .expression import ONE, ZERO, Expr, add, const, linear, node, scale, sub, terms_of
+from . import expression as ex
+from .expression import (
+    ONE,
+    ZERO,
+    Both,
+    Const,
+    Either,
+    Expr,
+    IsZero,
+    Not,
+    NotNegative,
+    NotZero,
+    Unknown,
+    add,
+    const,
+    joined,
+    linear,
+    scale,
+    sub,
+    terms_of,
+    truth_of,
+)
 
-TRUE, FALSE = ONE, ZERO
+TRUE: Expr = ONE
+FALSE: Expr = ZERO
 
 
 def ge0(a: Expr) -> Expr:
@@ -22,7 +44,7 @@ def ge0(a: Expr) -> Expr:
     common = gcd(*(coefficient for _, coefficient in terms))
     if common > 1:
         a = linear(constant // common, {term: coefficient // common for term, coefficient in terms})
-    return node("ge0", (a,), 0, 1)
+    return truth_of(NotNegative, a)
 
 
 def less(a: Expr, b: Expr) -> Expr:
@@ -38,31 +60,37 @@ def linear_difference(a: Expr, b: Expr, constant: int) -> Expr:
     return add(sub(a, b), const(constant))
 
 
-def compare_zero(op: str, a: Expr) -> Expr:
+def is_zero(a: Expr) -> Expr:
+    """`a == 0`"""
     constant, terms = terms_of(a)
     if not terms:
-        return TRUE if (constant == 0) == (op == "eq0") else FALSE
+        return FALSE if constant else TRUE
     if a.lo > 0 or a.hi < 0:
-        return FALSE if op == "eq0" else TRUE
-    if op == "ne0" and a.lo >= 0 and a.hi <= 1:
+        return FALSE
+    return truth_of(IsZero, scale(a, -1) if terms[0][1] < 0 else a)
+
+
+def is_not_zero(a: Expr) -> Expr:
+    """`a != 0`"""
+    constant, terms = terms_of(a)
+    if not terms:
+        return TRUE if constant else FALSE
+    if a.lo > 0 or a.hi < 0:
+        return TRUE
+    if a.lo >= 0 and a.hi <= 1:
         return a  # a truth value already
-    if terms[0][1] < 0:
-        a = scale(a, -1)
-    return node(op, (a,), 0, 1)
+    return truth_of(NotZero, scale(a, -1) if terms[0][1] < 0 else a)
 
 
 def equal(a: Expr, b: Expr) -> Expr:
-    return compare_zero("eq0", sub(a, b))
+    return is_zero(sub(a, b))
 
 
 def truth(a: Expr) -> Expr:
     """C's `a != 0`."""
     if a.lo >= 0 and a.hi <= 1:
         return a
-    return compare_zero("ne0", a)
-
-
-_OTHER_JOIN = {"land": "lor", "lor": "land"}
+    return is_not_zero(a)
 
 
 def negate(a: Expr) -> Expr:
@@ -72,26 +100,26 @@ def negate(a: Expr) -> Expr:
 
 def _negated(a: Expr, known: dict[Expr, Expr]) -> Expr:
     """`known`: negations made on the way, as what comes together several times is one node in many places."""
-    op = a.op
-    if op == "const":
-        return FALSE if a.args[0] else TRUE
-    if op == "ge0":
-        return ge0(add(const(-1), a.args[0], -1))
-    if op == "eq0":
-        return compare_zero("ne0", a.args[0])
-    if op == "ne0":
-        return compare_zero("eq0", a.args[0])
-    if op in _OTHER_JOIN:
-        found = known.get(a)
-        if found is None:
-            join = either if op == "land" else both
-            found = known[a] = join(*[_negated(part, known) for part in a.args])
-        return found
-    if op == "not":
-        return a.args[0]  # type: ignore[no-any-return]
-    if op == "unknown":
-        return node("not", (a,), 0, 1)
-    return compare_zero("eq0", a)
+    match a:
+        case Const(number=number):
+            return FALSE if number else TRUE
+        case NotNegative():
+            return ge0(add(const(-1), a.a, -1))
+        case IsZero():
+            return is_not_zero(a.a)
+        case NotZero():
+            return is_zero(a.a)
+        case Both() | Either():
+            found = known.get(a)
+            if found is None:
+                join = either if isinstance(a, Both) else both
+                found = known[a] = join(_negated(a.a, known), _negated(a.b, known))
+            return found
+        case Not():
+            return a.a
+        case Unknown():
+            return truth_of(Not, a)
+    return is_zero(a)
 
 
 def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None) -> bool:
@@ -99,13 +127,13 @@ def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None)
 
     Making the negation to see would make those of its parts, and so on, twice at each step.
     """
-    if a.op not in _OTHER_JOIN:
-        return b.op not in _OTHER_JOIN and negate(a) is b
-    if b.op != _OTHER_JOIN[a.op]:
+    if not isinstance(a, Both | Either):
+        return not isinstance(b, Both | Either) and negate(a) is b
+    if not isinstance(b, Either if isinstance(a, Both) else Both):
         return False
     known = set() if known is None else known
     if (a, b) not in known:
-        if not all(_are_opposite(one, other, known) for one, other in zip(a.args, b.args, strict=True)):
+        if not all(_are_opposite(one, other, known) for one, other in zip(a.parts, b.parts, strict=True)):
             return False
         known.add((a, b))
     return True
@@ -120,7 +148,7 @@ def both(a: Expr, b: Expr) -> Expr:
         return a
     if _are_opposite(a, b):
         return FALSE
-    return node("land", (a, b), 0, 1)
+    return joined(Both, a, b)
 
 
 def either(a: Expr, b: Expr) -> Expr:
@@ -132,7 +160,7 @@ def either(a: Expr, b: Expr) -> Expr:
         return a
     if _are_opposite(a, b):
         return TRUE
-    return node("lor", (a, b), 0, 1)
+    return joined(Either, a, b)
 
 
 def select(condition: Expr, a: Expr, b: Expr) -> Expr:
@@ -145,7 +173,7 @@ def select(condition: Expr, a: Expr, b: Expr) -> Expr:
         return condition
     if a is FALSE and b is TRUE:
         return negate(condition)
-    return node("select", (condition, a, b), min(a.lo, b.lo), max(a.hi, b.hi))
+    return ex.select(condition, a, b)
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
@@ -155,9 +183,9 @@ def conjuncts(condition: Expr) -> list[Expr]:
     waiting = [condition]
     while waiting:
         part = waiting.pop()
-        if part.op != "land":
+        if not isinstance(part, Both):
             found[part] = None
         elif part not in joined:
             joined.add(part)
-            waiting += reversed(part.args)
+            waiting += (part.b, part.a)
     return list(found)

@@ -6,20 +6,110 @@ Decides which cases to tell apart and when bounds must do. Conditions, loops and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from .domain import Form
-from .expression import INFINITE, LOOP_END, Expr, IntType
+from .exhaustive import assert_never
+from .expression import (
+    INFINITE,
+    LOOP_END,
+    Argument,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Both,
+    Cast,
+    Comparison,
+    Const,
+    Counter,
+    Either,
+    Exit,
+    Expr,
+    GlobalOffset,
+    GlobalSize,
+    Head,
+    IsZero,
+    ItemId,
+    LocalSize,
+    Maximum,
+    Minimum,
+    Not,
+    NotNegative,
+    NotZero,
+    NumGroups,
+    Product,
+    Quotient,
+    Remainder,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Sum,
+    Uniform,
+    Unknown,
+    WholeLocalSize,
+    WorkDim,
+)
 from .logic import negate
 
 if TYPE_CHECKING:
     from .evaluation import Scope
 
 
-def _const(scope: Scope, expr: Expr) -> Form:
-    return Form(expr.args[0], {})
+#: Work-item functions that are the same for all work-items of a work-group.
+Uniforms: TypeAlias = GlobalSize | LocalSize | WholeLocalSize | NumGroups | GlobalOffset
+
+
+def value_of(scope: Scope, expr: Expr) -> Form:  # noqa: C901 (a case for each kind)
+    """The affine form of an expression that `scope` does not know yet; what is frequent comes first."""
+    match expr:
+        case Sum():
+            return _sum(scope, expr)
+        case Const():
+            return Form(expr.number, {})
+        case Cast():
+            return scope.cast(scope.value(expr.a), expr.kind)
+        case ItemId():
+            inside = expr.dimension < scope.launch.ndrange.work_dim
+            return scope.ids[type(expr), expr.dimension] if inside else Form(0, {})
+        case Product():
+            return _mul(scope, expr)
+        case Argument():
+            number = scope.launch.argument(expr.index, expr.byte, expr.kind)
+            return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
+        case Counter():
+            return Form(0, {scope.domain.variable(0, INFINITE): 1})
+        case Uniform():
+            return Form(scope.launch.number(expr), {})
+        case Unknown():
+            return scope.between(expr.lo, expr.hi, origin=expr.origin)
+        case Exit():
+            return _trips(scope, expr)
+        case Select():
+            return _select(scope, expr)
+        case Minimum():
+            return _extreme(scope, expr, 1)
+        case Maximum():
+            return _extreme(scope, expr, -1)
+        case Quotient():
+            return _div(scope, expr)
+        case Remainder():
+            return _mod(scope, expr)
+        case BitAnd():
+            return _and(scope, expr)
+        case ShiftRight():
+            return _shr(scope, expr)
+        case ShiftLeft():
+            return _shl(scope, expr)
+        case BitOr() | BitXor():
+            return _combine_bits(scope, expr)
+        case Comparison() | Both() | Either() | Not():
+            return _truth(scope, expr)
+        case Head():
+            return scope.between(expr.lo, expr.hi, origin="")
+        case WorkDim():
+            return Form(scope.launch.ndrange.work_dim, {})
+    assert_never(expr)
 
 
 #: No number that a program computes is larger: those of signed types do not overflow (C99 6.5p5), others wrap.
@@ -27,10 +117,10 @@ def _const(scope: Scope, expr: Expr) -> Form:
 _LARGEST = 1 << 200
 
 
-def _sum(scope: Scope, expr: Expr) -> Form:
-    constant, terms = expr.args
+def _sum(scope: Scope, expr: Sum) -> Form:
+    constant = expr.constant
     total: dict[int, int] = {}
-    for term, factor in terms:
+    for term, factor in expr.terms:
         form = scope.memo.get(term) or scope.value(term)
         constant += factor * form.constant
         for variable, coefficient in form.terms.items():
@@ -40,9 +130,10 @@ def _sum(scope: Scope, expr: Expr) -> Form:
     return Form(constant, total)
 
 
-def _mul(scope: Scope, expr: Expr) -> Form:
-    result = scope.value(expr.args[0])
-    for factor in expr.args[1:]:
+def _mul(scope: Scope, expr: Product) -> Form:
+    first, *others = expr.factors
+    result = scope.value(first)
+    for factor in others:
         result = _product(scope, result, scope.value(factor))
     return result
 
@@ -60,8 +151,8 @@ def _product(scope: Scope, a: Form, b: Form) -> Form:
     return scope.between(low, high, a, b, origin="a product of variables")
 
 
-def _div(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+def _div(scope: Scope, expr: Quotient) -> Form:
+    a, b = scope.value(expr.a), scope.domain.fold(scope.value(expr.b))
     if not b.terms and b.constant:
         return scope.trunc_div(a, b.constant)
     low, high = scope.domain.bounds(a)
@@ -78,8 +169,8 @@ def _div(scope: Scope, expr: Expr) -> Form:
     return scope.between(-largest, largest, a, b, origin="a quotient of variables")
 
 
-def _mod(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+def _mod(scope: Scope, expr: Remainder) -> Form:
+    a, b = scope.value(expr.a), scope.domain.fold(scope.value(expr.b))
     if not b.terms and b.constant:
         divisor = abs(b.constant)
         low, high = scope.domain.bounds(a)
@@ -93,8 +184,8 @@ def _mod(scope: Scope, expr: Expr) -> Form:
     return scope.between(max(low, -limit) if low < 0 else 0, max(0, min(high, limit)), a, b)
 
 
-def _shl(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+def _shl(scope: Scope, expr: ShiftLeft) -> Form:
+    a, b = scope.value(expr.a), scope.domain.fold(scope.value(expr.b))
     if not b.terms and 0 <= b.constant < 64:
         return a.times(1 << b.constant)
     low, high = scope.domain.bounds(a)
@@ -105,16 +196,16 @@ def _shl(scope: Scope, expr: Expr) -> Form:
     return scope.between(-INFINITE, INFINITE, a, b)
 
 
-def _shr(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.value(expr.args[0]), scope.domain.fold(scope.value(expr.args[1]))
+def _shr(scope: Scope, expr: ShiftRight) -> Form:
+    a, b = scope.value(expr.a), scope.domain.fold(scope.value(expr.b))
     if not b.terms and 0 <= b.constant < 64:
         return scope.floor_div(a, 1 << b.constant)
     low, high = scope.domain.bounds(a)
     return scope.between(min(low, 0), max(high, 0), a, b)
 
 
-def _and(scope: Scope, expr: Expr) -> Form:
-    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
+def _and(scope: Scope, expr: BitAnd) -> Form:
+    a, b = scope.domain.fold(scope.value(expr.a)), scope.domain.fold(scope.value(expr.b))
     if not a.terms:
         a, b = b, a
     low, high = scope.domain.bounds(a)
@@ -147,17 +238,10 @@ def _disjoint_bits(scope: Scope, a: Form, b: Form) -> bool:
     return low >= 0 and (step & -step or INFINITE) > high
 
 
-def _or(scope: Scope, expr: Expr) -> Form:
-    return _combine_bits(scope, expr, flips=False)
-
-
-def _xor(scope: Scope, expr: Expr) -> Form:
-    return _combine_bits(scope, expr, flips=True)
-
-
-def _combine_bits(scope: Scope, expr: Expr, *, flips: bool) -> Form:
+def _combine_bits(scope: Scope, expr: BitOr | BitXor) -> Form:
     """`a | b` and `a ^ b`, which differ only where both have the bit."""
-    a, b = scope.domain.fold(scope.value(expr.args[0])), scope.domain.fold(scope.value(expr.args[1]))
+    flips = isinstance(expr, BitXor)
+    a, b = scope.domain.fold(scope.value(expr.a)), scope.domain.fold(scope.value(expr.b))
     if not a.terms:
         a, b = b, a
     if not a.terms:
@@ -176,17 +260,9 @@ def _combine_bits(scope: Scope, expr: Expr, *, flips: bool) -> Form:
     return scope.between(-bits, bits - 1, a, b)
 
 
-def _least(scope: Scope, expr: Expr) -> Form:
-    return _extreme(scope, expr, 1)
-
-
-def _greatest(scope: Scope, expr: Expr) -> Form:
-    return _extreme(scope, expr, -1)
-
-
-def _extreme(scope: Scope, expr: Expr, sign: int) -> Form:
+def _extreme(scope: Scope, expr: Minimum | Maximum, sign: int) -> Form:
     """The smaller (sign 1) or the larger (-1) of two values."""
-    a, b = scope.value(expr.args[0]), scope.value(expr.args[1])
+    a, b = scope.value(expr.a), scope.value(expr.b)
     domain = scope.domain
     difference = b.plus(a, -1).times(sign)
     low, high = domain.bounds(difference)
@@ -210,27 +286,26 @@ def _extreme(scope: Scope, expr: Expr, sign: int) -> Form:
     return result
 
 
-def _select(scope: Scope, expr: Expr) -> Form:
-    condition, a, b = expr.args
-    known = scope.decide(condition)
+def _select(scope: Scope, expr: Select) -> Form:
+    known = scope.decide(expr.condition)
     if known is not None:
-        return scope.value(a if known else b)
+        return scope.value(expr.a if known else expr.b)
     if scope.may_choose():
         if scope.choose() == 0:
-            scope.assume(condition)
-            return scope.value(a)
-        scope.assume(negate(condition))
-        return scope.value(b)
-    forms = (scope.value(a), scope.value(b))
+            scope.assume(expr.condition)
+            return scope.value(expr.a)
+        scope.assume(negate(expr.condition))
+        return scope.value(expr.b)
+    forms = (scope.value(expr.a), scope.value(expr.b))
     bounds = [scope.domain.bounds(form) for form in forms]
     return scope.between(min(low for low, _ in bounds), max(high for _, high in bounds), *forms)
 
 
-def _truth(scope: Scope, expr: Expr) -> Form:
+def _truth(scope: Scope, expr: NotNegative | IsZero | NotZero | Both | Either | Not) -> Form:
     known = scope.decide(expr)
     if known is not None:
         return Form(int(known), {})
-    if scope.may_choose() and not any(leaf.op == "unknown" for leaf in expr.leaves):
+    if scope.may_choose() and not any(isinstance(leaf, Unknown) for leaf in expr.leaves):
         if scope.choose() == 0:
             scope.assume(expr)
             return Form(1, {})
@@ -239,50 +314,15 @@ def _truth(scope: Scope, expr: Expr) -> Form:
     return scope.between(0, 1)
 
 
-def _cast(scope: Scope, expr: Expr) -> Form:
-    bits, signed, a = expr.args
-    return scope.cast(scope.value(a), IntType(bits, signed))
-
-
-def _item_id(scope: Scope, expr: Expr) -> Form:
-    op, dimension = expr.op, expr.args[0]
-    if dimension >= scope.launch.ndrange.work_dim:
-        return Form(0, {})
-    return scope.ids[op, dimension]
-
-
-def _uniform(scope: Scope, expr: Expr) -> Form:
-    return Form(scope.launch.number(expr.op, expr.args[0]), {})
-
-
-def _work_dim(scope: Scope, expr: Expr) -> Form:
-    return Form(scope.launch.ndrange.work_dim, {})
-
-
-def _argument(scope: Scope, expr: Expr) -> Form:
-    index, byte, bits, signed = expr.args
-    number = scope.launch.argument(index, byte, IntType(bits, signed))
-    return scope.between(expr.lo, expr.hi) if number is None else Form(number, {})
-
-
-def _loop(scope: Scope, expr: Expr) -> Form:
-    return Form(0, {scope.domain.variable(0, INFINITE): 1})
-
-
-def _unknown(scope: Scope, expr: Expr) -> Form:
-    return scope.between(expr.lo, expr.hi, origin=expr.origin)
-
-
-def _trips(scope: Scope, expr: Expr) -> Form:
+def _trips(scope: Scope, expr: Exit) -> Form:
     """The number of times a loop ran: where the numbers say so, a constant."""
     domain = scope.domain
     definition = expr.definition
-    assert definition is not None
     loose = not definition.exact
     variable = domain.variable(0, INFINITE, loose=loose, origin=LOOP_END if loose else "")
     form = Form(0, {variable: 1})
     scope.memo[expr] = form
-    if not definition.exact and definition.before.op == "const":
+    if not definition.exact and isinstance(definition.before, Const):
         return form
     known = scope.decide(definition.none) if definition.exact else None
     if known is None and not scope.may_choose():
@@ -296,36 +336,3 @@ def _trips(scope: Scope, expr: Expr) -> Form:
     scope.assume_while(expr, definition.before, 1)
     scope.assume(definition.after)
     return domain.fold(form)
-
-
-VALUES: dict[str, Callable[[Scope, Expr], Form]] = {
-    "const": _const,
-    "sum": _sum,
-    "mul": _mul,
-    "div": _div,
-    "mod": _mod,
-    "shl": _shl,
-    "shr": _shr,
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "min": _least,
-    "max": _greatest,
-    "select": _select,
-    "cast": _cast,
-    "gid": _item_id,
-    "group": _item_id,
-    "lid": _item_id,
-    "gsize": _uniform,
-    "lsize": _uniform,
-    "whole_lsize": _uniform,
-    "ngroups": _uniform,
-    "goffset": _uniform,
-    "workdim": _work_dim,
-    "arg": _argument,
-    "loop": _loop,
-    "head": _unknown,
-    "exit": _trips,
-    "unknown": _unknown,
-    **dict.fromkeys(("ge0", "eq0", "ne0", "land", "lor", "not"), _truth),
-}

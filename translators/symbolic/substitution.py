@@ -3,58 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
-from .expression import (
-    LEAVES,
-    Expr,
-    IntType,
-    Trips,
-    add,
-    bit_and,
-    bit_or,
-    bit_xor,
-    cast,
-    const,
-    div,
-    linear,
-    maximum,
-    minimum,
-    mod,
-    mul,
-    shift_left,
-    shift_right,
-    terms_of,
-    trips,
-)
-from .logic import both, compare_zero, either, ge0, negate, select
-
-_REBUILD: dict[str, Callable[..., Expr]] = {
-    "mul": lambda *factors: _fold(mul, factors),
-    "div": div,
-    "mod": mod,
-    "shl": shift_left,
-    "shr": shift_right,
-    "and": bit_and,
-    "or": bit_or,
-    "xor": bit_xor,
-    "min": minimum,
-    "max": maximum,
-    "select": select,
-    "cast": lambda bits, signed, a: cast(IntType(bits, signed), a),
-    "ge0": ge0,
-    "eq0": lambda a: compare_zero("eq0", a),
-    "ne0": lambda a: compare_zero("ne0", a),
-    "land": both,
-    "lor": either,
-    "not": negate,
-}
-
-
-def _fold(function: Callable[[Expr, Expr], Expr], items: tuple[Expr, ...]) -> Expr:
-    result = items[0]
-    for item in items[1:]:
-        result = function(result, item)
-    return result
+from . import expression as ex
+from . import logic
+from .exhaustive import assert_never
+from .expression import Exit, Expr, Leaf, Trips, linear, terms_of
 
 
 def substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
@@ -68,35 +22,86 @@ def _substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, 
     found = memo.get(expr)
     if found is not None:
         return found
-    op = expr.op
-    if op in LEAVES and (op != "exit" or expr in replacements):
+    result: Expr
+    if isinstance(expr, Leaf) and (expr in replacements or not isinstance(expr, Exit)):
         result = replacements.get(expr, expr)
-    elif op == "const" or not any(leaf in replacements for leaf in expr.leaves):
+    elif replacements.keys().isdisjoint(expr.leaves):
         result = expr
-    elif op == "exit":
-        result = _substitute_trips(expr, replacements)
-    elif op == "sum":
-        constant, terms = expr.args
-        result = const(constant)
-        for term, coefficient in terms:
-            result = add(result, _substitute(term, replacements, memo), coefficient)
     else:
-        rebuilt = [_substitute(a, replacements, memo) if isinstance(a, Expr) else a for a in expr.args]
-        result = _REBUILD[op](*rebuilt)
+        result = _rebuilt(expr, lambda part: _substitute(part, replacements, memo), replacements)
     memo[expr] = result
     return result
 
 
-def _substitute_trips(expr: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
-    old = expr.definition
-    assert old is not None
+def _rebuilt(  # noqa: C901 (a case for each kind)
+    expr: Expr, changed: Callable[[Expr], Expr], replacements: Mapping[Expr, Expr]
+) -> Expr:
+    """The expression made anew of its parts as `changed` has them."""
+    match expr:
+        case ex.Sum():
+            result: Expr = ex.const(expr.constant)
+            for term, coefficient in expr.terms:
+                result = ex.add(result, changed(term), coefficient)
+            return result
+        case ex.Product():
+            return reduce(ex.mul, map(changed, expr.factors))
+        case ex.Cast():
+            return ex.cast(expr.kind, changed(expr.a))
+        case ex.NotNegative():
+            return logic.ge0(changed(expr.a))
+        case ex.IsZero():
+            return logic.is_zero(changed(expr.a))
+        case ex.NotZero():
+            return logic.is_not_zero(changed(expr.a))
+        case ex.Not():
+            return logic.negate(changed(expr.a))
+        case ex.Select():
+            return logic.select(changed(expr.condition), changed(expr.a), changed(expr.b))
+        case ex.Arithmetic() | ex.Both() | ex.Either():
+            return _rejoined(expr, changed(expr.a), changed(expr.b))
+        case ex.Exit():
+            return _substitute_trips(expr, replacements)
+        case ex.Const() | ex.Leaf():
+            return expr
+    assert_never(expr)
 
-    def define(leaf: Expr) -> Trips:
+
+def _rejoined(expr: ex.Pairs, a: Expr, b: Expr) -> Expr:  # noqa: C901 (a case for each kind)
+    match expr:
+        case ex.Quotient():
+            return ex.div(a, b)
+        case ex.Remainder():
+            return ex.mod(a, b)
+        case ex.ShiftLeft():
+            return ex.shift_left(a, b)
+        case ex.ShiftRight():
+            return ex.shift_right(a, b)
+        case ex.BitAnd():
+            return ex.bit_and(a, b)
+        case ex.BitOr():
+            return ex.bit_or(a, b)
+        case ex.BitXor():
+            return ex.bit_xor(a, b)
+        case ex.Minimum():
+            return ex.minimum(a, b)
+        case ex.Maximum():
+            return ex.maximum(a, b)
+        case ex.Both():
+            return logic.both(a, b)
+        case ex.Either():
+            return logic.either(a, b)
+    assert_never(expr)
+
+
+def _substitute_trips(expr: Exit, replacements: Mapping[Expr, Expr]) -> Exit:
+    old = expr.definition
+
+    def define(leaf: Exit) -> Trips:
         renamed = {**replacements, expr: leaf}
         none, before, after = (substitute(part, renamed) for part in old.parts)
         return Trips(none, before, after, old.exact)
 
-    return trips(define)
+    return ex.trips(define)
 
 
 def coefficient_of(expr: Expr, leaf: Expr) -> tuple[int, Expr] | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
@@ -27,34 +28,6 @@ if TYPE_CHECKING:
     from vdev.translators.frontend.source import ParsedProgram
 
 Bytes = npt.NDArray[np.uint8]
-
-# The status codes a back end reports of its own accord (OpenCL 3.0, table "Error codes").
-MEM_OBJECT_ALLOCATION_FAILURE = -4
-OUT_OF_RESOURCES = -5
-BUILD_PROGRAM_FAILURE = -11
-INVALID_VALUE = -30
-
-
-class BackendError(Exception):
-    """Work that a worker could not do; `status` is the (negative) OpenCL status the command gets.
-
-    From a marker: `at` names the operations that failed, counted from the marker before; empty where the back
-    end cannot tell.
-    """
-
-    def __init__(self, status: int, text: str, at: tuple[int, ...] = ()) -> None:
-        super().__init__(f"{text} ({status})")
-        self.status = status
-        self.text = text
-        self.at = at
-
-
-class BuildFailure(BackendError):
-    """A program that a worker's compiler refused; `log` is the compiler's text."""
-
-    def __init__(self, log: str, status: int = BUILD_PROGRAM_FAILURE) -> None:
-        super().__init__(status, "the worker's compiler refused the program")
-        self.log = log
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +117,10 @@ class Box:
             self.target_start + target,
             self.target_pitches,
         )
+
+    def turned(self) -> Box:
+        """The box that brings the bytes back."""
+        return Box(self.shape, self.target_start, self.target_pitches, self.source_start, self.source_pitches)
 
     def rows(self) -> list[tuple[int, int, int]]:
         """Every row as (source offset, target offset, bytes)."""

@@ -16,14 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
-    OUT_OF_RESOURCES,
     Allocation,
     Backend,
-    BackendError,
     BackendProgram,
     Box,
-    BuildFailure,
     BuildResult,
     Bytes,
     Counters,
@@ -36,6 +32,7 @@ from vdev.backends.base import (
     copy_box,
 )
 from vdev.backends.merging import combine, copy_changes
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError, BuildFailure
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region

@@ -2,3 +2,5 @@
 
 Decides which differences are the program's own. Imports the session; nothing below knows of it.
 """
+
+__all__ = ["checking", "differences"]

@@ -28,27 +28,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vdev.backends.base import BackendError, BackendProgram, Bytes
+from vdev.backends.base import BackendProgram, Bytes
+from vdev.check.case import Case, Part, Values
 from vdev.check.differences import (
     Mask,
-    Place,
     close_elements,
-    data_mask,
-    element_type,
     exchanged,
     filled,
     mask_of,
-    place_of,
     show_element,
     whole_scalars,
 )
+from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.planner.footprints import Footprint, PointerArg, gather
+from vdev.planner.footprints import PointerArg, gather
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
@@ -90,95 +87,6 @@ class CheckFailure(Exception):
 
 
 Writers = tuple[tuple[int, Group, str], ...]
-
-
-@dataclass(eq=False)
-class Case:
-    """One launch that is being checked; lists are by slot, `parts` by chunk."""
-
-    launch: Launch
-    buffers: list[VirtualBuffer]
-    pointers: tuple[PointerArg, ...]
-    parts: list[Part]
-    before: list[Bytes]
-    unknown: list[Region]  #: bytes that nobody has written
-    types: Mapping[int, np.dtype[np.generic]]  #: elements that arguments point to
-    data: list[Mask] = field(default_factory=list)  #: all bytes but padding
-    after: list[Bytes] = field(default_factory=list)
-    alone: list[list[Bytes]] = field(
-        default_factory=list
-    )  #: by chunk and slot: what it leaves of `before` alone
-    fine: set[int] = field(default_factory=set)  #: those that are fine-grain
-
-    def atomics(self, slot: int) -> Region:
-        return Region.union(
-            region for part in self.parts for region in part.footprints[slot].atomics.values()
-        )
-
-    def argument_at(self, slot: int, byte: int) -> PointerArg:
-        """The argument to name for a byte of a buffer: one that is written there, if there is one."""
-        here = [
-            pointer
-            for pointer in self.pointers
-            if pointer.slot == slot and pointer.offset <= byte < pointer.offset + pointer.nbytes
-        ] or [pointer for pointer in self.pointers if pointer.slot == slot]
-        infos = self.launch.kernel.info.args
-        return next((pointer for pointer in here if not infos[pointer.arg].pointee_const), here[0])
-
-    def dtype(self, pointer: PointerArg) -> np.dtype[np.generic]:
-        info, known = self.launch.kernel.info.args[pointer.arg], self.types.get(pointer.arg)
-        return element_type(info.type_name, info.nbytes) if known is None else known
-
-    def place(self, slot: int, byte: int) -> tuple[PointerArg, Place, slice]:
-        """The scalar at a byte of a buffer: the argument to name, its place there, and its bytes in the buffer."""
-        pointer = self.argument_at(slot, byte)
-        scalar = place_of(byte - pointer.offset, self.dtype(pointer))
-        return pointer, scalar, slice(pointer.offset + scalar.start, pointer.offset + scalar.stop)
-
-    def without_padding(self, slot: int) -> Mask:
-        """False at bytes that are padding to every argument that has them."""
-        nbytes = len(self.before[slot])
-        data, covered = np.zeros(nbytes, bool), np.zeros(nbytes, bool)
-        for pointer in self.pointers:
-            if pointer.slot == slot:
-                part = slice(pointer.offset, pointer.offset + pointer.nbytes)
-                data[part] |= data_mask(pointer.nbytes, self.dtype(pointer))
-                covered[part] = True
-        return data | ~covered
-
-    def dtype_at(self, slot: int, byte: int) -> np.dtype[np.generic]:
-        return self.dtype(self.argument_at(slot, byte))
-
-    def dtype_of(self, slot: int) -> np.dtype[np.generic]:
-        """The element type of a buffer: of the argument that is written, if there is one."""
-        return self.dtype_at(slot, min(p.offset for p in self.pointers if p.slot == slot))
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One chunk: where it ran, and what it declares by slot."""
-
-    worker: int
-    chunk: Chunk
-    footprints: dict[int, Footprint]
-
-
-class _Values:
-    """What chunks that ran alone have written, and by slot the bytes at which two of them disagree."""
-
-    def __init__(self, case: Case) -> None:
-        self.clashes = [np.zeros(len(before), bool) for before in case.before]
-        self._data = case.data
-        self._written = [np.zeros(len(before), bool) for before in case.before]
-        self._values = [before.copy() for before in case.before]
-
-    def add(self, found: Sequence[Bytes], left: Sequence[Bytes]) -> None:
-        """One more chunk: by what it found and left it shows where it writes, and what."""
-        for slot, value in enumerate(self._values):
-            changed = (left[slot] != found[slot]) & self._data[slot]
-            self.clashes[slot] |= changed & self._written[slot] & (left[slot] != value)
-            self._written[slot] |= changed
-            np.copyto(value, left[slot], where=changed)
 
 
 class LaunchChecker:
@@ -288,7 +196,7 @@ class LaunchChecker:
         """Run each chunk alone. The chunks that seem to read or write what they do not declare, and by slot the bytes
         that two of them change to different values."""
         suspects = []
-        values, exchanged_values = _Values(case), _Values(case)
+        values, exchanged_values = Values(case), Values(case)
         for part in case.parts:
             found = self._found(case, part)
             left = self._run_part(case, part, part.chunk, found)

@@ -1,1 +1,3 @@
 """Commands for people: `vdev-info` and what it prints and draws."""
+
+__all__ = ["info"]

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import struct
 import sys
-import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vdev.cli.access_facts import KernelReport, LaunchReport, Setting, WorkerPart
 from vdev.cli.access_picture import Row, draw
+from vdev.cli.access_text import as_json, as_text, times
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
@@ -28,7 +27,7 @@ from vdev.planner.partitioner import choose_local_size
 from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
 from vdev.translators.frontend.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, parse_program
-from vdev.translators.interpreter.access import Access, AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.interpreter.access import AccessRange, KernelSummary, analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 
@@ -42,51 +41,6 @@ _GROUP_SIZE = 256  #: where the command line gives none
 
 class AccessError(Exception):
     """A question that cannot be answered; the text says what is missing."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The launch that is asked about. `values` and `sizes` (bytes) by argument name; `pitch` likewise, "" for all."""
-
-    global_size: tuple[int, ...]
-    local_size: tuple[int, ...] | None = None
-    offset: tuple[int, ...] | None = None
-    workers: int = 2
-    values: Mapping[str, str] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    pitches: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class WorkerPart:
-    """What one worker does: its chunk, and the ranges of each of its accesses."""
-
-    worker: int
-    chunk: Chunk
-    ranges: tuple[AccessRange, ...]
-
-
-@dataclass(frozen=True)
-class LaunchReport:
-    """A launch as it would be planned. `sizes`: bytes by argument number; `assumed`: those that nobody gave."""
-
-    ndrange: NDRange
-    parts: tuple[WorkerPart, ...]
-    reasons: tuple[str, ...]
-    moved_nbytes: int
-    sizes: Mapping[int, int]
-    assumed: frozenset[int]
-    pitches: Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class KernelReport:
-    """One kernel: what it is, what it touches, and, where a launch was given, what that does (or why it is unknown)."""
-
-    info: KernelInfo
-    summary: KernelSummary
-    launch: LaunchReport | None = None
-    problem: str | None = None
 
 
 def report_file(
@@ -241,198 +195,6 @@ def _pitch(name: str, arg: int, ndrange: NDRange, evaluate: Any, setting: Settin
     return None
 
 
-# text -------------------------------------------------------------------------------------------
-
-
-def as_text(reports: Sequence[KernelReport]) -> str:
-    """The report for people."""
-    return "\n\n".join("\n".join(_kernel_text(report)) for report in reports)
-
-
-def _kernel_text(report: KernelReport) -> Iterator[str]:
-    info, summary = report.info, report.summary
-    yield f"kernel {info.name}, line {info.line}"
-    rows = list(_argument_rows(info, summary))
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
-    for row in rows:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        indent = " " * (sum(widths[:3]) + 10)
-        kept = line.replace("(line ", "(line\0")  # stays together
-        for part in textwrap.wrap(
-            kept, 150, initial_indent="  ", subsequent_indent=indent, break_long_words=False
-        ):
-            yield part.replace("\0", " ")
-    for reason in summary.one_worker:
-        yield f"  one worker: {reason}"
-    if not summary.one_worker and not (report.problem or "").startswith("one worker"):
-        yield "  nothing in it speaks against splitting"
-    if report.problem is not None:
-        yield f"  {report.problem}"
-    if report.launch is not None:
-        yield from _launch_text(info, report.launch)
-
-
-def _argument_rows(info: KernelInfo, summary: KernelSummary) -> Iterator[tuple[str, str, str, str]]:
-    """(argument, type, mode, place and line)."""
-    for index, arg in enumerate(info.args):
-        first = (arg.name, f"{arg.kind} {arg.type_name}" if arg.kind != "value" else arg.type_name)
-        told = []
-        for access in summary.accesses:
-            if access.arg == index and (row := (access.mode, _place(access))) not in told:
-                told.append(row)
-        if arg.kind == "value":
-            told = [("", "decides what is touched" if index in summary.scalars else "does not matter")]
-        for number, row in enumerate(told or [("", "not touched")]):
-            yield (*(first if number == 0 else ("", "")), *row)
-
-
-def _place(access: Access) -> str:
-    """Where an access is, when it happens, and why more is not known."""
-    if access.expression is None:
-        text = "anywhere"
-    else:
-        text = f"{access.nbytes} bytes at {readable(str(access.expression))}"
-    if access.conditions:
-        text += " if " + " and ".join(readable(condition) for condition in access.conditions)
-    if access.op is not None:
-        text += f", atomic {access.op}, merged"
-    if access.reason:
-        text += f"; {access.reason}"
-    return text if access.line is None else f"{text} (line {access.line})"
-
-
-def readable(text: str) -> str:
-    """An expression without conversions between integers, and with `?` for values that come from memory.
-
-    >>> readable("4*int32(gid0) + u71")
-    '4*gid0 + ?'
-    >>> readable("(((gid0 + -1) >= 0) && ((width + -1*uint64((gid0 + 1)) + -1) >= 0))")
-    'gid0 >= 1 && width - gid0 >= 2'
-    """
-    text = re.sub(r"\bu?int(?:8|16|32|64)(?=\()", "", text)  # parentheses stay
-    text = re.sub(r"\b[uh]\d+\b", "?", text)
-    text = text.replace("+ -1*", "- ").replace("+ -", "- ")
-    previous = ""
-    while previous != text:
-        previous = text
-        text = re.sub(r"(?<!\w)\(([\w?]+|[\w?]+\*[\w?]+)\)", r"\1", text)
-        text = re.sub(r"(?<!\w)\(\(([^()]*)\)\)", r"(\1)", text)
-        text = re.sub(r"- \(([\w?]+) \+ (\w+)\)", r"- \1 - \2", text)
-        text = re.sub(r"- (\d+) - (\d+)\b(?!\*)", lambda m: f"- {int(m[1]) + int(m[2])}", text)
-        text = re.sub(r"(?<!\w)\(\(([^()&|]*)\) (>=|==|!=) 0\)", r"\1 \2 0", text)
-        text = re.sub(r"([^()&|]*?) - (\d+) (>=|==|!=) 0", r"\1 \3 \2", text)
-        text = re.sub(r"(?<![\w*])\(([^()&|]* (?:>=|==|!=) [^()&|]*)\)(?! [-+*/])", r"\1", text)
-        text = re.sub(r"(?<!\w)\(([^()|]* && [^()|]*)\)", r"\1", text)
-    return text
-
-
-def _launch_text(info: KernelInfo, launch: LaunchReport) -> Iterator[str]:
-    ndrange = launch.ndrange
-    yield f"  launch of {_times(ndrange.global_size)} work-items in groups of {_times(ndrange.local_size)}:"
-    yield f"    {'split over ' + str(len(launch.parts)) + ' workers' if len(launch.parts) > 1 else 'one worker'}"
-    for reason in launch.reasons:
-        yield f"    {reason}"
-    yield f"    {launch.moved_nbytes} bytes move when everything is in host memory"
-    for index in launch.sizes:
-        assumed = " (assumed)" if index in launch.assumed else ""
-        yield f"    {info.args[index].name}, {launch.sizes[index]} bytes{assumed}"
-        for part in launch.parts:
-            for found in part.ranges:
-                if found.arg == index:
-                    yield f"      worker {part.worker} {_range_text(found)}"
-    for part in launch.parts:
-        yield f"    worker {part.worker} runs work-groups {part.chunk.start} up to {part.chunk.stop}"
-
-
-def _range_text(found: AccessRange) -> str:
-    runs = len(found.region)
-    where = f"[{found.region.start}, {found.region.stop})" + (f" in {runs} runs" if runs > 1 else "")
-    how = "exact" if found.exact else "at most: " + (found.reason or "not known")
-    line = f" (line {found.line})" if found.line is not None and not found.exact else ""
-    mode = f"atomic {found.op}" if found.mode == "atomic" and found.op else found.mode
-    return f"{mode}s {found.region.nbytes} bytes, {where}, {how}{line}"
-
-
-def _times(sizes: Sequence[int]) -> str:
-    return " x ".join(map(str, sizes))
-
-
-# JSON and picture -------------------------------------------------------------------------------
-
-
-def as_json(reports: Sequence[KernelReport]) -> list[dict[str, Any]]:
-    """The report for programs: one object for each kernel."""
-    return [_kernel_json(report) for report in reports]
-
-
-def _kernel_json(report: KernelReport) -> dict[str, Any]:
-    info, summary = report.info, report.summary
-    found: dict[str, Any] = {
-        "kernel": info.name,
-        "line": info.line,
-        "arguments": [
-            {
-                "name": arg.name,
-                "type": arg.type_name,
-                "kind": arg.kind,
-                "decides_what_is_touched": index in summary.scalars,
-                "accesses": [_access_json(access) for access in summary.accesses if access.arg == index],
-            }
-            for index, arg in enumerate(info.args)
-        ],
-        "one_worker": [{"reason": reason.text, "line": reason.line} for reason in summary.one_worker],
-        "problem": report.problem,
-    }
-    if report.launch is not None:
-        found["launch"] = _launch_json(info, report.launch)
-    return found
-
-
-def _access_json(access: Access) -> dict[str, Any]:
-    return {
-        "mode": access.mode,
-        "nbytes": access.nbytes,
-        "offset": None if access.expression is None else str(access.expression),
-        "conditions": list(access.conditions),
-        "op": access.op,
-        "reason": access.reason,
-        "line": access.line,
-    }
-
-
-def _launch_json(info: KernelInfo, launch: LaunchReport) -> dict[str, Any]:
-    return {
-        "global_size": launch.ndrange.global_size,
-        "local_size": launch.ndrange.local_size,
-        "split": len(launch.parts) > 1,
-        "reasons": launch.reasons,
-        "moved_nbytes": launch.moved_nbytes,
-        "sizes": {info.args[index].name: nbytes for index, nbytes in launch.sizes.items()},
-        "workers": [
-            {
-                "worker": part.worker,
-                "first_group": part.chunk.start,
-                "last_group_before": part.chunk.stop,
-                "ranges": [
-                    {
-                        "argument": info.args[found.arg].name,
-                        "mode": found.mode,
-                        "op": found.op,
-                        "nbytes": found.region.nbytes,
-                        "start": found.region.start,
-                        "stop": found.region.stop,
-                        "exact": found.exact,
-                        "reason": found.reason,
-                        "line": found.line,
-                    }
-                    for found in part.ranges
-                ],
-            }
-            for part in launch.parts
-        ],
-    }
-
-
 def picture(report: KernelReport) -> str:
     """The launch of a kernel as SVG. Raises AccessError where there is none."""
     launch = report.launch
@@ -450,7 +212,7 @@ def picture(report: KernelReport) -> str:
         rows.append(Row(report.info.args[index].name, nbytes, touched, launch.pitches.get(index)))
     ndrange, count = launch.ndrange, len(launch.parts)
     workers = f"{count} workers" if count > 1 else "one worker"
-    title = f"{report.info.name}: {_times(ndrange.global_size)} work-items in groups of {_times(ndrange.local_size)}, {workers}"
+    title = f"{report.info.name}: {times(ndrange.global_size)} work-items in groups of {times(ndrange.local_size)}, {workers}"
     return draw(title, rows)
 
 

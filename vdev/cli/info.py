@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import vdev
 from vdev import boot
+from vdev.errors import CudaMissing
 from vdev.observe import program
 from vdev.process import switches
 
@@ -179,7 +180,7 @@ def _look_at_cuda(report: Report) -> None:
         report.gpus = [
             {"spec": f"cuda:{number}", "name": name} for number, name in enumerate(cuda_driver.device_names())
         ]
-    except cuda_driver.CudaMissing as missing:
+    except CudaMissing as missing:
         report.cuda_missing = str(missing)
 
 

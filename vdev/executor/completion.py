@@ -16,7 +16,7 @@ from typing import Protocol
 from vdev.process.ending import is_over, stop_here
 from vdev.process.finalisers import enter_own_thread
 from vdev.process.forking import in_child
-from vdev.process.interrupts import block_until, waits
+from vdev.process.interrupts import block, waits
 
 QUEUED, SUBMITTED, RUNNING, COMPLETE = 3, 2, 1, 0
 
@@ -49,8 +49,8 @@ class Completion:
     __slots__ = (
         "__weakref__",
         "_callbacks",
-        "_changed",
         "_final",
+        "_gates",
         "_progress",
         "error",
         "not_before_ns",
@@ -71,7 +71,8 @@ class Completion:
         self.reason: str | None = None
         self._final: int | None = None
         self._progress: Progress | None = None
-        self._changed: threading.Event | None = None
+        #: locks that open when the command was submitted or has ended, one for each thread that waits for that
+        self._gates: list[threading.Lock] | None = None
         #: (state, function): what to call when the command has come so far
         self._callbacks: list[tuple[int, Callback]] | None = None
         #: (start, end) of the command's parts, for profiled commands
@@ -114,13 +115,15 @@ class Completion:
             with _rare:
                 if self._final is not None or self._progress is not None:
                     continue
-                if self._changed is None:
-                    self._changed = threading.Event()
-                changed = self._changed
+                if self._gates is None:
+                    self._gates = []
+                gate = threading.Lock()
+                gate.acquire()
+                self._gates.append(gate)
             # `bind` stores its progress before it looks for us, we the other way round: one of the two sees
             # the other.
             if self._final is None and self._progress is None:
-                block_until(changed)
+                block(gate.acquire)
         if is_over():
             stop_here()
         return self._final
@@ -178,12 +181,11 @@ class Completion:
             self.submitted_ns = time.perf_counter_ns()
         self._progress = progress
         # Nearly no command is waited for before it is submitted: look without the lock first.
-        if self._changed is not None or self._callbacks is not None:
+        if self._gates is not None or self._callbacks is not None:
             with _rare:
-                changed, self._changed = self._changed, None
+                gates, self._gates = self._gates, None
                 called_for = self._callbacks is not None
-            if changed is not None:
-                changed.set()
+            _open(gates)
             if called_for:
                 self._call_back(SUBMITTED)
                 progress.hurry()
@@ -200,11 +202,10 @@ class Completion:
         with _rare:
             if self._final is None:
                 self._final = status
-            changed, self._changed = self._changed, None
+            gates, self._gates = self._gates, None
             called_for = self._callbacks is not None
         self._progress = None
-        if changed is not None:
-            changed.set()
+        _open(gates)
         if called_for:
             self._call_back(self._final)
 
@@ -212,6 +213,17 @@ class Completion:
         """The process ends, and the command with it: nobody is told, and nobody waits for it any longer."""
         self._callbacks = None
         self.settle(status)
+
+
+def _open(gates: list[threading.Lock] | None) -> None:
+    """Let the threads look around that wait for a change."""
+    for gate in gates or ():
+        gate.release()
+
+
+#: of commands that were done before anybody could ask
+DONE = Completion()
+DONE.settle(COMPLETE)
 
 
 class Notifier:

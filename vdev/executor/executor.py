@@ -14,16 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vdev.backends.base import (
-    OUT_OF_RESOURCES,
-    Backend,
-    BackendError,
-    BackendProgram,
-    BuildResult,
-    Bytes,
-    Counters,
-    WorkerInfo,
-)
+from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
+from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.failures import Failures
 from vdev.executor.here import drained, idle_workers, perform_here
@@ -64,12 +56,13 @@ class Executor:
         """`openers` are called on their worker's thread. Raises what the first of them that fails raises."""
         count = len(openers)
         self.no_steps = [0] * (count + 1)
-        self._lock = threading.RLock()  # reentrant: a collection inside may run a finaliser that submits
-        self._number = 0
-        self._unsettled: dict[int, Job] = {}
+        #: held while anything is handed over or settled; reentrant: a collection inside may run a finaliser that submits
+        self.lock = threading.RLock()
+        self.last_number = 0  #: of the last plan submitted
+        self.unsettled: dict[int, Job] = {}  #: by number: commands that have not ended
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
         self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
-        self._failures = Failures(self._unsettled)
+        self._failures = Failures(self.unsettled)
         #: host arrays in use: (start address, stop, whether written, worker, step)
         self._host_uses: list[tuple[int, int, bool, int, int]] = []
         self._closed = False
@@ -78,6 +71,10 @@ class Executor:
         #: told of plans that no command asked for, and of their numbers
         self.aside: Callable[[str, Plan, int], None] | None = None
         self.red_zones = False  #: whether replicas get them
+        #: another object whenever something is submitted behind which a launch of before may not be made again as it
+        #: was; with one worker, launches that move nothing are no such thing
+        self.standing: object = object()
+        self._lone = len(openers) == 1
         #: told at the interpreter's exit that nothing is done any more
         self.ended: Callable[[], None] | None = None
         self.exit_timeout = EXIT_TIMEOUT  #: seconds that the interpreter's exit waits for work still running
@@ -91,7 +88,7 @@ class Executor:
         if len(openers) == 1:
             self.all_workers[0].alone()
         #: whether there is a worker that lets any thread work with it
-        self._any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
+        self.any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
         if failed is not None:
             self.close()
@@ -126,14 +123,18 @@ class Executor:
         return {w.number: w.refused for w in self.all_workers[:-1] if w.refused is not None}
 
     @property
-    def last_number(self) -> int:
-        """Of the last plan submitted."""
-        return self._number
-
-    @property
     def damaged(self) -> bool:
         """Whether a failure left the directory believing too much: call `repair` before planning anything."""
         return self._failures.damaged
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether any command that concerns a buffer ever has."""
+        return self._failures.any
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     # work ---------------------------------------------------------------------------------------
 
@@ -181,30 +182,31 @@ class Executor:
                 self._vain -= 1
             elif not drained(self.all_workers, prepared):
                 self._vain = _WITHOUT_WAITING
-        with self._lock:
+        with self.lock:
             if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 ending.stop_here()
                 completion.settle(OUT_OF_RESOURCES)
                 return 0
-            number = self._number = self._number + 1
+            number = self.last_number = self.last_number + 1
             job = Job(self, number, prepared, holdings, completion)
             job.args, job.after = args, after
             job.ndrange, job.places = ndrange, tuple(places)
             if host is not None:
                 job.host, job.layout = host, layout
-            clock = job.clock
             if order is not None:
-                _join(clock, order)
+                job.join(order)
                 if completion.profiled:
                     job.order = order
             for earlier in after:
-                _join(clock, earlier)
+                job.join(earlier)
             waits = self._find_waits(job, homes, host_writes)
+            if not self._lone or waits or after or completion.profiled or not prepared.plain:
+                self.standing = object()
             if prepared.batches:
                 self._number_steps(job)
                 if host is not None:
                     self._enter_host_use(job, host_writes)
-            self._unsettled[job.number] = job
+            self.unsettled[job.number] = job
             self._failures.admit(job)
             completion.bind(job)
             if prepared.inline and not waits and self._run_inline(job):
@@ -226,7 +228,7 @@ class Executor:
 
     def _may_be_here(self, prepared: PreparedPlan) -> bool:
         """Whether the thread that submits a plan may hand it over to the devices itself: no step keeps it waiting."""
-        if not self._any_thread:
+        if not self.any_thread:
             return False
         if prepared.order is not None:
             return True
@@ -318,7 +320,7 @@ class Executor:
         believes too much.
         """
         self.quiesce()
-        with self._lock:
+        with self.lock:
             return self._failures.take_damage()  # whoever owns the directory applies `repaired` to each
 
     def close(self, timeout: float | None = None) -> None:
@@ -326,10 +328,10 @@ class Executor:
 
         Those that hang are left behind after `timeout` seconds in all; without one, after `exit_timeout`.
         """
-        with self._lock:
+        with self.lock:
             if self._closed:
                 return
-            self._closed = True
+            self._closed, self.standing = True, object()
         deadline = time.monotonic() + (self.exit_timeout if timeout is None else timeout)
         for worker in self.all_workers:
             worker.stopping = True
@@ -351,10 +353,10 @@ class Executor:
         if not self._left():
             return
         # Threads may hold these for good.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         for worker in self.all_workers:
             worker.lock = threading.RLock()
-        for job in list(self._unsettled.values()):
+        for job in list(self.unsettled.values()):
             job.completion.abandon(OUT_OF_RESOURCES)
         ending.leave_behind(self)
 
@@ -381,13 +383,13 @@ class Executor:
     def lose(self) -> None:
         """In a forked child: there are no threads and nothing will ever be done."""
         keep_for_ever(self)
-        self._closed, self._number = True, -1
+        self._closed, self.last_number, self.standing = True, -1, object()
         for lock in (
-            self._lock,
+            self.lock,
             *(lock for worker in self.all_workers for lock in (worker.turn, worker.lock)),
         ):
             renew(lock)
-        for job in list(self._unsettled.values()):
+        for job in list(self.unsettled.values()):
             job.completion.abandon(OUT_OF_RESOURCES)
         ending.leave_behind(self)
 
@@ -485,6 +487,11 @@ class Executor:
             found = self._add_waits(job, found, number, 0, steps)
         return found
 
+    def uses_host_elsewhere(self, number: int) -> bool:
+        """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
+        uses, workers = self._host_uses, self.all_workers
+        return bool(uses) and any(use[3] != number and workers[use[3]].completed < use[4] for use in uses)
+
     def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)
         for number, _ in job.prepared.batches:
@@ -525,26 +532,26 @@ class Executor:
         route = step.moves(number)
         if route is not None:
             source, target, nbytes = route
-            with self._lock:
+            with self.lock:
                 found = self.undone_nbytes.get((source, target), 0)
                 self.undone_nbytes[source, target] = found + nbytes
 
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
         """A step could not be handed over."""
-        with self._lock:
+        with self.lock:
             self._failures.step_failed(job, step, error)
 
     def work_failed(
         self, jobs: Iterable[Job], moves: Iterable[tuple[Job, Step]], error: BackendError
     ) -> None:
         """Work of `jobs` failed on a device; the coherent steps in `moves` did not do what they should."""
-        with self._lock:
+        with self.lock:
             self._failures.work_failed(jobs, moves, error)
 
     def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
         """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
         ended: list[Job] = []
-        with self._lock:
+        with self.lock:
             self._settle_locked(jobs, ended)
             if worker is not None:
                 followers = self._followers[worker.number]
@@ -557,7 +564,7 @@ class Executor:
             job.let_go()
 
     def _settle_locked(self, jobs: Iterable[Job], ended: list[Job]) -> None:
-        workers, unsettled = self.all_workers, self._unsettled
+        workers, unsettled = self.all_workers, self.unsettled
         for job in jobs:
             if job.number not in unsettled:
                 continue
@@ -586,7 +593,7 @@ class Executor:
         found = [job]
         while (order := found[-1].order) is not None:
             progress = order.progress
-            if not isinstance(progress, Job) or progress.number not in self._unsettled:
+            if not isinstance(progress, Job) or progress.number not in self.unsettled:
                 break
             found.append(progress)
         return found[::-1]
@@ -600,17 +607,6 @@ def _take_times(job: Job) -> None:
     before = None if job.order is None else job.order.times
     if before is not None:
         job.completion.not_before_ns = before[3]
-
-
-def _join(clock: list[int], completion: Completion) -> None:
-    """Let a command be complete no earlier than another one."""
-    progress = completion.progress
-    if isinstance(progress, Job):
-        for index, step in enumerate(progress.clock):
-            if step > clock[index]:
-                clock[index] = step
-    elif not completion.settled:
-        raise ValueError("a command waits for one that was not submitted")
 
 
 def _steps_of(clock: list[int]) -> Iterable[tuple[int, int]]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import OUT_OF_RESOURCES, BackendError
+from vdev.errors import DEPENDENCY_FAILED, BackendError, status_of
 from vdev.executor.holdings import Damage, Holdings
 from vdev.planner.directory import HOST, BufferState, buffer_state, fine_grain_state
 from vdev.translators.ranges.region import EMPTY, Region
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from vdev.executor.steps import Step
 
 logger = logging.getLogger("vdev.executor")
-
-OUT_OF_HOST_MEMORY = -6
-EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
-
-
-def status_of(error: Exception) -> int:
-    """The OpenCL status a command gets from what its step raised."""
-    if isinstance(error, BackendError):
-        return error.status if error.status < 0 else OUT_OF_RESOURCES
-    return OUT_OF_HOST_MEMORY if isinstance(error, MemoryError) else OUT_OF_RESOURCES
 
 
 def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferState:
@@ -64,7 +54,7 @@ class Failures:
         self._unsettled = unsettled
         self._damaged: dict[Holdings, None] = {}
         #: whether any buffer has ever been concerned: nothing needs a look before
-        self._any = False
+        self.any = False
 
     @property
     def damaged(self) -> bool:
@@ -75,9 +65,9 @@ class Failures:
         for earlier in job.after:
             error = earlier.error if not earlier.settled else earlier.status
             if error is not None and error < 0:
-                self._fail(job, EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "a command it waits for failed")
+                self._fail(job, DEPENDENCY_FAILED, "a command it waits for failed")
                 return
-        if self._any:
+        if self.any:
             self._meet_buffers(job)
 
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
@@ -139,7 +129,7 @@ class Failures:
         return found
 
     def _damage(self, holdings: Holdings, holder: int, region: Region, status: int) -> None:
-        self._any = True
+        self.any = True
         if holdings.damage is None:
             holdings.damage = Damage(status)
             self._damaged[holdings] = None
@@ -157,7 +147,7 @@ class Failures:
         completion.reason = reason
         completion.error = status
         for slot in job.writes:
-            self._any = True
+            self.any = True
             job.holdings[slot].failure = status
 
     def _spread(self, job: Job) -> None:
@@ -168,7 +158,7 @@ class Failures:
             if number <= job.number or later.completion.error is not None:
                 continue
             if any(earlier.error is not None for earlier in later.after):
-                self._mark(later, EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "a command it waits for failed")
+                self._mark(later, DEPENDENCY_FAILED, "a command it waits for failed")
             else:
                 self._meet_buffers(later)
 

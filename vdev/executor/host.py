@@ -9,7 +9,6 @@ import time
 from vdev.backends.base import (
     Allocation,
     Backend,
-    BackendError,
     BackendProgram,
     Box,
     BuildResult,
@@ -21,6 +20,7 @@ from vdev.backends.base import (
     Times,
     WorkerInfo,
 )
+from vdev.errors import BackendError
 
 
 class HostMarker(Marker):

@@ -96,6 +96,17 @@ class Job:
         narrow = self.prepared.narrow
         return self.prepared.writes if narrow is None else narrow(self.places)[1]
 
+    def join(self, completion: Completion) -> None:
+        """Let the command be complete no earlier than another one. ValueError for one that was not submitted."""
+        progress = completion.progress
+        if isinstance(progress, Job):
+            clock = self.clock
+            for index, step in enumerate(progress.clock):
+                if step > clock[index]:
+                    clock[index] = step
+        elif not completion.settled:
+            raise ValueError("a command waits for one that was not submitted")
+
     # for steps ----------------------------------------------------------------------------------
 
     def stage(self, number: int) -> tuple[Bytes, int]:

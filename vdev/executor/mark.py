@@ -9,7 +9,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import OUT_OF_RESOURCES, Backend, BackendError, Marker, Times
+from vdev.backends.base import Backend, Marker, Times
+from vdev.errors import OUT_OF_RESOURCES, BackendError
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job
@@ -36,11 +37,12 @@ class Mark:
     the coherent steps, each with its command, its first operation and one past its last.
     """
 
-    __slots__ = ("ends", "jobs", "marker", "moves", "step")
+    __slots__ = ("ends", "error", "jobs", "marker", "moves", "step")
 
     def __init__(self) -> None:
         self.step = 0
         self.marker: Marker
+        self.error: BackendError | None = None  #: what of its work failed, once it is known to be complete
         self.jobs: list[Job] = []
         self.ends: list[int] = []
         self.moves: list[tuple[Job, Step, int, int]] = []
@@ -78,8 +80,8 @@ def outcome_of(mark: Mark) -> BackendError | None:
     try:
         mark.marker.wait()
     except BackendError as error:
-        return error
-    return None
+        mark.error = error
+    return mark.error
 
 
 class NoMarker(Marker):

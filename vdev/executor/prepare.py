@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vdev.executor.steps import CopyStep, LaunchRecipe, LaunchStep, Step, make_step
+from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, make_step
 from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
@@ -112,12 +112,14 @@ class PreparedPlan:
     __slots__ = (
         "alone",
         "batches",
+        "download",
         "hazards",
         "inline",
         "narrow",
         "order",
         "overwrites",
         "own_writes",
+        "plain",
         "reads",
         "stages",
         "uses_host_array",
@@ -152,6 +154,13 @@ class PreparedPlan:
         self.alone: int | None = None
         if len(self.batches) == 1 and self.batches[0][0] != HOST:
             self.alone = self.batches[0][0]
+        #: where it is one step of one worker's and nothing else that reads what the worker has: the step
+        self.download: DownloadStep | None = None
+        if self.alone is not None and not self.hazards and len(self.batches[0][1].steps) == 1:
+            step = self.batches[0][1].steps[0]
+            self.download = step if isinstance(step, DownloadStep) else None
+        #: one launch of one worker's and nothing else, on memory that is there
+        self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
 
     def with_numbers(self, plan: Plan, recipe: LaunchRecipe) -> PreparedPlan:
         """A plan that differs from this one's in its numbers alone, made ready."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, Allocation, Backend, BackendError, Box, Bytes
+from vdev.backends.base import Allocation, Backend, Box, Bytes
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.holdings import Replica
 
 #: the most of a buffer on either side for which a zone stands, in bytes

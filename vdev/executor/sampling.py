@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import BackendError, Marker
+from vdev.backends.base import Marker
+from vdev.errors import BackendError
 from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.steps import LaunchStep, Step
 

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
     Backend,
-    BackendError,
     BackendProgram,
     Box,
     Bytes,
@@ -28,8 +26,9 @@ from vdev.backends.base import (
     copy_box,
 )
 from vdev.backends.merging import combine, combine_changes, copy_changes
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.boxes import boxes_of_region, boxes_through_layout
-from vdev.executor.holdings import Replica
+from vdev.executor.holdings import Holdings, Replica
 from vdev.planner import instructions as plan_of
 from vdev.planner.instructions import HOST
 from vdev.planner.merges import identity_of
@@ -39,6 +38,7 @@ from vdev.translators.ranges.region import EMPTY, Region
 if TYPE_CHECKING:
     from vdev.executor.job import Job
     from vdev.executor.worker import Worker
+    from vdev.translators.ranges.rectangles import Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,11 @@ def _replica(job: Job, slot: int, worker: int, start: int, stop: int) -> Replica
     After a failure, which has been reported, it may be another one than the plan counts on, or none: what coherent
     steps of that command would touch outside it is somebody else's memory, or nobody's.
     """
-    replica = job.holdings[slot].replicas[worker]
+    return _covering(job.holdings[slot], worker, start, stop)
+
+
+def _covering(holdings: Holdings, worker: int, start: int, stop: int) -> Replica:
+    replica = holdings.replicas[worker]
     if replica is None or start < replica.start or stop > replica.stop:
         raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, f"worker {worker} has no memory for the buffer")
     return replica
@@ -423,12 +427,15 @@ class DownloadStep(Step):
         self.slot, self.region = item.slot, item.region
 
     def run(self, worker: Worker, job: Job) -> None:
-        host, layout = job.host_array()
+        self.deliver(worker, job.holdings[self.slot], *job.host_array())
+
+    def deliver(self, worker: Worker, holdings: Holdings, host: Bytes, layout: Layout) -> None:
+        """From the buffer of `holdings` to that host array."""
         for box in boxes_through_layout(self.region, layout, to_host=True):
             if worker.number == HOST:
-                copy_box(job.holdings[self.slot].home(), host, box)
+                copy_box(holdings.home(), host, box)
             else:
-                replica = _holding(job, self.slot, worker.number, self.region)
+                replica = _covering(holdings, worker.number, self.region.start, self.region.stop)
                 worker.backend.read(replica.allocation, host, box.moved(-replica.start, 0))
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:

@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
-    BackendError,
-    HostPlace,
-    KernelArgument,
-    LaunchShape,
-)
+from vdev.backends.base import HostPlace, KernelArgument, LaunchShape
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.executor.steps import LaunchRecipe, LaunchStep
 from vdev.translators.ranges.ndrange import whole_chunk
 
@@ -32,15 +27,16 @@ _MOST_SHAPES = 512
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_last", "_shapes", "at_home")
+    __slots__ = ("_known", "_shapes", "at_home")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
         self.recipe = recipe
         self.kernel: object = None
         self.at_home = at_home
-        self._last: tuple[Any, LaunchShape] | None = None  #: what decides the last launch's shape, and that
         self._shapes: dict[Any, LaunchShape] = {}
+        #: the same by the identity of the NDRange, which façades keep: to hash one takes longer than the rest
+        self._known: dict[int, tuple[NDRange, Places, LaunchShape]] = {}
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
@@ -53,19 +49,21 @@ class WholeLaunchStep(LaunchStep):
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
 
     def _shape_of(self, job: Job) -> LaunchShape:
-        """The native launch: of the last one, where it is the same again."""
+        """The native launch."""
         ndrange = job.ndrange
         assert ndrange is not None, "launches have one"
+        known = self._known.get(id(ndrange))
+        if known is not None and known[0] is ndrange and known[1] == job.places:
+            return known[2]
         key = (ndrange, job.places) if self.recipe.hidden is not None else ndrange
-        last = self._last
-        if last is not None and last[0] == key:
-            return last[1]
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
             shape = self._shapes[key] = self._made(ndrange, job.places)
-        self._last = (key, shape)
+        if len(self._known) >= _MOST_SHAPES:
+            self._known.clear()
+        self._known[id(ndrange)] = (ndrange, job.places, shape)
         return shape
 
     def _made(self, ndrange: NDRange, places: Places) -> LaunchShape:

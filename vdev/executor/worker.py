@@ -19,14 +19,8 @@ from collections.abc import Callable, Generator, Iterator
 from threading import get_ident
 from typing import TYPE_CHECKING, ClassVar
 
-from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
-    OUT_OF_RESOURCES,
-    Allocation,
-    Backend,
-    BackendError,
-    Marker,
-)
+from vdev.backends.base import Allocation, Backend, Marker
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
 from vdev.executor.mark import (
     MARK_AFTER_NS,
     MARK_EVERY,
@@ -103,7 +97,7 @@ class Worker:
         self.asleep = False
         #: it looks now and then at how far the device is, and after what others issue meanwhile
         self.watching = False
-        self._next = Mark()  #: what the next marker will be behind
+        self.next_mark = Mark()  #: what the next marker will be behind
         self._mark_from_ns = 0  #: from when on that marker is due, by the host's clock
         #: others may wait for single commands, and markers are cheap; set before there is work
         self.marks_by_age = False
@@ -178,6 +172,14 @@ class Worker:
         if self.queue or not self.watching:
             self.wake()
 
+    def give_turn_to_nobody(self) -> None:
+        """The same where the calling thread itself waits for what it has issued, or has issued nothing."""
+        self.holder = 0
+        self.backend.leave(self._outside)
+        self.turn.release()
+        if self.queue:
+            self.wake()
+
     def throttle_here(self) -> None:
         """Retire what is done; hold the caller back where the device is far behind."""
         self.poll()
@@ -218,8 +220,8 @@ class Worker:
             self.executor.step_failed(job, step, BackendError(OUT_OF_RESOURCES, "interrupted"))
         self.issued = first + len(batch.steps)
         self._current = self._moving = None
-        self._next.jobs.append(job)
-        self._next.ends.append(self.backend.pending())
+        self.next_mark.jobs.append(job)
+        self.next_mark.ends.append(self.backend.pending())
 
     def discard(self, allocation: Allocation) -> None:
         """Free memory that nothing uses any more, some time soon; safe in a finaliser on any thread."""
@@ -415,7 +417,7 @@ class Worker:
         marker = None
         if self.marked < self.issued:
             step = self.issued
-            mark = self._next
+            mark = self.next_mark
             self._enter_move()
             if self._current is not None:
                 mark.jobs.append(self._current)
@@ -427,7 +429,7 @@ class Worker:
             with self.lock:
                 self.marks.append(mark)
                 self.marked = step
-            self._next = Mark()
+            self.next_mark = Mark()
             self._fresh_nbytes = 0
         self.serve()
         return marker
@@ -500,7 +502,7 @@ class Worker:
 
     def _finish(self, job: Job) -> None:
         """A command is through: enter it into the next mark, and make that where it is due."""
-        following = self._next
+        following = self.next_mark
         if self.marks_by_age and not following.jobs:
             self._mark_from_ns = time.perf_counter_ns() + MARK_AFTER_NS
         following.jobs.append(job)
@@ -528,14 +530,14 @@ class Worker:
         """Enter the coherent step in hand into the next mark, as far as it has come."""
         if self._moving is not None:
             job, step, start = self._moving
-            self._next.moves.append((job, step, start, self.backend.pending()))
+            self.next_mark.moves.append((job, step, start, self.backend.pending()))
             self._moving = (job, step, 0)
 
     def _begin(self, job: Job) -> Completion:
         completion = job.completion
         completion.started()
         if completion.profiled or (
-            self.marks_by_age and self._next.jobs and time.perf_counter_ns() > self._mark_from_ns
+            self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
         ):
             self.mark()  # its times begin with its own work; who waits for what came before waits for that alone
         self._current = job
@@ -551,8 +553,10 @@ class Worker:
         each = records is not None and self.number != HOST and not self.backend.times_operations
         at = 0
         for index, step in enumerate(batch.steps):
-            if step.coherent:  # what orders it after others is part of it
-                self._moving = (job, step, self.backend.pending())
+            before = self.backend.pending()  # what orders a step after others is part of it
+            handed = self._handed + before
+            if step.coherent:
+                self._moving = (job, step, before)
             try:
                 for worker, other in batch.waits[index]:
                     self._await(worker, job.bases[worker] + other + 1)
@@ -564,7 +568,7 @@ class Worker:
                 if completion.error is not None and not step.coherent:
                     self.executor.undone(self.number, step)
                 elif records is not None:
-                    self._run_recorded(records, job, index, step)
+                    self._run_recorded(records, job, index, step, handed)
                 elif step.coherent:
                     self._move(job, step)
                 else:
@@ -587,8 +591,9 @@ class Worker:
         self.backend.timed_from_ns = 0 if records.exact else TIMED_FROM_NS
         self.records = records
 
-    def _run_recorded(self, records: WorkRecords, job: Job, index: int, step: Step) -> None:
-        before, started = self._handed + self.backend.pending(), time.perf_counter_ns()
+    def _run_recorded(self, records: WorkRecords, job: Job, index: int, step: Step, before: int) -> None:
+        """`before`: all that was handed over before the step."""
+        started = time.perf_counter_ns()
         try:
             if step.coherent:
                 self._move(job, step)

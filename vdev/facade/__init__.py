@@ -5,3 +5,5 @@ objects that a program sees, and hands commands to `vdev.session.session`. It ne
 computed or kept. Nothing is imported here: the stand-in is filled when PyOpenCL first looks for its native
 module (`vdev.facade.stand_in`).
 """
+
+__all__ = ["platform_device", "stand_in"]

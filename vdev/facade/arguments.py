@@ -14,6 +14,7 @@ import numpy as np
 
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
+from vdev.facade.handles import state_of
 from vdev.facade.hostbuf import value_bytes
 from vdev.facade.images import ImageMemory, Sampler
 from vdev.facade.memory import BUFFER_TYPE, READ_ONLY, WRITE_ONLY, Memory, MemoryObjectHolder
@@ -76,7 +77,7 @@ def _data_of(value: Any) -> bytes:
 def _pointer_converter(context: Context) -> Converter:
     def convert(value: Any) -> Kept:
         if isinstance(value, MemoryObjectHolder):
-            memory = value._memory
+            memory: Memory | None = state_of(value)
             if memory is None or memory.references <= 0 or memory.context is not context:
                 fail(_ROUTINE, status.INVALID_MEM_OBJECT)
             if memory.type != BUFFER_TYPE:
@@ -86,21 +87,23 @@ def _pointer_converter(context: Context) -> Converter:
             return None
         if isinstance(value, SVMPointer):
             return kernel_argument(value)
-        if isinstance(value, _LocalMemory):
-            if value.size != _POINTER_NBYTES:
-                fail(_ROUTINE, status.INVALID_ARG_SIZE)
-            return None
-        if isinstance(value, CommandQueue | Sampler):
-            fail(_ROUTINE, status.INVALID_MEM_OBJECT)
-        data = _data_of(value)
-        if len(data) != _POINTER_NBYTES:
-            fail(_ROUTINE, status.INVALID_ARG_SIZE)
-        if any(data):
-            # natively a cl_mem; a number is none
-            fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+        _check_null(value)
         return None
 
     return convert
+
+
+def _check_null(value: Any) -> None:
+    """That what is no memory object stands for a null pointer, as natively the bytes of one do."""
+    if isinstance(value, CommandQueue | Sampler):
+        fail(_ROUTINE, status.INVALID_MEM_OBJECT)
+    is_local = isinstance(value, _LocalMemory)
+    data = b"" if is_local else _data_of(value)
+    if (value.size if is_local else len(data)) != _POINTER_NBYTES:
+        fail(_ROUTINE, status.INVALID_ARG_SIZE)
+    if any(data):
+        # natively a cl_mem; a number is none
+        fail(_ROUTINE, status.INVALID_MEM_OBJECT)
 
 
 _kinds = native.mem_object_type
@@ -122,7 +125,7 @@ def _image_converter(info: ArgInfo, context: Context) -> Converter:
     refused = {"read_only": WRITE_ONLY, "write_only": READ_ONLY}.get(info.access_qualifier)
 
     def convert(value: Any) -> Kept:
-        memory = value._memory if isinstance(value, MemoryObjectHolder) else None
+        memory = state_of(value) if isinstance(value, MemoryObjectHolder) else None
         if not isinstance(memory, ImageMemory) or memory.references <= 0 or memory.context is not context:
             _check_handle(value)
             fail(_ROUTINE, status.INVALID_MEM_OBJECT)
@@ -137,11 +140,13 @@ def _image_converter(info: ArgInfo, context: Context) -> Converter:
 
 def _sampler_converter(context: Context) -> Converter:
     def convert(value: Any) -> Kept:
-        if not isinstance(value, Sampler) or value._context is not context:
-            if not isinstance(value, Sampler):
-                _check_handle(value)
+        if not isinstance(value, Sampler):
+            _check_handle(value)
             fail(_ROUTINE, status.INVALID_SAMPLER)
-        return value._bits
+        sampler = state_of(value)
+        if sampler.context is not context:
+            fail(_ROUTINE, status.INVALID_SAMPLER)
+        return sampler.argument
 
     return convert
 

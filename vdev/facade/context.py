@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, status
 from vdev.facade.errors import native as native_cl
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.session.session import LostSession
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vdev.facade.queue import CommandQueue
+    from vdev.session.session import Session
 
 _TYPE_DEFAULT, _TYPE_KNOWN = 1, 0x1F
 
@@ -37,10 +41,24 @@ def _device_of_type(dev_type: Any) -> Device:
     wanted = _TYPE_DEFAULT if dev_type is None else cast_int(dev_type)
     if wanted == 0 or (wanted & ~_TYPE_KNOWN and wanted != 0xFFFFFFFF):
         fail("Context", status.INVALID_DEVICE_TYPE)
-    device = get_platform()._device
-    if not device._matches(wanted):
+    devices = state_of(get_platform()).devices_of_type(wanted)
+    if not devices:
         fail("Context", status.DEVICE_NOT_FOUND)
-    return device
+    return devices[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextState:
+    """The session that a context's commands go to, its device, and what that answers to queries, by their names."""
+
+    session: Session
+    device: Device
+    limits: Mapping[str, Any]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the context is the parent's, and this process a forked child."""
+        return isinstance(self.session, LostSession)
 
 
 class Context(Handle):
@@ -67,13 +85,9 @@ class Context(Handle):
                 fail_cast()
             if not found:
                 fail("Context", status.INVALID_VALUE)
-        self._device = found[0]
-        self._session = self._device._platform._open_session()
-
-    @property
-    def _is_lost(self) -> bool:
-        """Whether it is the parent's, and this process a forked child."""
-        return isinstance(self._session, LostSession)
+        device = state_of(found[0])
+        session = state_of(device.platform).open_session()
+        self._vdev_state = ContextState(session, found[0], device.values)
 
     def get_info(self, arg: int, /) -> Any:
         arg = as_int("get_info", arg)
@@ -81,7 +95,7 @@ class Context(Handle):
         if arg in (info.REFERENCE_COUNT, info.NUM_DEVICES):
             return 1
         if arg == info.DEVICES:
-            return [self._device]
+            return [self._vdev_state.device]
         if arg == info.PROPERTIES:
             return [*self._properties, (0, None)] if self._properties else []
         fail("Context.get_info", status.INVALID_VALUE)

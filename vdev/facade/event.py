@@ -10,11 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, native, status
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
 from vdev.session.session import LostSession
@@ -35,14 +36,9 @@ _PROFILING = {
 
 
 class Event(Handle):
-    """A command's completion. Made by the enqueue functions only."""
+    """A command's completion, which is its state. Made by the enqueue functions only."""
 
-    __slots__ = ("__weakref__", "_command_type", "_completion", "_context", "_handle", "_queue")
-
-    _queue: CommandQueue | None
-    _context: Context
-    _command_type: int
-    _completion: Completion
+    __slots__ = ("__weakref__", "_command_type", "_context", "_handle", "_queue", "_vdev_state")
 
     _retain = "clRetainEvent"
     _invalid = status.INVALID_EVENT
@@ -52,6 +48,15 @@ class Event(Handle):
             raise TypeError(f"pyopencl._cl.{cls.__name__}: no constructor defined!")
         return super().__new__(cls)
 
+    def __init__(
+        self, queue: CommandQueue | None, context: Context, command_type: int, completion: Completion
+    ) -> None:
+        self._handle = 0
+        self._queue = queue
+        self._context = context
+        self._command_type = command_type
+        self._vdev_state = completion
+
     def get_info(self, arg: int, /) -> Any:
         arg = as_int("get_info", arg)
         info = native.event_info
@@ -60,7 +65,7 @@ class Event(Handle):
         if arg == info.COMMAND_TYPE:
             return self._command_type
         if arg == info.COMMAND_EXECUTION_STATUS:
-            return self._completion.status
+            return self._vdev_state.status
         if arg == info.REFERENCE_COUNT:
             return 1
         if arg == info.CONTEXT:
@@ -73,16 +78,16 @@ class Event(Handle):
         if index is None:
             fail("Event.get_profiling_info", status.INVALID_VALUE)
         queue = self._queue
-        if queue is None or not queue._profiling or self._completion.status != _COMPLETE:
+        if queue is None or not state_of(queue).is_profiling or self._vdev_state.status != _COMPLETE:
             fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
-        times: tuple[int, int, int, int] | None = self._completion.times
+        times: tuple[int, int, int, int] | None = self._vdev_state.times
         if times is None:
             fail("clGetEventProfilingInfo", status.PROFILING_INFO_NOT_AVAILABLE)
         return times[index]
 
     @waits
     def wait(self) -> None:
-        if self._completion.wait() < 0:
+        if self._vdev_state.wait() < 0:
             _fail_wait(self._context)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
@@ -94,7 +99,11 @@ class Event(Handle):
             fail_type("set_callback", arg0, arg1)
         if state not in _CALLBACK_STATES:
             fail("clSetEventCallback", status.INVALID_VALUE)
-        self._completion.add_callback(lambda reached: _notify(arg1, reached), state)
+        self._vdev_state.add_callback(lambda reached: _notify(arg1, reached), state)
+
+
+#: the context of an event
+context_of: Callable[[Event], Context] = attrgetter("_context")
 
 
 def _notify(callback: Callable[[int], object], reached: int) -> None:
@@ -114,58 +123,70 @@ def _notify(callback: Callable[[int], object], reached: int) -> None:
     threading.Thread(target=call, name="vdev-callback", daemon=True).start()
 
 
+class Ward:
+    """What keeps the program's object, whose memory a transfer uses, for as long as the transfer may use it."""
+
+    __slots__ = ("kept",)
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept  #: None once nobody waits for the transfer any longer
+
+    def release(self) -> None:
+        """The transfer is done."""
+        self.kept = None
+
+    def let_go(self, completion: Completion) -> None:
+        """Nobody waits for the transfer any longer; the memory stays until its end."""
+        kept, self.kept = self.kept, None
+        completion.add_callback(partial(_let_go, kept))
+
+
 class NannyEvent(Event):
     """Event of a transfer to or from host memory: holds the program's object and waits for the transfer when
     dropped.
     """
 
     # no __slots__: natively it takes attributes
-    _ward: Any
+    def __init__(self, queue: CommandQueue, command_type: int, completion: Completion, ward: Ward) -> None:
+        Event.__init__(self, queue, state_of(queue).context, command_type, completion)
+        self._ward = ward
 
     def get_ward(self) -> Any:
-        return self._ward
+        return self._ward.kept
 
     @waits
     def wait(self) -> None:
         super().wait()
-        self._ward = None
-
-    def let_go(self) -> None:
-        """Nobody waits for the transfer any longer; the memory stays until its end."""
-        ward, self._ward = self._ward, None
-        self._completion.add_callback(partial(_let_go, ward))
+        self._ward.release()
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end the threads that could finish the transfer no longer run
-        if self._ward is None or is_ending() or self._context._is_lost:
+        if self._ward.kept is None or is_ending() or state_of(self._context).is_lost:
             return
         if may_wait():
-            _warn_of_failure(self._completion.wait())
+            _warn_of_failure(self._vdev_state.wait())
         else:  # nobody can tell when a collection comes: it is enough that the memory stays until the end
-            self.let_go()
+            self._ward.let_go(self._vdev_state)
 
 
 class UserEvent(Event):
     """An event whose status the program sets."""
 
     # no __slots__: natively it takes attributes
-    _completion: UserCompletion
+    _vdev_state: UserCompletion
 
     def __init__(self, context: Context) -> None:
         check_type("__init__", context, Context)
-        self._handle = 0
-        self._queue = None
-        self._context = context
-        self._command_type = native.command_type.USER
-        self._completion = context._session.user_completion()
+        completion = state_of(context).session.user_completion()
+        super().__init__(None, context, native.command_type.USER, completion)
 
     def set_status(self, arg: int, /) -> None:
         code = as_int("set_status", arg, -(2**31), 2**31 - 1)
         if code > 0:
             fail("clSetUserEventStatus", status.INVALID_VALUE)
-        if self._completion.status <= 0:
+        if self._vdev_state.status <= 0:
             fail("clSetUserEventStatus", status.INVALID_OPERATION)
-        self._completion.set_status(code)
+        self._vdev_state.set_status(code)
 
 
 def warn_cleanup(routine: str, code: int) -> None:
@@ -193,25 +214,16 @@ def _warn_of_failure(ended: int) -> None:
 def make_event(queue: CommandQueue, command_type: int, completion: Completion) -> Event:
     """The event of a command in `queue`."""
     event = _new_event(Event)
-    event._handle = 0
-    event._queue = queue
-    event._context = queue._context
-    event._command_type = command_type
-    event._completion = completion
+    Event.__init__(event, queue, state_of(queue).context, command_type, completion)
     return event
 
 
 def make_nanny_event(
-    queue: CommandQueue, command_type: int, completion: Completion, ward: object
+    queue: CommandQueue, command_type: int, completion: Completion, ward: Ward
 ) -> NannyEvent:
     """The event of a transfer that uses the memory of `ward`."""
     event = _new_event(NannyEvent)
-    event._ward = ward
-    event._handle = 0
-    event._queue = queue
-    event._context = queue._context
-    event._command_type = command_type
-    event._completion = completion
+    NannyEvent.__init__(event, queue, command_type, completion, ward)
     return event
 
 
@@ -223,9 +235,9 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
     for event in wait_for:
         if not isinstance(event, Event):
             fail_cast()
-        if event._context is not context:
+        if context_of(event) is not context:
             fail(routine, status.INVALID_CONTEXT)
-        result.append(event._completion)
+        result.append(state_of(event))
     return result
 
 
@@ -236,22 +248,22 @@ def wait_for_events(arg: Sequence[Event], /) -> None:
         fail_type("wait_for_events", arg)
     if len(arg) == 0:
         fail("clWaitForEvents", status.INVALID_VALUE)
-    completions = parse_wait_list(arg, _context_of(arg), "clWaitForEvents")
+    completions = parse_wait_list(arg, _context_of_all(arg), "clWaitForEvents")
     failed = False
     for completion in completions:
         failed = completion.wait() < 0 or failed
     if failed:
-        _fail_wait(arg[0]._context)
+        _fail_wait(context_of(arg[0]))
 
 
 def _fail_wait(context: Context) -> NoReturn:
-    if context._is_lost:  # it has ended for that reason
+    if state_of(context).is_lost:  # it has ended for that reason
         raise LostSession.failure()
     fail("clWaitForEvents", status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
 
 
-def _context_of(events: Iterable[Event]) -> Context:
+def _context_of_all(events: Iterable[Event]) -> Context:
     first = next(iter(events))
     if not isinstance(first, Event):
         fail_cast()
-    return first._context
+    return context_of(first)

@@ -10,44 +10,47 @@ from typing import Any
 
 import numpy as np
 
+from vdev.facade.calls import (
+    COPY_BUFFER_TO_IMAGE,
+    COPY_IMAGE,
+    COPY_IMAGE_TO_BUFFER,
+    FILL_IMAGE,
+    MAP_IMAGE,
+    NOTHING,
+    READ_IMAGE,
+    WRITE_IMAGE,
+    Call,
+    WaitList,
+    map_of,
+)
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
-from vdev.facade.event import Event, make_event, make_nanny_event, parse_wait_list
-from vdev.facade.hostbuf import array_interface, as_bytes, contiguous_strides, export_array
+from vdev.facade.event import Event
+from vdev.facade.hostbuf import as_bytes, contiguous_strides
 from vdev.facade.image_formats import DEPTH, color_dtype, encode
 from vdev.facade.images import Image, ImageMemory, has_slices
-from vdev.facade.maps import check_map_access, make_map
-from vdev.facade.memory import (
-    HOST_NO_ACCESS,
-    HOST_READ_ONLY,
-    HOST_WRITE_ONLY,
-    MemoryObjectHolder,
-    parse_order,
-    parse_shape,
-)
+from vdev.facade.maps import map_home
+from vdev.facade.memory import MemoryObjectHolder, parse_order, parse_shape
 from vdev.facade.queue import CommandQueue
-from vdev.facade.svm_host import submit_with_host
-from vdev.facade.transfers import WaitList, check_blocking, check_command, components, wait_blocking
+from vdev.facade.transfers import components, submit_copy
 from vdev.process.interrupts import waits
-from vdev.session.commands import CopyBuffer, Fill, Map, Marker, Read, Write
-from vdev.translators.ranges.rectangles import Layout, box_region
+from vdev.session.commands import Command, CopyBuffer, Fill, Map, Write
+from vdev.translators.ranges.rectangles import Layout
 
-_type = native.command_type
 _kinds = native.mem_object_type
-_flags = native.map_flags
 
 Triple = tuple[int, ...]
 Pitches = tuple[int, int]
 
 
-def _triples(function: str, origin: Any, region: Any, name: str = "origin") -> tuple[Triple, Triple]:
+def _triples(call: Call, origin: Any, region: Any, name: str = "origin") -> tuple[Triple, Triple]:
     if origin is None or region is None:
-        fail_type(function, origin, region)
+        fail_type(call.function, origin, region)
     return components(name, origin, (0, 0, 0)), components("region", region, (1, 1, 1))
 
 
-def _check_box(routine: str, memory: ImageMemory, origin: Triple, region: Triple) -> None:
+def _check_box(call: Call, memory: ImageMemory, origin: Triple, region: Triple) -> None:
     if any(start + count > size for start, count, size in zip(origin, region, memory.extent, strict=True)):
-        fail(routine, status.INVALID_VALUE)
+        call.fail(status.INVALID_VALUE)
 
 
 def _start(memory: ImageMemory, origin: Triple) -> int:
@@ -68,54 +71,55 @@ def _layout(shape: Triple, start: int, pitches: Pitches, host_pitches: Pitches) 
     return Layout((slices, rows, nbytes), start, (plane[0], row[0]), 0, (plane[1], row[1]))
 
 
-def _host_pitches(routine: str, memory: ImageMemory, region: Triple, given: Pitches) -> Pitches:
+def _host_pitches(call: Call, memory: ImageMemory, region: Triple, given: Pitches) -> Pitches:
     """(slice, row) pitches of host memory (clEnqueueReadImage). Layers of one row are as far apart as slices."""
     row, plane = given
     nbytes = region[0] * memory.element_nbytes
     if row and row < nbytes:
-        fail(routine, status.INVALID_VALUE)
+        call.fail(status.INVALID_VALUE)
     row = row or nbytes
     if memory.type == _kinds.IMAGE1D_ARRAY:
         if plane and plane < row:
-            fail(routine, status.INVALID_VALUE)
+            call.fail(status.INVALID_VALUE)
         return plane or row, plane or row
     if plane and has_slices(memory) and plane < row * region[1]:
-        fail(routine, status.INVALID_VALUE)
+        call.fail(status.INVALID_VALUE)
     return (plane if plane and has_slices(memory) else row * region[1]), row
 
 
-def _host_box(
-    function: str,
-    routine: str,
+@waits
+def _move_pixels(
+    call: Call,
     queue: CommandQueue,
-    mem: Image,
+    mem: Any,
     box: tuple[Any, Any, Any, Any],
     hostbuf: Any,
-    *,
-    writable: bool,
-) -> tuple[ImageMemory, Layout | None, Any]:
-    """What reads and writes have in common: checks, the layout (None: no pixels) and the host's bytes."""
-    check_type(function, queue, CommandQueue)
-    check_type(function, mem, Image)
+    wait_for: WaitList,
+    is_blocking: Any,
+) -> Event:
+    """Between a box of pixels and host memory. `box`: origin, region, row and slice pitch of the host's."""
+    call.check_blocking(is_blocking)
+    call.check_queue(queue)
+    check_type(call.function, mem, Image)
     if hostbuf is None:
-        fail_type(function, hostbuf)
-    origin, region = _triples(function, box[0], box[1])
-    given = as_int(function, box[2]), as_int(function, box[3])
-    host = as_bytes(hostbuf, writable=writable)
-    (memory,) = check_command(function, routine, queue, mem)
+        fail_type(call.function, hostbuf)
+    origin, region = _triples(call, box[0], box[1])
+    given = as_int(call.function, box[2]), as_int(call.function, box[3])
+    host = as_bytes(hostbuf, writable=call.writes_host)
+    (memory,) = call.memories(queue, mem)
     assert isinstance(memory, ImageMemory)
-    _check_box(routine, memory, origin, region)
-    refused = HOST_NO_ACCESS | (HOST_WRITE_ONLY if writable else HOST_READ_ONLY)
-    if memory.flags & refused:
-        fail(routine, status.INVALID_OPERATION)
-    if 0 in region:
-        return memory, None, host
-    shape = (region[2], region[1], region[0] * memory.element_nbytes)
-    pitches = _host_pitches(routine, memory, region, given)
-    if (shape[0] - 1) * pitches[0] + (shape[1] - 1) * pitches[1] + shape[2] > host.size:
-        # beyond the host memory a driver cannot check, and would corrupt it
-        fail(routine, status.INVALID_VALUE)
-    return memory, _layout(shape, _start(memory, origin), memory.pitches, pitches), host
+    _check_box(call, memory, origin, region)
+    call.check_host_use(memory)
+    layout = None
+    if 0 not in region:
+        shape = (region[2], region[1], region[0] * memory.element_nbytes)
+        pitches = _host_pitches(call, memory, region, given)
+        if (shape[0] - 1) * pitches[0] + (shape[1] - 1) * pitches[1] + shape[2] > host.size:
+            # beyond the host memory a driver cannot check, and would corrupt it
+            call.fail(status.INVALID_VALUE)
+        layout = _layout(shape, _start(memory, origin), memory.pitches, pitches)
+    after = call.after(queue, wait_for)
+    return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
 
 
 @waits
@@ -130,17 +134,8 @@ def _enqueue_read_image(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
-    function, routine = "_enqueue_read_image", "clEnqueueReadImage"
-    check_blocking(function, is_blocking)
     box = (origin, region, row_pitch, slice_pitch)
-    memory, layout, host = _host_box(function, routine, queue, mem, box, hostbuf, writable=True)
-    after = parse_wait_list(wait_for, queue._context, routine)
-    command = Marker() if layout is None else Read(memory.buffer, layout, host)
-    completion = submit_with_host(queue, command, host, after, writes=True)
-    event = make_nanny_event(queue, _type.READ_IMAGE, completion, hostbuf)
-    if is_blocking:
-        wait_blocking(event, after, routine)
-    return event
+    return _move_pixels(READ_IMAGE, queue, mem, box, hostbuf, wait_for, is_blocking)
 
 
 @waits
@@ -155,17 +150,8 @@ def _enqueue_write_image(
     wait_for: WaitList = None,
     is_blocking: bool = True,
 ) -> Event:
-    function, routine = "_enqueue_write_image", "clEnqueueWriteImage"
-    check_blocking(function, is_blocking)
     box = (origin, region, row_pitch, slice_pitch)
-    memory, layout, host = _host_box(function, routine, queue, mem, box, hostbuf, writable=False)
-    after = parse_wait_list(wait_for, queue._context, routine)
-    command = Marker() if layout is None else Write(memory.buffer, layout, host)
-    completion = submit_with_host(queue, command, host, after, writes=False)
-    event = make_nanny_event(queue, _type.WRITE_IMAGE, completion, hostbuf)
-    if is_blocking:
-        wait_blocking(event, after, routine)
-    return event
+    return _move_pixels(WRITE_IMAGE, queue, mem, box, hostbuf, wait_for, is_blocking)
 
 
 def _copy(source: tuple[Any, int, Pitches], target: tuple[Any, int, Pitches], shape: Triple) -> CopyBuffer:
@@ -177,16 +163,6 @@ def _copy(source: tuple[Any, int, Pitches], target: tuple[Any, int, Pitches], sh
     )  # fmt: skip
 
 
-def _submit_copy(
-    routine: str, queue: CommandQueue, kind: int, command: CopyBuffer | None, after: Any
-) -> Event:
-    if command is not None and command.source is command.target:
-        source = box_region(command.shape, command.source_start, command.source_pitches)
-        if source.overlaps(box_region(command.shape, command.target_start, command.target_pitches)):
-            fail(routine, status.MEM_COPY_OVERLAP)
-    return make_event(queue, kind, queue._submit(Marker() if command is None else command, after))
-
-
 def _enqueue_copy_image(
     queue: CommandQueue,
     src: MemoryObjectHolder,
@@ -196,18 +172,18 @@ def _enqueue_copy_image(
     region: Any,
     wait_for: WaitList = None,
 ) -> Event:
-    function, routine = "_enqueue_copy_image", "clEnqueueCopyImage"
-    check_type(function, queue, CommandQueue)
-    after = parse_wait_list(wait_for, queue._context, routine)
-    source_origin, box = _triples(function, src_origin, region, "src_origin")
-    target_origin, _ = _triples(function, dest_origin, region, "dest_origin")
-    source, target = check_command(function, routine, queue, src, dest)
+    call = COPY_IMAGE
+    call.check_queue(queue)
+    after = call.after(queue, wait_for)
+    source_origin, box = _triples(call, src_origin, region, "src_origin")
+    target_origin, _ = _triples(call, dest_origin, region, "dest_origin")
+    source, target = call.memories(queue, src, dest)
     if not isinstance(source, ImageMemory) or not isinstance(target, ImageMemory):
-        fail(routine, status.IMAGE_FORMAT_MISMATCH)
+        call.fail(status.IMAGE_FORMAT_MISMATCH)
     if (source.order, source.data_type) != (target.order, target.data_type):
-        fail(routine, status.IMAGE_FORMAT_MISMATCH)
-    _check_box(routine, source, source_origin, box)
-    _check_box(routine, target, target_origin, box)
+        call.fail(status.IMAGE_FORMAT_MISMATCH)
+    _check_box(call, source, source_origin, box)
+    _check_box(call, target, target_origin, box)
     command = None
     if 0 not in box:
         command = _copy(
@@ -215,37 +191,35 @@ def _enqueue_copy_image(
             (target, _start(target, target_origin), target.pitches),
             (box[2], box[1], box[0] * source.element_nbytes),
         )
-    return _submit_copy(routine, queue, _type.COPY_IMAGE, command, after)
+    return submit_copy(call, queue, command, after)
 
 
 def _copy_with_buffer(
-    function: str,
-    routine: str,
+    call: Call,
     queue: CommandQueue,
     image: MemoryObjectHolder,
     buffer: MemoryObjectHolder,
-    box: tuple[Any, Any, Any, Any],
-    kind: int,
+    box: tuple[Any, Any, Any],
+    wait_for: WaitList,
 ) -> Event:
-    """Between an image's box and consecutive bytes of a buffer. `box`: origin, region, offset, events."""
-    check_type(function, queue, CommandQueue)
-    after = parse_wait_list(box[3], queue._context, routine)
-    origin, region = _triples(function, box[0], box[1])
-    offset = as_int(function, box[2])
-    memory, other = check_command(function, routine, queue, image, buffer)
+    """Between an image's box and consecutive bytes of a buffer. `box`: origin, region, offset."""
+    call.check_queue(queue)
+    after = call.after(queue, wait_for)
+    origin, region = _triples(call, box[0], box[1])
+    offset = as_int(call.function, box[2])
+    memory, other = call.memories(queue, image, buffer)
     if not isinstance(memory, ImageMemory) or isinstance(other, ImageMemory):
-        fail(routine, status.IMAGE_FORMAT_NOT_SUPPORTED if isinstance(other, ImageMemory) else _NO_IMAGE)
-    _check_box(routine, memory, origin, region)
+        call.fail(status.IMAGE_FORMAT_NOT_SUPPORTED if isinstance(other, ImageMemory) else _NO_IMAGE)
+    _check_box(call, memory, origin, region)
     row = region[0] * memory.element_nbytes
-    if offset + row * region[1] * region[2] > other.nbytes:
-        fail(routine, status.INVALID_VALUE)
+    call.check_span(other, offset, row * region[1] * region[2])
     command = None
     if 0 not in region:
         inside = memory, _start(memory, origin), memory.pitches
         outside = other, other.offset + offset, (row * region[1], row)
-        source, target = (inside, outside) if kind == _type.COPY_IMAGE_TO_BUFFER else (outside, inside)
+        source, target = (inside, outside) if call is COPY_IMAGE_TO_BUFFER else (outside, inside)
         command = _copy(source, target, (region[2], region[1], row))
-    return _submit_copy(routine, queue, kind, command, after)
+    return submit_copy(call, queue, command, after)
 
 
 _NO_IMAGE = status.INVALID_MEM_OBJECT
@@ -260,9 +234,7 @@ def _enqueue_copy_image_to_buffer(
     offset: int,
     wait_for: WaitList = None,
 ) -> Event:
-    names = "_enqueue_copy_image_to_buffer", "clEnqueueCopyImageToBuffer"
-    box = (origin, region, offset, wait_for)
-    return _copy_with_buffer(*names, queue, src, dest, box, _type.COPY_IMAGE_TO_BUFFER)
+    return _copy_with_buffer(COPY_IMAGE_TO_BUFFER, queue, src, dest, (origin, region, offset), wait_for)
 
 
 def _enqueue_copy_buffer_to_image(
@@ -274,9 +246,7 @@ def _enqueue_copy_buffer_to_image(
     region: Any,
     wait_for: WaitList = None,
 ) -> Event:
-    names = "_enqueue_copy_buffer_to_image", "clEnqueueCopyBufferToImage"
-    box = (origin, region, offset, wait_for)
-    return _copy_with_buffer(*names, queue, dest, src, box, _type.COPY_BUFFER_TO_IMAGE)
+    return _copy_with_buffer(COPY_BUFFER_TO_IMAGE, queue, dest, src, (origin, region, offset), wait_for)
 
 
 def enqueue_fill_image(
@@ -287,26 +257,32 @@ def enqueue_fill_image(
     region: Any,
     wait_for: WaitList = None,
 ) -> Event:
-    function, routine = "enqueue_fill_image", "clEnqueueFillImage"
-    check_type(function, queue, CommandQueue)
+    call = FILL_IMAGE
+    call.check_queue(queue)
     if color is None:
-        fail_type(function, color)
-    after = parse_wait_list(wait_for, queue._context, routine)
-    start, box = _triples(function, origin, region)
+        fail_type(call.function, color)
+    after = call.after(queue, wait_for)
+    start, box = _triples(call, origin, region)
     components_of = as_bytes(color)
-    (memory,) = check_command(function, routine, queue, mem)
-    if not isinstance(memory, ImageMemory):
-        fail(routine, status.INVALID_MEM_OBJECT)
-    _check_box(routine, memory, start, box)
+    memory = _image(call, queue, mem)
+    _check_box(call, memory, start, box)
     if components_of.size < (4 if memory.order == DEPTH else 16):
-        fail(routine, status.INVALID_VALUE)  # natively read beyond its end
-    command: Fill | Write | Marker = Marker()
+        call.fail(status.INVALID_VALUE)  # natively read beyond its end
+    command: Command = NOTHING
     if 0 not in box:
         values = np.zeros(4, color_dtype(memory.data_type))
         given = components_of[:16].view(values.dtype)
         values[: given.size] = given
         command = _filling(memory, encode(memory.order, memory.data_type, values), start, box)
-    return make_event(queue, _type.FILL_IMAGE, queue._submit(command, after))
+    return call.submit(queue, command, after)
+
+
+def _image(call: Call, queue: CommandQueue, holder: Any) -> ImageMemory:
+    """The memory object where it is an image."""
+    (memory,) = call.memories(queue, holder)
+    if not isinstance(memory, ImageMemory):
+        call.fail(status.INVALID_MEM_OBJECT)
+    return memory
 
 
 def _filling(memory: ImageMemory, pixel: bytes, origin: Triple, box: Triple) -> Fill | Write:
@@ -334,39 +310,29 @@ def enqueue_map_image(
     is_blocking: bool = True,
 ) -> tuple[Any, Event, int, int]:
     """An array that begins at the box's first pixel, the event, and the row and slice pitch of what is mapped."""
-    function, routine = "enqueue_map_image", "clEnqueueMapImage"
-    check_type(function, queue, CommandQueue)
-    bits = as_int(function, flags)
-    check_blocking(function, is_blocking)
+    call = MAP_IMAGE
+    call.check_queue(queue)
+    bits = as_int(call.function, flags)
+    call.check_blocking(is_blocking)
     if shape is None or order is None:
-        fail_type(function, shape, order)
-    after = parse_wait_list(wait_for, queue._context, routine)
+        fail_type(call.function, shape, order)
+    after = call.after(queue, wait_for)
     kind, dims = np.dtype(dtype), parse_shape(shape)
     steps = contiguous_strides(dims, kind.itemsize, parse_order(order))
     if strides is not None:
         steps = tuple(cast_int(step, -(2**63), 2**63 - 1) for step in strides)
-    start, box = _triples(function, origin, region)
-    (memory,) = check_command(function, routine, queue, img)
-    if not isinstance(memory, ImageMemory):
-        fail(routine, status.INVALID_MEM_OBJECT)
-    _check_box(routine, memory, start, box)
-    check_map_access(routine, memory, bits)
+    start, box = _triples(call, origin, region)
+    memory = _image(call, queue, img)
+    _check_box(call, memory, start, box)
+    call.check_map_use(memory, bits)
     command = _mapping(memory, bits, start, box)
     reach = sum((size - 1) * step for size, step in zip(dims, steps, strict=True))
-    if 0 not in dims and (min(steps, default=0) < 0 or reach + kind.itemsize > _end(memory) - command.offset):
-        fail(function, status.INVALID_VALUE, "miscalculated numpy array size (not contiguous?)")
-    completion = queue._submit(command if command.nbytes else Marker(), after)
-    event = make_event(queue, _type.MAP_IMAGE, completion)
-    if is_blocking:
-        wait_blocking(event, after, routine)
-    home = memory.buffer.home()[command.offset : _end(memory)]
-    array = export_array(make_map(queue, memory, command), array_interface(home, dims, kind, steps))
+    left = memory.offset + memory.nbytes - command.offset
+    if 0 not in dims and (min(steps, default=0) < 0 or reach + kind.itemsize > left):
+        fail(call.function, status.INVALID_VALUE, "miscalculated numpy array size (not contiguous?)")
+    array, event = map_home(call, queue, memory, command, (dims, kind, steps), after, is_blocking)
     one_row = memory.extent[1:] == (1, 1) and not has_slices(memory) and memory.type != _kinds.IMAGE2D
     return array, event, 0 if one_row else memory.pitches[1], memory.slice_pitch if has_slices(memory) else 0
-
-
-def _end(memory: ImageMemory) -> int:
-    return memory.offset + memory.nbytes
 
 
 def _mapping(memory: ImageMemory, flags: int, origin: Triple, box: Triple) -> Map:
@@ -375,11 +341,4 @@ def _mapping(memory: ImageMemory, flags: int, origin: Triple, box: Triple) -> Ma
     layout = _layout((box[2], box[1], row), _start(memory, origin), memory.pitches, (row * box[1], row))
     plane, step = memory.pitches
     nbytes = 0 if 0 in box else (box[2] - 1) * plane + (box[1] - 1) * step + row
-    discards = flags & (_flags.READ | _flags.WRITE_INVALIDATE_REGION) == _flags.WRITE_INVALIDATE_REGION
-    return Map(
-        memory.buffer,
-        layout.buffer_start,
-        nbytes,
-        read=not (discards and layout.is_contiguous),
-        write=bool(flags & (_flags.WRITE | _flags.WRITE_INVALIDATE_REGION)),
-    )
+    return map_of(memory.buffer, layout.buffer_start, nbytes, flags, keeps=not layout.is_contiguous)

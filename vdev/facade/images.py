@@ -7,11 +7,12 @@ device does not have.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import Bytes, as_bytes
 from vdev.facade.image_formats import channel_count, formats, is_format, pixel_nbytes
 from vdev.facade.memory import (
@@ -30,6 +31,8 @@ from vdev.facade.memory import (
 from vdev.facade.svm_host import bring_home, shared_place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from vdev.session.session import VirtualBuffer
 
 _kinds = native.mem_object_type
@@ -46,6 +49,17 @@ _ARRAYS = (_kinds.IMAGE1D_ARRAY, _kinds.IMAGE2D_ARRAY)
 _FROM_BUFFER = (_kinds.IMAGE1D_BUFFER, _kinds.IMAGE2D)
 
 
+class Written:
+    """What of a descriptor can only be written."""
+
+    __slots__ = ("buffer", "pitches", "shape")
+
+    def __init__(self) -> None:
+        self.shape: tuple[int, ...] = (0, 0, 0)
+        self.pitches: tuple[int, ...] = (0, 0)
+        self.buffer: MemoryObject | None = None
+
+
 class ImageDescriptor:
     """A cl_image_desc. Shape, pitches and buffer can only be written, as natively."""
 
@@ -54,9 +68,7 @@ class ImageDescriptor:
         self.array_size = 0
         self.num_mip_levels = 0
         self.num_samples = 0
-        self._shape: tuple[int, ...] = (0, 0, 0)
-        self._pitches: tuple[int, ...] = (0, 0)
-        self._buffer: MemoryObject | None = None
+        self._vdev_state = Written()
 
     @property
     def shape(self) -> None:
@@ -67,8 +79,8 @@ class ImageDescriptor:
         sizes = tuple(cast_int(size) for size in arg)
         if len(sizes) > 3:
             fail("transfer", status.INVALID_VALUE, "shapehas too many components")
-        self._shape = (*sizes, *(1,) * (3 - len(sizes)))
-        self.array_size = self._shape[2]
+        self._vdev_state.shape = (*sizes, *(1,) * (3 - len(sizes)))
+        self.array_size = self._vdev_state.shape[2]
 
     @property
     def pitches(self) -> None:
@@ -79,7 +91,7 @@ class ImageDescriptor:
         sizes = () if arg is None else tuple(cast_int(size) for size in arg)
         if len(sizes) > 2:
             fail("transfer", status.INVALID_VALUE, "pitcheshas too many components")
-        self._pitches = (*sizes, *(0,) * (2 - len(sizes)))
+        self._vdev_state.pitches = (*sizes, *(0,) * (2 - len(sizes)))
 
     @property
     def buffer(self) -> None:
@@ -89,7 +101,7 @@ class ImageDescriptor:
     def buffer(self, buffer: MemoryObject | None) -> None:
         if buffer is not None:
             check_type("buffer", buffer, MemoryObject)
-        self._buffer = buffer
+        self._vdev_state.buffer = buffer
 
 
 class ImageMemory(Memory):
@@ -153,17 +165,17 @@ class Layout:
         if self.type not in AXES:
             _refuse(status.INVALID_IMAGE_DESCRIPTOR)
         self.order, self.data_type = order, data_type
-        width, height, depth = desc._shape
+        width, height, depth = state_of(desc).shape
         layers = desc.array_size if self.type in _ARRAYS else 1
         dims = AXES[self.type] - (self.type in _ARRAYS)
         self.shape = (width, height if dims > 1 else 1, depth if dims > 2 else layers)
         if 0 in self.shape or desc.num_mip_levels or desc.num_samples:
             _refuse(status.INVALID_IMAGE_DESCRIPTOR)
-        self._check_size(context._device._values)
+        self._check_size(state_of(context).limits)
         self.element_nbytes = pixel_nbytes(order, data_type)
         self._place(desc)
 
-    def _check_size(self, values: dict[str, Any]) -> None:
+    def _check_size(self, values: Mapping[str, Any]) -> None:
         width, height, depth = self.shape
         if self.type == _kinds.IMAGE1D_BUFFER:
             limits = (values["IMAGE_MAX_BUFFER_SIZE"], 1, 1)
@@ -180,7 +192,7 @@ class Layout:
         """Pitches and the size in bytes."""
         width, height, depth = self.shape
         element = self.element_nbytes
-        row, plane = desc._pitches
+        row, plane = state_of(desc).pitches
         if row and (row < width * element or row % element):
             _refuse(status.INVALID_IMAGE_DESCRIPTOR)
         self.row_pitch = row or width * element
@@ -204,7 +216,8 @@ def _refuse(code: int) -> NoReturn:
 class Image(MemoryObject):
     """An image. PyOpenCL puts an `__init__` of its own here, which ends in `_custom_init`."""
 
-    _memory: ImageMemory
+    _vdev_state: ImageMemory
+    _valid: bool
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return object.__new__(cls)
@@ -219,8 +232,7 @@ class Image(MemoryObject):
         desc, hostbuf = _described(*args, **kwargs)
         if h._valid:
             raise TypeError("Image is already initialized!")
-        h._memory = _create(context, bits, format, desc, hostbuf)
-        h._valid = True
+        MemoryObject.__init__(h, _create(context, bits, format, desc, hostbuf))
 
     @property
     def image(self) -> Image:
@@ -255,24 +267,25 @@ def _create(context: Context, flags: int, format: Any, desc: ImageDescriptor, ho
     if (order, data_type) not in formats(desc.image_type, only_read=only_read):
         _refuse(status.IMAGE_FORMAT_NOT_SUPPORTED)
     layout = Layout(context, order, data_type, desc)
-    if desc._buffer is not None:
-        return _from_buffer(context, flags, layout, desc._buffer)
+    source = state_of(desc).buffer
+    if source is not None:
+        return _from_buffer(context, flags, layout, source)
     if layout.type == _kinds.IMAGE1D_BUFFER:
         _refuse(status.INVALID_IMAGE_DESCRIPTOR)
     takes = bool(flags & (USE_HOST_PTR | COPY_HOST_PTR))
     if takes and host is None:
         _refuse(status.INVALID_HOST_PTR)
-    if any(desc._pitches) and not takes:
+    if any(state_of(desc).pitches) and not takes:
         _refuse(status.INVALID_IMAGE_DESCRIPTOR)
     return _own(context, flags, layout, host if takes else None, hostbuf)
 
 
 def _own(context: Context, flags: int, layout: Layout, host: Bytes | None, hostbuf: Any) -> ImageMemory:
     """An image with memory of its own, or the program's."""
-    if layout.nbytes > context._device._values["MAX_MEM_ALLOC_SIZE"]:
+    if layout.nbytes > state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
         _refuse(status.INVALID_IMAGE_SIZE)
     flags = flags or READ_WRITE
-    session = context._session
+    session = state_of(context).session
     if host is None:
         buffer = session.create_buffer(layout.nbytes)
         return ImageMemory(context, flags, (buffer, 0, layout.nbytes), layout)
@@ -381,6 +394,16 @@ _SAMPLER: dict[int, tuple[tuple[int, ...], int]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class SamplerState:
+    """A sampler's context, its properties as the program gave them, those it has, and what a kernel gets."""
+
+    context: Context
+    given: Sequence[int]
+    values: Mapping[int, int]
+    argument: bytes
+
+
 class Sampler(Handle):
     """A sampler."""
 
@@ -398,29 +421,7 @@ class Sampler(Handle):
         else:
             given = [cast_int(number, -(2**63), 2**63 - 1) for number in arg1]
         self._handle = 0
-        self._context = arg0
-        self._set_up(given)
-
-    def _set_up(self, given: list[int]) -> None:
-        from vdev.translators.dialects.image_lowering import pack_sampler  # loads libclang
-
-        values: dict[int, int] = {}
-        numbers = iter(given)
-        for name in numbers:
-            if name == 0:
-                break
-            value = next(numbers, -1)
-            if name not in _SAMPLER or name in values or value not in _SAMPLER[name][0]:
-                fail("Sampler", status.INVALID_VALUE)
-            values[name] = value
-        self._given = [number for pair in values.items() for number in pair] + [0]
-        self._values = {name: values.get(name, default) for name, (_, default) in _SAMPLER.items()}
-        #: what a kernel gets
-        self._bits = pack_sampler(
-            normalized=bool(self._values[_properties.NORMALIZED_COORDS]),
-            addressing=self._values[_properties.ADDRESSING_MODE],
-            linear=self._values[_properties.FILTER_MODE] == _filtering.LINEAR,
-        )
+        self._vdev_state = _sampler_state(arg0, given)
 
     def get_info(self, arg: int, /) -> Any:
         arg = as_int("get_info", arg)
@@ -428,15 +429,39 @@ class Sampler(Handle):
         if arg == info.REFERENCE_COUNT:
             return 1
         if arg == info.CONTEXT:
-            return self._context
+            return self._vdev_state.context
         if arg == info.PROPERTIES:
-            return list(self._given)
-        if arg in self._values:  # the numbers are those of the properties
-            return self._values[arg]
+            return list(self._vdev_state.given)
+        if arg in self._vdev_state.values:  # the numbers are those of the properties
+            return self._vdev_state.values[arg]
         extension = (
             getattr(info, name, None) for name in ("MIP_FILTER_MODE_KHR", "LOD_MIN_KHR", "LOD_MAX_KHR")
         )
         fail("clGetSamplerInfo" if arg in extension else "Sampler.get_info", status.INVALID_VALUE)
+
+
+def _sampler_state(context: Context, properties: list[int]) -> SamplerState:
+    """Of a list of properties and their values in turn, which ends with a zero or where it ends."""
+    from vdev.translators.dialects.image_lowering import pack_sampler  # loads libclang
+
+    given: dict[int, int] = {}
+    numbers = iter(properties)
+    for name in numbers:
+        if name == 0:
+            break
+        value = next(numbers, -1)
+        if name not in _SAMPLER or name in given or value not in _SAMPLER[name][0]:
+            fail("Sampler", status.INVALID_VALUE)
+        given[name] = value
+    values = {name: given.get(name, default) for name, (_, default) in _SAMPLER.items()}
+    argument = pack_sampler(
+        normalized=bool(values[_properties.NORMALIZED_COORDS]),
+        addressing=values[_properties.ADDRESSING_MODE],
+        linear=values[_properties.FILTER_MODE] == _filtering.LINEAR,
+    )
+    return SamplerState(
+        context, [*(number for pair in given.items() for number in pair), 0], values, argument
+    )
 
 
 def get_supported_image_formats(arg0: Context, arg1: int, arg2: int, /) -> list[Any]:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade.arguments import Converter, Kept, converter_of, pack_value, refuser
-from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import value_bytes
 from vdev.facade.images import ImageMemory
 from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device
-from vdev.facade.program import _Program
+from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
@@ -55,6 +54,75 @@ UNSET = _Unset()
 _OBJECTS = frozenset((Memory, SVMArgument))
 
 
+class KernelState:
+    """A kernel and the values of its arguments: what a launch captures, and what it remembers of the last one."""
+
+    __slots__ = (
+        "allows_partial_groups", "args", "context", "converters", "has_local", "images", "is_ready", "kernel",
+        "nbytes", "ndranges", "packed", "program", "repeat", "repetition",
+    )  # fmt: skip
+
+    def __init__(self, program: _Program, kernel: SessionKernel) -> None:
+        made_of = state_of(program)
+        self.program = program
+        self.context = made_of.context
+        self.kernel = kernel
+        infos = kernel.declared.args
+        self.args: list[Kept | _Unset] = [UNSET] * len(infos)
+        self.converters: list[Converter] = [self._converter(info) for info in infos]
+        #: by argument: the format in which a number was packed for it the last time, None where it was converted
+        self.packed: list[Any] = [None] * len(infos)
+        self.images = kernel.images  #: arguments whose descriptors a launch takes besides
+        #: by argument: bytes of a value
+        self.nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
+        self.is_ready = not infos  #: whether every argument has been set
+        self.has_local = any(info.kind == "local" for info in infos)
+        self.allows_partial_groups = _allows_partial_groups(made_of)
+        #: index spaces of earlier launches that were found valid, by the sizes as the program gave them
+        self.ndranges: dict[Any, NDRange | None] = {}
+        #: the last launch, where it can be repeated: not any longer once an argument is set
+        self.repeat: Repeat | None = None
+        #: what makes the last launch again, also with other values among its arguments
+        self.repetition: Repetition | None = None
+
+    def _converter(self, info: ArgInfo) -> Converter:
+        if info.kind in ("image", "sampler") and self.kernel.subgrid is None:
+            return refuser("; ".join(map(str, self.kernel.one_worker)))
+        return converter_of(info, self.context)
+
+    def convert(self, index: int, value: Any) -> Kept:
+        """A value of the type of the one before it, as the argument that its setting would make of it."""
+        kind = self.packed[index]
+        if kind is None:
+            return self.converters[index](value)
+        packed = pack_value(kind, value)
+        if len(packed) != self.nbytes[index]:
+            raise ValueError(f"{len(packed)} bytes for argument {index}")
+        return packed
+
+    def capture(self, routine: str) -> tuple[Argument, ...]:
+        """The arguments as they are now; INVALID_KERNEL_ARGS where one was never set, or released since."""
+        if not self.is_ready:
+            if UNSET in self.args:
+                fail(routine, status.INVALID_KERNEL_ARGS)
+            self.is_ready = True
+        try:
+            if self.images:
+                return self._capture_images()
+            return tuple([arg.argument if type(arg) in _OBJECTS else arg for arg in self.args])  # type: ignore[misc, union-attr]
+        except AttributeError:  # a memory object without its argument: the last reference is gone
+            fail(routine, status.INVALID_KERNEL_ARGS)
+
+    def _capture_images(self) -> tuple[Argument, ...]:
+        args = [arg.argument if isinstance(arg, Memory | SVMArgument) else arg for arg in self.args]
+        images = (self.args[index] for index in self.images)
+        return (*args, *(image.descriptor() for image in images if isinstance(image, ImageMemory)))  # type: ignore[arg-type]
+
+    def local_nbytes(self) -> int:
+        """Bytes of `__local` arguments that have been set."""
+        return sum(arg.nbytes for arg in self.args if isinstance(arg, LocalArg))
+
+
 class Kernel(Handle):
     """A kernel object with its own argument values."""
 
@@ -64,37 +132,21 @@ class Kernel(Handle):
     def __init__(self, arg0: Any, arg1: str, /) -> None:
         check_type("__init__", arg1, str)
         program = arg0 if isinstance(arg0, _Program) else arg0._get_prg()
-        built = program._executable("clCreateKernel")
+        state = state_of(program)
+        built = state.executable("clCreateKernel")
         if arg1 not in built.kernels:
             fail("clCreateKernel", status.INVALID_KERNEL_NAME)
-        self._set_up(program, built.kernels[arg1], getattr(arg0, "_source", None))
+        source = state.source if arg0 is program else getattr(arg0, "_source", None)
+        self._set_up(program, built.kernels[arg1], source)
 
     def _set_up(self, program: _Program, kernel: SessionKernel, source: Any = None) -> None:
         from pyopencl.invoker import generate_enqueue_and_set_args  # needs this module
 
         self._handle = 0
-        self._program = program
-        self._context = program._context
-        self._kernel = kernel
         self._kernel_source = source
-        infos = kernel.declared.args
-        self._args: list[Kept | _Unset] = [UNSET] * len(infos)
-        self._converters: list[Converter] = [self._converter(info) for info in infos]
-        #: by argument: the format in which a number was packed for it the last time, None where it was converted
-        self._packed: list[Any] = [None] * len(infos)
-        self._images = kernel.images  #: arguments whose descriptors a launch takes besides
-        self._nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
-        self._ready = not infos  #: whether every argument has been set
-        self._has_local = any(info.kind == "local" for info in infos)
-        self._allows_partial_groups = _allows_partial_groups(program, self._context)
-        #: index spaces of earlier launches that were found valid, by the sizes as the program gave them
-        self._ndranges: dict[Any, NDRange | None] = {}
-        #: the last launch, where it can be repeated: not any longer once an argument is set
-        self._repeat: Repeat | None = None
-        #: what makes the last launch again, also with other values among its arguments
-        self._repetition: Repetition | None = None
-        program._kernels.add(self)
-        count = len(infos)
+        self._vdev_state = KernelState(program, kernel)
+        state_of(program).kernels.add(self)
+        count = len(self._vdev_state.args)
         self._enqueue, self._set_all = generate_enqueue_and_set_args(  # type: ignore[no-untyped-call]
             kernel.name,
             count,
@@ -102,13 +154,8 @@ class Kernel(Handle):
             None,
             warn_about_arg_count_bug=None,
             work_around_arg_count_bug=None,
-            devs=[self._context._device],
+            devs=[state_of(self._vdev_state.context).device],
         )
-
-    def _converter(self, info: ArgInfo) -> Converter:
-        if info.kind in ("image", "sampler") and self._kernel.subgrid is None:
-            return refuser("; ".join(map(str, self._kernel.one_worker)))
-        return converter_of(info, self._context)
 
     @property
     def _source(self) -> Any:
@@ -116,59 +163,33 @@ class Kernel(Handle):
 
     def clone(self) -> Kernel:
         """A kernel of its own with the same arguments."""
-        copy = make_kernel(self._program, self._kernel)
-        copy._args = list(self._args)
-        copy._ready = self._ready
+        copy: Kernel = object.__new__(Kernel)
+        copy._set_up(self._vdev_state.program, self._vdev_state.kernel)
+        copy._vdev_state.args = list(self._vdev_state.args)
+        copy._vdev_state.is_ready = self._vdev_state.is_ready
         return copy
 
     # {{{ calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        repeat = self._repeat
+        state = self._vdev_state
+        repeat = state.repeat
         if repeat is not None and not kwargs:
-            event = repeat.called(self, args)
+            event = repeat.called(state, args)
             if event is not None:
                 return event
         event = self._enqueue(self, *args, **kwargs)
-        repeat = self._repeat
+        repeat = state.repeat
         if repeat is not None and not kwargs:
-            repeat.learn(self, args)
+            repeat.learn(state, args)
         return event
-
-    def _convert(self, index: int, value: Any) -> Kept:
-        """A value of the type of the one before it, as the argument that its setting would make of it."""
-        kind = self._packed[index]
-        if kind is None:
-            return self._converters[index](value)
-        packed = pack_value(kind, value)
-        if len(packed) != self._nbytes[index]:
-            raise ValueError(f"{len(packed)} bytes for argument {index}")
-        return packed
 
     def set_args(self, *args: Any, **kwargs: Any) -> None:
         self._set_all(self, *args, **kwargs)
 
     def _set_enqueue_and_set_args(self, enqueue: Callable[..., Any], set_args: Callable[..., Any], /) -> None:
         self._enqueue, self._set_all = enqueue, set_args
-        self._repeat = None
-
-    def _capture(self, routine: str) -> tuple[Argument, ...]:
-        """The arguments as they are now; INVALID_KERNEL_ARGS where one was never set, or released since."""
-        if not self._ready:
-            if UNSET in self._args:
-                fail(routine, status.INVALID_KERNEL_ARGS)
-            self._ready = True
-        try:
-            if self._images:
-                return self._capture_images()
-            return tuple([arg.argument if type(arg) in _OBJECTS else arg for arg in self._args])  # type: ignore[misc, union-attr]
-        except AttributeError:  # a memory object without its argument: the last reference is gone
-            fail(routine, status.INVALID_KERNEL_ARGS)
-
-    def _capture_images(self) -> tuple[Argument, ...]:
-        args = [arg.argument if isinstance(arg, Memory | SVMArgument) else arg for arg in self._args]
-        images = (self._args[index] for index in self._images)
-        return (*args, *(image.descriptor() for image in images if isinstance(image, ImageMemory)))  # type: ignore[arg-type]
+        self._vdev_state.repeat = None
 
     # }}}
 
@@ -176,28 +197,30 @@ class Kernel(Handle):
 
     def set_arg(self, arg_index: int, arg: Any) -> None:
         """Set one argument; the value is converted now."""
-        index = as_int("set_arg", arg_index, 0, 2**32 - 1)
-        if index >= len(self._args):
+        index, state = as_int("set_arg", arg_index, 0, 2**32 - 1), self._vdev_state
+        if index >= len(state.args):
             fail(_set_routine(arg), status.INVALID_ARG_INDEX)
-        self._repeat = None
-        self._args[index] = self._converters[index](arg)
+        state.repeat = None
+        state.args[index] = state.converters[index](arg)
 
     def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, value, index, value, …)"""
-        args, converters = self._args, self._converters
-        self._repeat, index, value = None, 9998, None
+        state = self._vdev_state
+        args, converters, packed = state.args, state.converters, state.packed
+        state.repeat, index, value = None, 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
                 args[index] = converters[index](value)
-                self._packed[index] = None
+                packed[index] = None
         except Exception as error:
             raise self._explained(error, index, value) from None
 
     def _set_arg_buf_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, bytes of the value, …)"""
-        args, sizes = self._args, self._nbytes
-        self._repeat, index, value = None, 9998, None
+        state = self._vdev_state
+        args, sizes = state.args, state.nbytes
+        state.repeat, index, value = None, 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
@@ -210,8 +233,9 @@ class Kernel(Handle):
 
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
-        args, sizes = self._args, self._nbytes
-        self._repeat, index, value = None, 9998, None
+        state = self._vdev_state
+        args, sizes = state.args, state.nbytes
+        state.repeat, index, value = None, 9998, None
         try:
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):
@@ -219,7 +243,7 @@ class Kernel(Handle):
                 if len(packed) != sizes[index]:
                     self._set_arg_buf(index, packed)
                 args[index] = packed
-                self._packed[index] = kind
+                state.packed[index] = kind
         except Exception as error:
             raise self._explained(error, index, value) from None
 
@@ -261,29 +285,29 @@ class Kernel(Handle):
         arg = as_int("get_info", arg)
         info = native.kernel_info
         if arg == info.FUNCTION_NAME:
-            return self._kernel.name
+            return self._vdev_state.kernel.name
         if arg == info.NUM_ARGS:
-            return len(self._args)
+            return len(self._vdev_state.args)
         if arg == info.REFERENCE_COUNT:
             return 1
         if arg == info.CONTEXT:
-            return self._context
+            return self._vdev_state.context
         if arg == info.PROGRAM:
-            return self._program
+            return self._vdev_state.program
         if arg == info.ATTRIBUTES:
-            return self._kernel.declared.attributes
+            return self._vdev_state.kernel.declared.attributes
         fail("Kernel.get_info", status.INVALID_VALUE)
 
     def get_work_group_info(self, arg0: int, arg1: Device, /) -> Any:
         arg0 = as_int("get_work_group_info", arg0)
         check_type("get_work_group_info", arg1, Device)
-        info, resources = native.kernel_work_group_info, self._kernel.resources
+        info, resources = native.kernel_work_group_info, self._vdev_state.kernel.resources
         if arg0 == info.WORK_GROUP_SIZE:
             return resources.work_group_size
         if arg0 == info.COMPILE_WORK_GROUP_SIZE:
             return list(resources.compile_work_group_size)
         if arg0 == info.LOCAL_MEM_SIZE:
-            return resources.local_memory_nbytes + self._local_nbytes()
+            return resources.local_memory_nbytes + self._vdev_state.local_nbytes()
         if arg0 == info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
             return resources.preferred_multiple
         if arg0 == info.PRIVATE_MEM_SIZE:
@@ -291,10 +315,6 @@ class Kernel(Handle):
         if arg0 == info.GLOBAL_WORK_SIZE:  # only for custom devices and built-in kernels
             fail("clGetKernelWorkGroupInfo", status.INVALID_VALUE)
         fail("Kernel.get_work_group_info", status.INVALID_VALUE)
-
-    def _local_nbytes(self) -> int:
-        """Bytes of `__local` arguments that have been set."""
-        return sum(arg.nbytes for arg in self._args if isinstance(arg, LocalArg))
 
     def get_arg_info(self, index: int, param_name: int, /) -> Any:
         position = as_int("get_arg_info", index, 0, 2**32 - 1)
@@ -309,9 +329,9 @@ class Kernel(Handle):
         )
         if param_name not in known:
             fail("Kernel.get_arg_info", status.INVALID_VALUE)
-        if position >= len(self._args):
+        if position >= len(self._vdev_state.args):
             fail("clGetKernelArgInfo", status.INVALID_ARG_INDEX)
-        arg = self._kernel.declared.args[position]
+        arg = self._vdev_state.kernel.declared.args[position]
         if arg.kind == "unknown":
             fail("clGetKernelArgInfo", status.KERNEL_ARG_INFO_NOT_AVAILABLE)
         if param_name == info.ADDRESS_QUALIFIER:
@@ -336,13 +356,13 @@ class Kernel(Handle):
     # }}}
 
 
-def _allows_partial_groups(program: _Program, context: Context) -> bool:
+def _allows_partial_groups(program: ProgramState) -> bool:
     """Whether the program was built for work-groups that do not divide the index space (OpenCL C 2.0, -cl-
     std).
     """
-    options = () if program._built is None else program._built.options
+    options = () if program.built is None else program.built.options
     modern = any(option.startswith(("-cl-std=CL2", "-cl-std=CL3")) for option in options)
-    supported = bool(context._device._values["NON_UNIFORM_WORK_GROUP_SUPPORT"])
+    supported = bool(state_of(program.context).limits["NON_UNIFORM_WORK_GROUP_SUPPORT"])
     return modern and supported and "-cl-uniform-work-group-size" not in options
 
 
@@ -354,10 +374,3 @@ def _type_qualifiers(names: Sequence[str]) -> int:
     """CL_KERNEL_ARG_TYPE_* bits of qualifier names."""
     kinds = native.kernel_arg_type_qualifier
     return sum({getattr(kinds, name.upper()) for name in names})
-
-
-def make_kernel(program: _Program, kernel: SessionKernel) -> Kernel:
-    """A kernel object of a built program."""
-    made: Kernel = object.__new__(Kernel)
-    made._set_up(program, kernel)
-    return made

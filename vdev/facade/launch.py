@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.facade.errors import cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.event import Event, make_event, parse_wait_list
-from vdev.facade.kernel import Kernel
+from vdev.facade.handles import state_of
+from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.memory import Memory
-from vdev.facade.queue import CommandQueue
+from vdev.facade.queue import CommandQueue, QueueState
 from vdev.facade.repeat import Repeat
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
@@ -23,6 +24,7 @@ from vdev.session.commands import Launch, LocalArg, Marker
 from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
+    from vdev.executor import Completion
     from vdev.session.repetition import Repetition
 
 _ROUTINE = "clEnqueueNDRangeKernel"
@@ -49,49 +51,62 @@ def enqueue_nd_range_kernel(
     (OpenCL 2.1 and later).
     """
     try:
-        repeat = kernel._repeat
+        state, line = state_of(kernel), state_of(queue)
+        repeat = state.repeat
         if repeat is not None and not wait_for:
             event = repeat.again(queue, global_work_size, local_work_size, global_work_offset, g_times_l)
             if event is not None:
                 return event
-        ndrange = kernel._ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
-        context = queue._context
+        ndrange = state.ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
+        context, order = line.context, line.order
     except (KeyError, TypeError, AttributeError):
         check_type(_FUNCTION, queue, CommandQueue)
         check_type(_FUNCTION, kernel, Kernel)
-        context = queue._context
-        ndrange = _remembered(kernel, global_work_size, local_work_size, global_work_offset, g_times_l)
+        context, order = line.context, line.order
+        ndrange = _remembered(state, global_work_size, local_work_size, global_work_offset, g_times_l)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
-    if kernel._context is not context:
+    if state.context is not context:
         fail(_ROUTINE, status.INVALID_CONTEXT)
     if ndrange is None and allow_empty_ndrange:
-        return make_event(queue, _MARKER, queue._submit(Marker(), after))
-    captured = kernel._capture(_ROUTINE)
-    if kernel._has_local:
-        _check_local_memory(kernel)
+        return make_event(queue, _MARKER, line.submit(Marker(), after))
+    captured = state.capture(_ROUTINE)
+    if state.has_local:
+        _check_local_memory(state)
     if ndrange is None:
-        return make_event(queue, _COMMAND, queue._submit(Marker(), after))
-    repetition = kernel._repetition
-    if repetition is not None and not after and not kernel._images and not is_in_use():
-        if repetition.with_others(queue._order, captured, ndrange):
+        return make_event(queue, _COMMAND, line.submit(Marker(), after))
+    repetition = state.repetition
+    if repetition is not None and not (after or state.images or line.is_finalized or is_in_use()):
+        if repetition.with_others(order, captured, ndrange):
             return make_event(queue, _COMMAND, repetition.completion)
-        kernel._repetition = None
-    command = Launch(kernel._kernel, captured, ndrange)
+        state.repetition = None
+    space = (global_work_size, local_work_size, global_work_offset, g_times_l)
+    return make_event(
+        queue, _COMMAND, _submit(line, state, Launch(state.kernel, captured, ndrange), space, after)
+    )
+
+
+def _submit(
+    line: QueueState,
+    kernel: KernelState,
+    command: Launch,
+    space: tuple[Any, Any, Any, bool],
+    after: Sequence[Completion],
+) -> Completion:
+    """Submit a launch over an index space that the program gave so, and keep what makes it again."""
     if is_in_use():
-        command.shared = reached_by_address(context, kernel._kernel, captured, _ROUTINE)
-    event = make_event(queue, _COMMAND, queue._submit(command, after))
-    kernel._repeat, kernel._repetition = None, command.repetition
+        command.shared = reached_by_address(kernel.context, kernel.kernel, command.args, _ROUTINE)
+    completion = line.submit(command, after)
+    kernel.repeat, kernel.repetition = None, command.repetition
     if command.repetition is not None:
-        space = (global_work_size, local_work_size, global_work_offset, g_times_l)
-        kernel._repeat = _repeat(queue, kernel, space, command.repetition)
-    return event
+        kernel.repeat = _repeat(line, kernel, space, command.repetition)
+    return completion
 
 
 def _repeat(
-    queue: CommandQueue, kernel: Kernel, space: tuple[Any, Any, Any, bool], repetition: Repetition
+    line: QueueState, kernel: KernelState, space: tuple[Any, Any, Any, bool], repetition: Repetition
 ) -> Repeat | None:
     """What makes the launch again; None where more than its arguments' values may change under their names."""
-    if kernel._images:
+    if kernel.images:
         return None
     global_size, local_size, offset, g_times_l = space
     if offset is not None or g_times_l or type(global_size) is not tuple:  # few programs do that
@@ -100,24 +115,24 @@ def _repeat(
         return None
     if not all(
         type(arg) is Memory or type(arg) is bytes or type(arg) is LocalArg or arg is None
-        for arg in kernel._args
+        for arg in kernel.args
     ):
         return None
-    memories = tuple(arg for arg in kernel._args if type(arg) is Memory)
-    return Repeat(queue, kernel._kernel, memories, (global_size, local_size), repetition)
+    memories = tuple(arg for arg in kernel.args if type(arg) is Memory)
+    return Repeat(line, kernel.kernel, memories, (global_size, local_size), repetition)
 
 
 def _remembered(
-    kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
+    kernel: KernelState, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
 ) -> NDRange | None:
     """The index space, checked; kept with the kernel where the program gave it as tuples."""
     if global_size is None or (g_times_l is not True and g_times_l is not False):
         fail_type(_FUNCTION, global_size, g_times_l)
     ndrange = _parse(kernel, global_size, local_size, offset, g_times_l)
     if all(isinstance(sizes, tuple) or sizes is None for sizes in (global_size, local_size, offset)):
-        if len(kernel._ndranges) >= _MOST_REMEMBERED:
-            kernel._ndranges.clear()
-        kernel._ndranges[global_size, local_size, offset, g_times_l] = ndrange
+        if len(kernel.ndranges) >= _MOST_REMEMBERED:
+            kernel.ndranges.clear()
+        kernel.ndranges[global_size, local_size, offset, g_times_l] = ndrange
     return ndrange
 
 
@@ -128,7 +143,9 @@ def _sizes(name: str, values: Iterable[Any]) -> list[int]:
     return result
 
 
-def _parse(kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_times_l: bool) -> NDRange | None:
+def _parse(
+    kernel: KernelState, global_size: Any, local_size: Any, offset: Any, g_times_l: bool
+) -> NDRange | None:
     """The index space a call asks for; None where it is empty."""
     sizes = _sizes("global_work_size", global_size)
     local: list[int] | None = None
@@ -154,56 +171,56 @@ def _parse(kernel: Kernel, global_size: Any, local_size: Any, offset: Any, g_tim
 
 
 def _checked(
-    kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...] | None, offset: tuple[int, ...]
+    kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, ...] | None, offset: tuple[int, ...]
 ) -> NDRange | None:
-    values = kernel._context._device._values
+    context = state_of(kernel.context)
+    values = context.limits
     largest = 2 ** values["ADDRESS_BITS"] - 1
     if any(size > largest for size in sizes):
         fail(_ROUTINE, status.INVALID_GLOBAL_WORK_SIZE)
     if any(first > largest for first in offset):
         fail(_ROUTINE, status.INVALID_GLOBAL_OFFSET)
-    required = tuple(kernel._kernel.resources.compile_work_group_size)[: len(sizes)]
+    required = tuple(kernel.kernel.resources.compile_work_group_size)[: len(sizes)]
     if 0 in sizes:
         return None
     if all(required):
         if local is None:
             local = required
-        elif local != required or any(kernel._kernel.resources.compile_work_group_size[len(sizes) :]) > 1:
+        elif local != required or any(kernel.kernel.resources.compile_work_group_size[len(sizes) :]) > 1:
             fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
     if local is None:
-        resources = kernel._kernel.resources
+        resources = kernel.kernel.resources
         chosen = choose_local_size(
             sizes,
             max_group_size=resources.work_group_size,
             max_item_sizes=values["MAX_WORK_ITEM_SIZES"],
             multiple=resources.preferred_multiple,
-            min_groups=len(kernel._context._session.workers),
+            min_groups=len(context.session.workers),
         )
         return NDRange(sizes, chosen, offset)
     _check_group(kernel, sizes, local, values)
     return NDRange(sizes, local, offset)
 
 
-def _check_group(kernel: Kernel, sizes: tuple[int, ...], local: tuple[int, ...], values: Any) -> None:
+def _check_group(kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, ...], values: Any) -> None:
     """What clEnqueueNDRangeKernel refuses in a work-group size."""
     total = 1
     for group in local:
         total *= group
-    if total == 0 or total > kernel._kernel.resources.work_group_size:
+    if total == 0 or total > kernel.kernel.resources.work_group_size:
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
     if any(group > most for group, most in zip(local, values["MAX_WORK_ITEM_SIZES"], strict=False)):
         fail(_ROUTINE, status.INVALID_WORK_ITEM_SIZE)
-    if not kernel._allows_partial_groups and any(
+    if not kernel.allows_partial_groups and any(
         size % group for size, group in zip(sizes, local, strict=True)
     ):
         fail(_ROUTINE, status.INVALID_WORK_GROUP_SIZE)
 
 
-def _check_local_memory(kernel: Kernel) -> None:
-    nbytes = kernel._kernel.resources.local_memory_nbytes
-    nbytes += sum(arg.nbytes for arg in kernel._args if isinstance(arg, LocalArg))
-    if nbytes > kernel._context._device._values["LOCAL_MEM_SIZE"] and nbytes > min(
-        max(worker.local_memory_nbytes, worker.most_local_nbytes)
-        for worker in kernel._context._session.workers
+def _check_local_memory(kernel: KernelState) -> None:
+    nbytes = kernel.kernel.resources.local_memory_nbytes + kernel.local_nbytes()
+    context = state_of(kernel.context)
+    if nbytes > context.limits["LOCAL_MEM_SIZE"] and nbytes > min(
+        max(worker.local_memory_nbytes, worker.most_local_nbytes) for worker in context.session.workers
     ):
         fail(_ROUTINE, status.OUT_OF_RESOURCES)

@@ -19,6 +19,7 @@ import numpy as np
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
+from vdev.facade.handles import state_of
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
@@ -124,9 +125,9 @@ def memory_of_number(number: int) -> Memory:
 
 
 class MemoryObjectHolder:
-    """What stands for a memory object: buffers and pooled buffers."""
+    """What stands for a memory object, which is its state: buffers and pooled buffers."""
 
-    _memory: Memory
+    _vdev_state: Memory
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is MemoryObjectHolder or cls is MemoryObject:
@@ -162,13 +163,13 @@ class MemoryObjectHolder:
 
     @property
     def int_ptr(self) -> int:
-        return self._memory.number
+        return self._vdev_state.number
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MemoryObjectHolder) and self._memory is other._memory
+        return isinstance(other, MemoryObjectHolder) and self._vdev_state is other._vdev_state
 
     def __hash__(self) -> int:
-        return self._memory.number
+        return self._vdev_state.number
 
 
 class MemoryObject(MemoryObjectHolder):
@@ -176,11 +177,15 @@ class MemoryObject(MemoryObjectHolder):
 
     _valid = False
 
+    def __init__(self, memory: Memory) -> None:
+        self._vdev_state = memory
+        self._valid = True
+
     def release(self) -> None:
         if not self._valid:
             fail("MemoryObject.free", status.INVALID_VALUE, "trying to double-unref mem object")
         self._valid = False
-        self._memory.release()
+        self._vdev_state.release()
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end a thread that will not run again may hold the lock
@@ -189,7 +194,7 @@ class MemoryObject(MemoryObjectHolder):
 
     @property
     def hostbuf(self) -> Any:
-        return self._memory.hostbuf
+        return self._vdev_state.hostbuf
 
     @staticmethod
     def from_int_ptr(int_ptr_value: int, retain: bool = True) -> Any:
@@ -219,8 +224,7 @@ class Buffer(MemoryObject):
                 fail("Buffer", status.INVALID_VALUE, "specified size is greater than host buffer size")
             nbytes = nbytes or host.size
         check_buffer(context, flags, nbytes, host is not None)
-        self._memory = create_memory(context, flags, nbytes, host, hostbuf)
-        self._valid = True
+        super().__init__(create_memory(context, flags, nbytes, host, hostbuf))
 
     def get_sub_region(self, origin: int, size: int, flags: int = 0) -> Buffer:
         check_type("get_sub_region", self, Buffer)
@@ -248,7 +252,7 @@ class Buffer(MemoryObject):
 
 def live_memory(holder: MemoryObjectHolder, routine: str) -> Memory:
     """The memory behind `holder`; INVALID_MEM_OBJECT after the last release."""
-    memory = holder._memory
+    memory: Memory | None = state_of(holder)  # None: a block that was given back to its pool
     if memory is None or memory.references <= 0:
         fail(routine, status.INVALID_MEM_OBJECT)
     return memory
@@ -257,8 +261,7 @@ def live_memory(holder: MemoryObjectHolder, routine: str) -> Memory:
 def wrap_memory(memory: Memory) -> Any:
     """A wrapper that owns one reference to `memory`."""
     holder = object.__new__(memory.wrapper)
-    holder._memory = memory
-    holder._valid = True
+    MemoryObject.__init__(holder, memory)
     return holder
 
 
@@ -283,7 +286,7 @@ def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> N
     check_flags(routine, flags)
     if has_host != bool(flags & (USE_HOST_PTR | COPY_HOST_PTR)):
         fail(routine, status.INVALID_HOST_PTR)
-    if nbytes == 0 or nbytes > context._device._values["MAX_MEM_ALLOC_SIZE"]:
+    if nbytes == 0 or nbytes > state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
         fail(routine, status.INVALID_BUFFER_SIZE)
 
 
@@ -292,7 +295,7 @@ def create_memory(
 ) -> Memory:
     """A memory object of its own, filled from `host` where the flags say so."""
     flags = flags or READ_WRITE  # reported so; other flags without any of access stay as they are
-    session = context._session
+    session = state_of(context).session
     if host is None:
         return Memory(context, flags, session.create_buffer(nbytes), 0, nbytes)
     host = host[:nbytes]
@@ -323,7 +326,7 @@ def _check_sub_buffer(memory: Memory, origin: int, nbytes: int, flags: int) -> i
         fail(routine, status.INVALID_BUFFER_SIZE)
     if origin + nbytes > memory.nbytes:
         fail(routine, status.INVALID_VALUE)
-    if origin % (memory.context._device._values["MEM_BASE_ADDR_ALIGN"] // 8):
+    if origin % (state_of(memory.context).limits["MEM_BASE_ADDR_ALIGN"] // 8):
         fail(routine, status.MISALIGNED_SUB_BUFFER_OFFSET)
     inherited: int = (access or parent_access) | (host_access or parent_host) | memory.flags & _HOST_POINTER
     return inherited

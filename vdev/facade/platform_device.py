@@ -10,12 +10,13 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade import device_info
 from vdev.facade.errors import as_int, cast_int, fail, fail_type, make_error, native, status
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.process import switches
 from vdev.session.session import LostSession
 from vdev.start.current import get_session
@@ -33,45 +34,65 @@ def _names(info: Any) -> dict[int, str]:
     return {value: name for name, value in vars(info).items() if name[0].isupper() and isinstance(value, int)}
 
 
+class PlatformState:
+    """The session that everything is submitted to, the device, and answers to queries by their names."""
+
+    def __init__(self, platform: Platform, session: Session) -> None:
+        self.session = session
+        self.device = Device(platform, session)
+        answers = state_of(self.device).values
+        self.values = {
+            "PROFILE": "FULL_PROFILE",
+            "VERSION": answers["VERSION"],
+            "NAME": device_info.PLATFORM_NAME,
+            "VENDOR": device_info.VENDOR,
+            "EXTENSIONS": answers["EXTENSIONS"],
+            "HOST_TIMER_RESOLUTION": 1,
+            "NUMERIC_VERSION": answers["NUMERIC_VERSION"],
+            "EXTENSIONS_WITH_VERSION": answers["EXTENSIONS_WITH_VERSION"],
+        }
+
+    def open_session(self) -> Session:
+        """The session that contexts of this platform use; in a forked child one of its own."""
+        if isinstance(self.session, LostSession):
+            self.session = _open_session()
+        return self.session
+
+    def devices_of_type(self, device_type: int) -> list[Device]:
+        """The device where it is of one of those types."""
+        is_wanted = device_type & (state_of(self.device).values["TYPE"] | _TYPE_DEFAULT)
+        return [self.device] if is_wanted else []
+
+
 class Platform(Handle):
-    """The one platform. `session` is what everything else submits its commands to."""
+    """The one platform."""
 
     _retain = "clGetPlatformInfo"
     _invalid = status.INVALID_PLATFORM
 
     def __init__(self, session: Session) -> None:
         self._handle = 0
-        self._session = session
-        self._device = Device(self)
-        extensions = self._device._values["EXTENSIONS"]
-        self._values = {
-            "PROFILE": "FULL_PROFILE",
-            "VERSION": self._device._values["VERSION"],
-            "NAME": device_info.PLATFORM_NAME,
-            "VENDOR": device_info.VENDOR,
-            "EXTENSIONS": extensions,
-            "HOST_TIMER_RESOLUTION": 1,
-            "NUMERIC_VERSION": self._device._values["NUMERIC_VERSION"],
-            "EXTENSIONS_WITH_VERSION": self._device._values["EXTENSIONS_WITH_VERSION"],
-        }
+        self._vdev_state = PlatformState(self, session)
 
     def get_info(self, arg: int, /) -> Any:
         name = _PLATFORM_QUERIES.get(as_int("get_info", arg))
         if name is None:
             fail("Platform.get_info", status.INVALID_VALUE)
-        return _copied(self._values[name])
+        return _copied(self._vdev_state.values[name])
 
     def get_devices(self, device_type: int = _TYPE_ALL) -> list[Device]:
         wanted = as_int("get_devices", device_type)
         if wanted == 0 or (wanted & ~_TYPE_KNOWN and wanted != _TYPE_ALL):
             fail("clGetDeviceIDs", status.INVALID_DEVICE_TYPE)
-        return [self._device] if self._device._matches(wanted) else []
+        return self._vdev_state.devices_of_type(wanted)
 
-    def _open_session(self) -> Session:
-        """The session that contexts of this platform use; in a forked child one of its own."""
-        if isinstance(self._session, LostSession):
-            self._session = _open_session()
-        return self._session
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """The platform, and answers to queries by their names."""
+
+    platform: Platform
+    values: Mapping[str, Any]
 
 
 class Device(Handle):
@@ -80,23 +101,19 @@ class Device(Handle):
     _retain = "clRetainDevice"
     _invalid = status.INVALID_DEVICE
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, session: Session) -> None:
         self._handle = 0
-        self._platform = platform
-        self._values = device_info.device_values(platform._session.workers)
-
-    def _matches(self, device_type: int) -> bool:
-        return bool(device_type & (self._values["TYPE"] | _TYPE_DEFAULT))
+        self._vdev_state = DeviceState(platform, device_info.device_values(session.workers))
 
     def get_info(self, arg: int, /) -> Any:
         name = _DEVICE_QUERIES.get(as_int("get_info", arg))
         if name == "PLATFORM":
-            return self._platform
+            return self._vdev_state.platform
         if name is None:
             fail("Device.get_info", status.INVALID_VALUE)
-        if name not in self._values:
+        if name not in self._vdev_state.values:
             fail("clGetDeviceInfo", status.INVALID_VALUE)
-        return _copied(self._values[name])
+        return _copied(self._vdev_state.values[name])
 
     def create_sub_devices(self, arg: Sequence[int], /) -> list[Device]:
         """The virtual device cannot be partitioned: it reports no partition properties."""
@@ -137,7 +154,7 @@ def _make_platform() -> Platform:
 
 def _open_session() -> Session:
     # loads the whole machine: not at import
-    from vdev.start.workers import NoWorkers
+    from vdev.errors import NoWorkers
 
     try:
         return get_session()

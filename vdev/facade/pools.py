@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, native, status
+from vdev.facade.handles import state_of
 from vdev.facade.memory import (
     COPY_HOST_PTR,
     READ_WRITE,
@@ -29,51 +30,61 @@ from vdev.facade.memory import (
 from vdev.facade.queue import CommandQueue
 
 
+class Source(Protocol):
+    """Where a pool gets its blocks."""
+
+    is_deferred: bool  #: whether memory that cannot be had shows later
+
+    def allocate(self, nbytes: int) -> Any:
+        """A new block; None for nothing."""
+
+
+class BufferSource:
+    """Memory objects of a context with given flags."""
+
+    def __init__(self, context: Context, flags: Any, is_deferred: bool) -> None:
+        self.is_deferred = is_deferred
+        self.context = context
+        self.flags = as_int("__init__", flags)
+        if self.flags & (USE_HOST_PTR | COPY_HOST_PTR):
+            fail("Allocator", status.INVALID_VALUE, "cannot specify USE_HOST_PTR or COPY_HOST_PTR flags")
+
+    def allocate(self, nbytes: int) -> Memory | None:
+        """A new block; None for zero bytes."""
+        if nbytes == 0:
+            return None
+        check_buffer(self.context, self.flags, nbytes, has_host=False)
+        return create_memory(self.context, self.flags, nbytes)
+
+
 class AllocatorBase:
     """Makes buffers of a context with given flags."""
 
-    _deferred = False
-    _context: Context
-    _flags: int
+    _vdev_state: BufferSource
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is AllocatorBase:
             raise TypeError("pyopencl._cl.AllocatorBase: no constructor defined!")
         return super().__new__(cls)
 
-    def _set_up(self, context: Context, flags: int) -> None:
-        self._context = context
-        self._flags = as_int("__init__", flags)
-        if self._flags & (USE_HOST_PTR | COPY_HOST_PTR):
-            fail("Allocator", status.INVALID_VALUE, "cannot specify USE_HOST_PTR or COPY_HOST_PTR flags")
-
-    def _allocate(self, nbytes: int) -> Memory | None:
-        """A new block; None for zero bytes."""
-        if nbytes == 0:
-            return None
-        check_buffer(self._context, self._flags, nbytes, has_host=False)
-        return create_memory(self._context, self._flags, nbytes)
-
     def __call__(self, size: int) -> Buffer | None:
         nbytes = as_int("__call__", size)
         try:
-            memory = self._allocate(nbytes)
+            memory = self._vdev_state.allocate(nbytes)
         except native.Error as error:
             if not error.args[0].is_out_of_memory():
                 raise
             gc.collect()
-            memory = self._allocate(nbytes)
+            memory = self._vdev_state.allocate(nbytes)
         return None if memory is None else wrap_memory(memory)
 
 
 class DeferredAllocator(AllocatorBase):
     """Allocates from a context; memory that cannot be had shows later."""
 
-    _deferred = True
-
     def __init__(self, queue: Context, mem_flags: int = READ_WRITE) -> None:
         check_type("__init__", queue, Context)
-        self._set_up(queue, mem_flags)
+        self._vdev_state = BufferSource(queue, mem_flags, is_deferred=True)
 
 
 class ImmediateAllocator(AllocatorBase):
@@ -81,83 +92,45 @@ class ImmediateAllocator(AllocatorBase):
 
     def __init__(self, queue: CommandQueue, mem_flags: int = READ_WRITE) -> None:
         check_type("__init__", queue, CommandQueue)
-        self._set_up(queue._context, mem_flags)
+        self._vdev_state = BufferSource(state_of(queue).context, mem_flags, is_deferred=False)
 
 
-class _Source(Protocol):
-    """Where a pool gets its blocks."""
-
-    _deferred: bool
-
-    def _allocate(self, nbytes: int) -> Any: ...
-
-
-class _TestAllocator:
+class _TestSource:
     """Blocks that are nothing, for tests of the pool's arithmetic."""
 
-    _deferred = False
+    is_deferred = False
 
-    def _allocate(self, nbytes: int) -> None:
+    def allocate(self, nbytes: int) -> None:
         return None
 
 
-class _Pool:
-    """Bins, counters and the hand-out of blocks; one lock, since programs share pools between threads."""
+class Blocks:
+    """The blocks of a pool: bins, counters and the hand-out; one lock, since programs share pools between threads."""
 
-    def __init__(self, allocator: _Source, leading_bits_in_bin_id: int = 4) -> None:
-        self._allocator = allocator
-        self._bits = as_int("__init__", leading_bits_in_bin_id, 0, 31)
+    def __init__(self, source: Source, leading_bits: int) -> None:
+        self._source = source
+        self._bits = leading_bits
         self._bins: dict[int, list[Any]] = {}
-        self._held_blocks = self._active_blocks = 0
-        self._managed_bytes = self._active_bytes = 0
-        self._holding = True
-        self._trace = 0
+        self.held = self.active = 0  #: blocks
+        self.managed_nbytes = self.active_nbytes = 0
+        self.trace = 0  #: whether it says what it does, once for each time that somebody asked for that
+        self._is_holding = True
         self._lock = threading.RLock()
-        if allocator._deferred:
-            warnings.warn(
-                "Memory pools expect non-deferred semantics from their allocators. You passed a deferred "
-                "allocator, i.e. an allocator whose allocations can turn out to be unavailable long after "
-                "allocation.",
-                UserWarning,
-                stacklevel=3,
-            )
 
-    @property
-    def held_blocks(self) -> int:
-        """Blocks given back and kept."""
-        return self._held_blocks
-
-    @property
-    def active_blocks(self) -> int:
-        """Blocks in use by the program."""
-        return self._active_blocks
-
-    @property
-    def managed_bytes(self) -> int:
-        """Bytes of all blocks, in use or kept."""
-        return self._managed_bytes
-
-    @property
-    def active_bytes(self) -> int:
-        """Bytes the program asked for in the blocks it uses."""
-        return self._active_bytes
-
-    def bin_number(self, arg: int, /) -> int:
-        """The bin of a size: its highest bit, then the `leading_bits_in_bin_id` bits after it."""
-        nbytes = as_int("bin_number", arg)
+    def bin_number(self, nbytes: int) -> int:
+        """The bin of a size: its highest bit, then as many bits after it as the pool was made for."""
         exponent = max(nbytes.bit_length() - 1, 0)
         shift = exponent - self._bits
         shifted = nbytes >> shift if shift >= 0 else nbytes << -shift
         return exponent << self._bits | shifted & (1 << self._bits) - 1
 
-    def alloc_size(self, arg: int, /) -> int:
+    def alloc_size(self, number: int) -> int:
         """The size of the blocks in a bin: the largest that belongs there."""
-        number = as_int("alloc_size", arg, 0, 2**32 - 1)
         shift = (number >> self._bits) - self._bits
         head = 1 << self._bits | number & (1 << self._bits) - 1
         return (head + 1 << shift) - 1 if shift >= 0 else head >> -shift
 
-    def _take(self, nbytes: int) -> Any:
+    def take(self, nbytes: int) -> Any:
         """A block for `nbytes` bytes; MemoryError when the pool has given back all it held and there still is
         none.
         """
@@ -185,40 +158,41 @@ class _Pool:
                     status.MEM_OBJECT_ALLOCATION_FAILURE,
                     "failed to free memory for allocation",
                 )
-            self._active_blocks += 1
-            self._managed_bytes += size
-            self._active_bytes += nbytes
+            self.active += 1
+            self.managed_nbytes += size
+            self.active_nbytes += nbytes
             return block
 
     def _try_allocate(self, nbytes: int) -> tuple[Any, bool]:
         """(block, whether memory ran out)"""
         try:
-            return self._allocator._allocate(nbytes), False
+            return self._source.allocate(nbytes), False
         except native.Error as error:
             if not error.args[0].is_out_of_memory():
                 raise
             return None, True
 
     def _reuse(self, blocks: list[Any], nbytes: int) -> Any:
-        self._held_blocks -= 1
-        self._active_blocks += 1
-        self._active_bytes += nbytes
+        self.held -= 1
+        self.active += 1
+        self.active_nbytes += nbytes
         return blocks.pop()
 
-    def _give_back(self, block: Any, nbytes: int) -> None:
+    def give_back(self, block: Any, nbytes: int) -> None:
+        """Keep a block for its next use, or release it."""
         with self._lock:
-            self._active_blocks -= 1
-            self._active_bytes -= nbytes
+            self.active -= 1
+            self.active_nbytes -= nbytes
             number = self.bin_number(nbytes)
-            if self._holding:
-                self._held_blocks += 1
+            if self._is_holding:
+                self.held += 1
                 self._bins.setdefault(number, []).append(block)
                 count = len(self._bins[number])
                 self._say(
                     f"block of size {nbytes} returned to bin {number} which now contains {count} entries"
                 )
             else:
-                self._managed_bytes -= self.alloc_size(number)
+                self.managed_nbytes -= self.alloc_size(number)
                 _release(block)
 
     def _free_one(self) -> bool:
@@ -230,8 +204,8 @@ class _Pool:
         return False
 
     def _drop(self, number: int) -> None:
-        self._managed_bytes -= self.alloc_size(number)
-        self._held_blocks -= 1
+        self.managed_nbytes -= self.alloc_size(number)
+        self.held -= 1
         _release(self._bins[number].pop())
 
     def free_held(self) -> None:
@@ -243,23 +217,74 @@ class _Pool:
     def stop_holding(self) -> None:
         """Keep no blocks from now on."""
         with self._lock:
-            self._holding = False
+            self._is_holding = False
             self.free_held()
 
-    def _set_trace(self, arg: bool, /) -> None:
-        self._trace += 1 if arg else -1
-
     def _say(self, text: str) -> None:
-        if self._trace:
+        if self.trace:
             print(f"[pool] {text}")
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # with the pool's last block: those in use keep it
         if is_ending():
             return
-        bins = self.__dict__.get("_bins", {})
-        for blocks in bins.values():
+        for blocks in self._bins.values():
             while blocks:
                 _release(blocks.pop())
+
+
+class _Pool:
+    """A pool as a program sees it."""
+
+    def __init__(self, source: Source, leading_bits_in_bin_id: int = 4) -> None:
+        self._vdev_state = Blocks(source, as_int("__init__", leading_bits_in_bin_id, 0, 31))
+        if source.is_deferred:
+            warnings.warn(
+                "Memory pools expect non-deferred semantics from their allocators. You passed a deferred "
+                "allocator, i.e. an allocator whose allocations can turn out to be unavailable long after "
+                "allocation.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def held_blocks(self) -> int:
+        """Blocks given back and kept."""
+        return self._vdev_state.held
+
+    @property
+    def active_blocks(self) -> int:
+        """Blocks in use by the program."""
+        return self._vdev_state.active
+
+    @property
+    def managed_bytes(self) -> int:
+        """Bytes of all blocks, in use or kept."""
+        return self._vdev_state.managed_nbytes
+
+    @property
+    def active_bytes(self) -> int:
+        """Bytes the program asked for in the blocks it uses."""
+        return self._vdev_state.active_nbytes
+
+    def bin_number(self, arg: int, /) -> int:
+        """The bin of a size: its highest bit, then the `leading_bits_in_bin_id` bits after it."""
+        return self._vdev_state.bin_number(as_int("bin_number", arg))
+
+    def alloc_size(self, arg: int, /) -> int:
+        """The size of the blocks in a bin: the largest that belongs there."""
+        return self._vdev_state.alloc_size(as_int("alloc_size", arg, 0, 2**32 - 1))
+
+    def free_held(self) -> None:
+        """Give back all blocks that are not in use."""
+        self._vdev_state.free_held()
+
+    def stop_holding(self) -> None:
+        """Keep no blocks from now on."""
+        self._vdev_state.stop_holding()
+
+    def _set_trace(self, arg: bool, /) -> None:
+        self._vdev_state.trace += 1 if arg else -1
 
 
 def _release(block: Any) -> None:
@@ -270,22 +295,25 @@ def _release(block: Any) -> None:
 class PooledBuffer(MemoryObjectHolder):
     """A block of a pool, given back when released or dropped."""
 
-    _memory: Any = None
-    _pool: _Pool
-    _nbytes: int
+    _vdev_state: Any = None  #: the block while there is one
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("pyopencl._cl.PooledBuffer: no constructor defined!")
 
+    def __init__(self, pool: Blocks, nbytes: int) -> None:
+        self._pool = pool
+        self._nbytes = nbytes
+        self._vdev_state = pool.take(nbytes)
+
     def release(self) -> None:
-        if self._memory is None:
+        if self._vdev_state is None:
             fail("pooled_device_allocation::free", status.INVALID_VALUE)
-        memory, self._memory = self._memory, None
-        self._pool._give_back(memory, self._nbytes)
+        memory, self._vdev_state = self._vdev_state, None
+        self._pool.give_back(memory, self._nbytes)
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end a thread that will not run again may hold the pool's lock
-        if self._memory is not None and not is_ending():
+        if self._vdev_state is not None and not is_ending():
             self.release()
 
     def bind_to_queue(self, arg: CommandQueue, /) -> None:
@@ -301,14 +329,12 @@ class MemoryPool(_Pool):
 
     def __init__(self, allocator: AllocatorBase, leading_bits_in_bin_id: int = 4) -> None:
         check_type("__init__", allocator, AllocatorBase)
-        super().__init__(allocator, leading_bits_in_bin_id)
+        super().__init__(state_of(allocator), leading_bits_in_bin_id)
 
     def allocate(self, size: int) -> PooledBuffer:
         nbytes = as_int("allocate", size)
         pooled: PooledBuffer = object.__new__(PooledBuffer)
-        pooled._pool = self
-        pooled._nbytes = nbytes
-        pooled._memory = self._take(nbytes)
+        PooledBuffer.__init__(pooled, self._vdev_state, nbytes)
         return pooled
 
     def __call__(self, size: int) -> PooledBuffer:
@@ -319,10 +345,10 @@ class _TestMemoryPool(_Pool):
     """A pool of nothing (PyOpenCL's own tests of the bins use it)."""
 
     def __init__(self, leading_bits_in_bin_id: int = 4) -> None:
-        super().__init__(_TestAllocator(), leading_bits_in_bin_id)
+        super().__init__(_TestSource(), leading_bits_in_bin_id)
 
     def allocate(self, arg: int, /) -> None:
         nbytes = as_int("allocate", arg)
-        block = self._take(nbytes)
+        block = self._vdev_state.take(nbytes)
         # natively the block's wrapper is never made, so that it stays in use
         return block  # type: ignore[no-any-return]

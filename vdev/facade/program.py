@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, make_error, native, status
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import as_bytes
 from vdev.facade.linking import CompiledObject, LinkFailure, compile_object, link_objects
 from vdev.facade.platform_device import Device
@@ -48,6 +48,67 @@ def check_devices(devices: Iterable[Device] | None) -> None:
             fail_cast()
 
 
+class ProgramState:
+    """A program as the states of the specification have it: what it is made of, and what a build made of that."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.source = _UNKNOWN_SOURCE
+        self.kind = native.program_kind.UNKNOWN
+        self.built: SessionProgram | None = None  #: the executable
+        self.compiled: CompiledObject | None = None  #: what compile and link -create-library make
+        self.loaded: tuple[str | bytes, tuple[str, ...]] | None = None  #: source and options out of a binary
+        self.binary = b""  #: that binary
+        self.il: bytes | None = None  #: the program where it is in an intermediate language
+        self.status, self.binary_type = _NONE, _TYPE_NONE
+        self.options, self.log = "", ""
+        self.kernels: WeakSet[Kernel] = WeakSet()
+
+    def load(self, binary: bytes) -> None:
+        """Take the program out of a binary."""
+        from vdev.session.programs import load_binary  # loads sympy and libclang
+
+        try:
+            self.loaded = load_binary(binary)
+        except ValueError:
+            fail("clCreateProgramWithBinary", status.INVALID_BINARY)
+        self.kind = native.program_kind.BINARY
+        self.status, self.binary_type = _SUCCESS, _TYPE_EXECUTABLE
+        self.binary = binary
+
+    def set_built(self, built: SessionProgram) -> None:
+        """The build succeeded."""
+        self.built = built
+        self.log = built.log
+        self.status, self.binary_type = _SUCCESS, _TYPE_EXECUTABLE
+
+    def set_compiled(self, compiled: CompiledObject, binary_type: int) -> None:
+        """The compilation, or the link of a library, succeeded."""
+        self.compiled = compiled
+        self.status, self.binary_type = _SUCCESS, binary_type
+
+    def fail_build(self, routine: str, code: int, log: str) -> NoReturn:
+        """It failed, with that in its log."""
+        self.built, self.compiled = None, None
+        self.log = log
+        self.status, self.binary_type = _ERROR, _TYPE_NONE
+        fail(routine, code)
+
+    def executable(self, routine: str, code: int = status.INVALID_PROGRAM_EXECUTABLE) -> SessionProgram:
+        """What was built; the error `code` where nothing was."""
+        if self.built is None:
+            fail(routine, code)
+        return self.built
+
+    def kernel_names(self) -> list[str]:
+        """The kernels of the executable."""
+        return list(self.executable("clGetProgramInfo").kernels)
+
+    def binaries(self) -> list[bytes]:
+        """One for the one device, empty where there is none."""
+        return [self.binary if self.built is None else self.built.binary]
+
+
 class _Program(Handle):
     """A program object. `pyopencl.Program` wraps it."""
 
@@ -57,38 +118,21 @@ class _Program(Handle):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         context, *rest = _parse_arguments(args, kwargs)
         self._handle = 0
-        self._context: Context = context
-        self._source = _UNKNOWN_SOURCE
-        self._kind = native.program_kind.UNKNOWN
-        self._built: SessionProgram | None = None  #: the executable
-        self._object: CompiledObject | None = None  #: what compile and link -create-library make
-        self._loaded: tuple[str | bytes, tuple[str, ...]] | None = None  #: source and options out of a binary
-        self._il: bytes | None = None  #: the program where it is in an intermediate language
-        self._status, self._binary_type = _NONE, _TYPE_NONE
-        self._options, self._log = "", ""
-        self._kernels: WeakSet[Kernel] = WeakSet()
+        self._vdev_state = ProgramState(context)
         if len(rest) == 1:
-            self._source = rest[0] if isinstance(rest[0], str) else rest[0].decode()
-            self._kind = native.program_kind.SOURCE
+            self._vdev_state.source = rest[0] if isinstance(rest[0], str) else rest[0].decode()
+            self._vdev_state.kind = native.program_kind.SOURCE
         elif rest:
             self._load(*rest)
 
     def _load(self, devices: Sequence[Device], binaries: Sequence[Any]) -> None:
-        from vdev.session.programs import load_binary  # loads sympy and libclang
-
         if len(devices) != len(binaries):
             fail("create_program_with_binary", status.INVALID_VALUE, "device and binary counts don't match")
         check_devices(devices)
         contents = [as_bytes(binary).tobytes() for binary in binaries]
         if not contents or not all(contents):
             fail("clCreateProgramWithBinary", status.INVALID_VALUE)
-        try:
-            self._loaded = load_binary(contents[0])
-        except ValueError:
-            fail("clCreateProgramWithBinary", status.INVALID_BINARY)
-        self._kind = native.program_kind.BINARY
-        self._status, self._binary_type = _SUCCESS, _TYPE_EXECUTABLE
-        self._contents = contents[0]
+        self._vdev_state.load(contents[0])
 
     @staticmethod
     def create_with_built_in_kernels(
@@ -100,7 +144,7 @@ class _Program(Handle):
         fail("clCreateProgramWithBuiltInKernels", status.INVALID_VALUE)
 
     def kind(self) -> Any:
-        return self._kind
+        return self._vdev_state.kind
 
     # {{{ build
 
@@ -108,38 +152,28 @@ class _Program(Handle):
         """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the
         source is wrong.
         """
-        from vdev.session.programs import BuildError  # loads sympy and libclang
+        from vdev.errors import BuildError  # loads sympy and libclang
 
         routine = "clBuildProgram"
         check_type("_build", options, bytes)
         check_devices(devices)
-        if self._kernels:
+        state = self._vdev_state
+        if state.kernels:
             fail(routine, status.INVALID_OPERATION)
-        source: str | bytes = self._source
+        source: str | bytes = state.source
         words = option_words(options)
-        if self._il is not None:
-            source = self._il
-        elif self._loaded is not None:
-            source, words = self._loaded[0], list(self._loaded[1])
-        elif self._kind != native.program_kind.SOURCE:
+        if state.il is not None:
+            source = state.il
+        elif state.loaded is not None:
+            source, words = state.loaded[0], list(state.loaded[1])
+        elif state.kind != native.program_kind.SOURCE:
             fail(routine, status.INVALID_OPERATION)
-        self._options = options.decode()
+        state.options = options.decode()
         try:
-            built = self._context._session.build(source, words)
+            built = state_of(state.context).session.build(source, words)
         except BuildError as error:
-            self._fail_build(routine, error.status, error.log)
-        self._set_built(built)
-
-    def _set_built(self, built: SessionProgram) -> None:
-        self._built = built
-        self._log = built.log
-        self._status, self._binary_type = _SUCCESS, _TYPE_EXECUTABLE
-
-    def _fail_build(self, routine: str, code: int, log: str) -> NoReturn:
-        self._built, self._object = None, None
-        self._log = log
-        self._status, self._binary_type = _ERROR, _TYPE_NONE
-        fail(routine, code)
+            state.fail_build(routine, error.status, error.log)
+        state.set_built(built)
 
     def compile(
         self,
@@ -157,17 +191,18 @@ class _Program(Handle):
                 fail("Program.compile", status.INVALID_VALUE, "expected (name, header) tuple in headers list")
             if not isinstance(entry[0], str) or not isinstance(entry[1], _Program):
                 fail_cast()
-            texts[entry[0]] = entry[1]._source
-        if self._kernels or self._kind != native.program_kind.SOURCE:
+            texts[entry[0]] = entry[1]._vdev_state.source
+        state = self._vdev_state
+        if state.kernels or state.kind != native.program_kind.SOURCE:
             fail(routine, status.INVALID_OPERATION)
         words = option_words(options)
-        self._options = options.decode()
+        state.options = options.decode()
         try:
-            compiled = compile_object(self._source, words, texts, self._context._session.workers)
+            compiled = compile_object(state.source, words, texts, state_of(state.context).session.workers)
         except LinkFailure as failure:
-            self._fail_build(routine, status.COMPILE_PROGRAM_FAILURE, failure.log)
-        self._object, self._log = compiled, compiled.log
-        self._status, self._binary_type = _SUCCESS, _TYPE_OBJECT
+            state.fail_build(routine, status.COMPILE_PROGRAM_FAILURE, failure.log)
+        state.log = compiled.log
+        state.set_compiled(compiled, _TYPE_OBJECT)
 
     @staticmethod
     def link(
@@ -177,7 +212,7 @@ class _Program(Handle):
         devices: Sequence[Device] | None = None,
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
-        from vdev.session.programs import BuildError  # loads sympy and libclang
+        from vdev.errors import BuildError  # loads sympy and libclang
 
         routine = "clLinkProgram"
         check_type("link", context, Context)
@@ -188,22 +223,20 @@ class _Program(Handle):
             fail_cast()
         if not parts:
             fail(routine, status.INVALID_VALUE)
-        objects = [part._object for part in parts]
+        objects = [part._vdev_state.compiled for part in parts]
         if any(item is None for item in objects):
             fail(routine, status.INVALID_OPERATION)
         words = option_words(options)
-        linked: _Program = object.__new__(_Program)
-        _Program.__init__(linked, context, _UNKNOWN_SOURCE)
-        linked._kind = native.program_kind.UNKNOWN
-        linked._options = options.decode()
+        linked = _unknown_program(context)
+        state = linked._vdev_state
+        state.options = options.decode()
         joined = link_objects([item for item in objects if item is not None])
         if "-create-library" in words:
-            linked._object = joined
-            linked._status, linked._binary_type = _SUCCESS, _TYPE_LIBRARY
+            state.set_compiled(joined, _TYPE_LIBRARY)
             return linked
         words = [word for word in words if word != "-enable-link-options"]
         try:
-            linked._set_built(context._session.build(joined.source, [*joined.options, *words]))
+            state.set_built(state_of(context).session.build(joined.source, [*joined.options, *words]))
         except BuildError as error:
             raise make_error(routine, status.LINK_PROGRAM_FAILURE, error.log) from None
         return linked
@@ -223,43 +256,30 @@ class _Program(Handle):
         query = _QUERIES.get(arg)
         if query is None:
             fail("Program.get_info", status.INVALID_VALUE)
-        return query(self)
+        return query(self._vdev_state)
 
     def get_build_info(self, arg0: Device, arg1: int, /) -> Any:
         check_type("get_build_info", arg0, Device)
         arg1 = as_int("get_build_info", arg1)
         info = native.program_build_info
         if arg1 == info.STATUS:
-            return self._status
+            return self._vdev_state.status
         if arg1 == info.OPTIONS:
-            return self._options
+            return self._vdev_state.options
         if arg1 == info.LOG:
-            return self._log
+            return self._vdev_state.log
         if arg1 == info.BINARY_TYPE:
-            return self._binary_type
+            return self._vdev_state.binary_type
         if arg1 == info.GLOBAL_VARIABLE_TOTAL_SIZE:
-            self._executable("clGetProgramBuildInfo", status.INVALID_PROGRAM)
+            self._vdev_state.executable("clGetProgramBuildInfo", status.INVALID_PROGRAM)
             return 0
         fail("Program.get_build_info", status.INVALID_VALUE)
 
-    def _executable(self, routine: str, code: int = status.INVALID_PROGRAM_EXECUTABLE) -> SessionProgram:
-        if self._built is None:
-            fail(routine, code)
-        return self._built
-
-    def _kernel_names(self) -> list[str]:
-        return list(self._executable("clGetProgramInfo").kernels)
-
-    def _binaries(self) -> list[bytes]:
-        if self._built is not None:
-            return [self._built.binary]
-        return [self._contents] if self._loaded is not None else [b""]
-
     def all_kernels(self) -> list[Kernel]:
-        from vdev.facade.kernel import make_kernel  # kernels import programs
+        from vdev.facade.kernel import Kernel  # kernels import programs
 
-        built = self._executable("clCreateKernelsInProgram")
-        return [make_kernel(self, kernel) for kernel in built.kernels.values()]
+        built = self._vdev_state.executable("clCreateKernelsInProgram")
+        return [Kernel(self, name) for name in built.kernels]
 
     # }}}
 
@@ -281,15 +301,15 @@ def _parse_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]
 _info = native.program_info
 _QUERIES: dict[int, Any] = {
     _info.REFERENCE_COUNT: lambda program: 1,
-    _info.CONTEXT: lambda program: program._context,
+    _info.CONTEXT: lambda program: program.context,
     _info.NUM_DEVICES: lambda program: 1,
-    _info.DEVICES: lambda program: [program._context._device],
-    _info.SOURCE: lambda program: program._source,
-    _info.BINARY_SIZES: lambda program: [len(binary) for binary in program._binaries()],
-    _info.BINARIES: lambda program: program._binaries(),
-    _info.NUM_KERNELS: lambda program: len(program._kernel_names()),
-    _info.KERNEL_NAMES: lambda program: ";".join(program._kernel_names()),
-    _info.IL: lambda program: program._il or "",
+    _info.DEVICES: lambda program: [state_of(program.context).device],
+    _info.SOURCE: lambda program: program.source,
+    _info.BINARY_SIZES: lambda program: [len(binary) for binary in program.binaries()],
+    _info.BINARIES: lambda program: program.binaries(),
+    _info.NUM_KERNELS: lambda program: len(program.kernel_names()),
+    _info.KERNEL_NAMES: lambda program: ";".join(program.kernel_names()),
+    _info.IL: lambda program: program.il or "",
     _info.SCOPE_GLOBAL_CTORS_PRESENT: lambda program: 0,
     _info.SCOPE_GLOBAL_DTORS_PRESENT: lambda program: 0,
 }
@@ -299,12 +319,20 @@ def _create_program_with_il(arg0: Context, arg1: bytes, /) -> _Program:
     """A program in an intermediate language that every worker takes (clCreateProgramWithIL)."""
     check_type("_create_program_with_il", arg0, Context)
     check_type("_create_program_with_il", arg1, bytes)
-    if not arg0._device._values["IL_VERSION"]:
+    if not state_of(arg0).limits["IL_VERSION"]:
         fail("clCreateProgramWithIL", status.INVALID_OPERATION)
     if arg1[:4] not in _SPIRV_MAGIC:
         fail("clCreateProgramWithIL", status.INVALID_VALUE)
+    program = _unknown_program(arg0)
+    state = state_of(program)
+    state.kind = native.program_kind.IL
+    state.il = arg1
+    return program
+
+
+def _unknown_program(context: Context) -> _Program:
+    """A program that is not made of source."""
     program: _Program = object.__new__(_Program)
-    _Program.__init__(program, arg0, _UNKNOWN_SOURCE)
-    program._kind = native.program_kind.IL
-    program._il = arg1
+    _Program.__init__(program, context, _UNKNOWN_SOURCE)
+    state_of(program).kind = native.program_kind.UNKNOWN
     return program

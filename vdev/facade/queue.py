@@ -5,20 +5,23 @@ A queue knows its properties and the session's record of its order; what runs wh
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from vdev.errors import NoRoom
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
-from vdev.facade.handles import Handle
+from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device
+from vdev.facade.svm_memory import is_in_use
 from vdev.process.interrupts import waits
-from vdev.session.room import NoRoom
 
 if TYPE_CHECKING:
-    from vdev.session.commands import Command
-    from vdev.session.session import Completion
+    from vdev.session.commands import Command, Read
+    from vdev.session.ordering import QueueOrder
+    from vdev.session.session import Completion, Session
 
 OUT_OF_ORDER = 1
 PROFILING = 2
@@ -54,6 +57,52 @@ def _bits_of_list(entries: list[int]) -> int:
     return bits
 
 
+class QueueState:
+    """A queue's context, its properties, and the session's record of its order."""
+
+    __slots__ = ("context", "is_finalized", "is_profiling", "order", "properties", "session")
+
+    def __init__(self, context: Context, properties: int) -> None:
+        self.context = context
+        self.properties = properties  #: bits of CL_QUEUE_PROPERTIES
+        self.is_profiling = bool(properties & PROFILING)
+        self.is_finalized = False  #: whether the program has left the queue's `with` block
+        self.session: Session = state_of(context).session
+        self.order: QueueOrder = self.session.create_queue(
+            in_order=not properties & OUT_OF_ORDER, profiled=self.is_profiling
+        )
+
+    def submit(self, command: Command, after: Sequence[Completion]) -> Completion:
+        """Hand `command` to the session; every enqueue ends here."""
+        if self.is_finalized:
+            _warn_used_after_exit()
+        try:
+            return self.session.submit(command, after, queue=self.order)
+        except NoRoom as error:
+            fail("clEnqueue", error.status, str(error))
+
+    @waits
+    def read_at_once(self, command: Read) -> int | None:
+        """The status of a blocking read that is done at once; None where it has to be submitted."""
+        if self.is_finalized or is_in_use():
+            return None
+        return self.session.read_at_once(command, self.order)
+
+
+def _warn_used_after_exit() -> None:
+    """The warning, at the line that called the façade."""
+    import pyopencl  # imports this module
+
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("vdev.facade"):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(
+        "Command queue used after exit of context manager. This is deprecated and will stop working in 2023.",
+        pyopencl.CommandQueueUsedAfterExit,
+        stacklevel=depth,
+    )
+
+
 class CommandQueue(Handle):
     """A queue of the one device, in order unless it says otherwise."""
 
@@ -69,53 +118,27 @@ class CommandQueue(Handle):
         if properties is None:
             fail_type("__init__", properties)
         self._handle = 0
-        self._finalized = False
-        self._context = context
-        self._device = context._device
-        self._properties, self._properties_array = _parse_properties(properties)
-        if self._properties & ~(OUT_OF_ORDER | PROFILING | _ON_DEVICE):
+        bits, self._properties_array = _parse_properties(properties)
+        if bits & ~(OUT_OF_ORDER | PROFILING | _ON_DEVICE):
             fail("CommandQueue", status.INVALID_VALUE)
-        if self._properties & _ON_DEVICE:
+        if bits & _ON_DEVICE:
             fail("CommandQueue", status.INVALID_QUEUE_PROPERTIES)
-        self._profiling = bool(self._properties & PROFILING)
-        self._session = context._session
-        self._order = self._session.create_queue(
-            in_order=not self._properties & OUT_OF_ORDER, profiled=self._profiling
-        )
+        self._vdev_state = QueueState(context, bits)
 
     def _finalize(self) -> None:
-        self._finalized = True
-
-    def _submit(self, command: Command, after: Sequence[Completion]) -> Completion:
-        """Hand `command` to the session; every enqueue ends here."""
-        if self._finalized:
-            self._warn_used_after_exit()
-        try:
-            return self._session.submit(command, after, queue=self._order)
-        except NoRoom as error:
-            fail("clEnqueue", status.MEM_OBJECT_ALLOCATION_FAILURE, str(error))
-
-    def _warn_used_after_exit(self) -> None:
-        import pyopencl  # imports this module
-
-        warnings.warn(
-            "Command queue used after exit of context manager. "
-            "This is deprecated and will stop working in 2023.",
-            pyopencl.CommandQueueUsedAfterExit,
-            stacklevel=4,
-        )
+        self._vdev_state.is_finalized = True
 
     def get_info(self, arg: int, /) -> Any:
         arg = as_int("get_info", arg)
         info = native.command_queue_info
         if arg == info.CONTEXT:
-            return self._context
+            return self._vdev_state.context
         if arg == info.DEVICE:
-            return self._device
+            return state_of(self._vdev_state.context).device
         if arg == info.REFERENCE_COUNT:
             return 1
         if arg == info.PROPERTIES:
-            return self._properties
+            return self._vdev_state.properties
         if arg == info.PROPERTIES_ARRAY:
             return list(self._properties_array)
         if arg == 0x1094:  # CL_QUEUE_SIZE: only for queues on a device
@@ -126,11 +149,11 @@ class CommandQueue(Handle):
 
     def flush(self) -> None:
         """Nothing waits for a flush: commands start as soon as what they depend on has completed."""
-        if self._finalized:
-            self._warn_used_after_exit()
-        self._session.flush(self._order)
+        if self._vdev_state.is_finalized:
+            _warn_used_after_exit()
+        self._vdev_state.session.flush(self._vdev_state.order)
 
     @waits
     def finish(self) -> None:
-        if not self._finalized:
-            self._session.finish(self._order)
+        if not self._vdev_state.is_finalized:
+            self._vdev_state.session.finish(self._vdev_state.order)

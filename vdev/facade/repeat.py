@@ -15,17 +15,19 @@ import numpy as np
 
 from vdev.facade.errors import native
 from vdev.facade.event import Event
+from vdev.facade.handles import state_of
 from vdev.facade.memory import Memory, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_memory import is_in_use
 
 if TYPE_CHECKING:
-    from vdev.facade.kernel import Kernel
+    from vdev.facade.kernel import KernelState
+    from vdev.facade.queue import QueueState
     from vdev.session.programs import SessionKernel
     from vdev.session.repetition import Repetition
 
-_COMMAND = native.command_type.NDRANGE_KERNEL
 _new_event = object.__new__
+_COMMAND = native.command_type.NDRANGE_KERNEL
 _numbers = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)}
 #: what stays as it is
 _FIXED = frozenset({bool, int, float, complex, bytes, type(None), native.LocalMemory, *_numbers})
@@ -49,6 +51,7 @@ class Repeat:
     """The last launch of a kernel, as far as it can be made again."""
 
     __slots__ = (
+        "_context",
         "_count",
         "_global_size",
         "_kernel",
@@ -62,7 +65,7 @@ class Repeat:
 
     def __init__(
         self,
-        queue: CommandQueue,
+        line: QueueState,
         kernel: SessionKernel,
         memories: Sequence[Memory],
         sizes: tuple[tuple[Any, ...], tuple[Any, ...] | None],
@@ -72,7 +75,8 @@ class Repeat:
         and in work-items.
         """
         self._kernel = kernel
-        self._order = queue._order  # not the queue, which the kernel shall not keep alive
+        self._order = line.order  # not the queue, which the kernel shall not keep alive
+        self._context = line.context
         self._global_size, self._local_size = sizes
         #: by argument: what shall be given for it
         self._values: list[Any] = []
@@ -81,17 +85,17 @@ class Repeat:
         self._memories = memories
         self._repetition = repetition
 
-    def learn(self, kernel: Kernel, args: Sequence[Any]) -> None:
+    def learn(self, kernel: KernelState, args: Sequence[Any]) -> None:
         """The launch was a call of the kernel with `args`: queue, sizes, and the arguments.
 
         Of a buffer the memory object is kept and not the wrapper, whose end may be its end.
         """
-        values = [arg._memory if isinstance(arg, MemoryObjectHolder) else arg for arg in args[3:]]
+        values = [state_of(arg) if isinstance(arg, MemoryObjectHolder) else arg for arg in args[3:]]
         if all(type(value) is Memory or type(value) in _FIXED for value in values):
             self._values, self._count = values, len(args)
-            self._one_each = len(values) == len(kernel._args)
+            self._one_each = len(values) == len(kernel.args)
 
-    def called(self, kernel: Kernel, args: tuple[Any, ...]) -> Event | None:
+    def called(self, kernel: KernelState, args: tuple[Any, ...]) -> Event | None:
         """The event of a call of `kernel`, whose last launch this was, with `args` that are the same, but for numbers;
         None where there is more to it.
         """
@@ -103,7 +107,7 @@ class Repeat:
             if value is known:
                 continue
             if type(known) is Memory:
-                if not isinstance(value, MemoryObjectHolder) or value._memory is not known:
+                if not isinstance(value, MemoryObjectHolder) or state_of(value) is not known:
                     return None
             elif not _same(value, known):
                 if type(value) is not type(known) or type(value) not in _NUMBERS:
@@ -113,22 +117,22 @@ class Repeat:
             return self._with_others(kernel, args, others)
         return self.again(args[0], args[1], args[2], None, False)
 
-    def _with_others(self, kernel: Kernel, args: tuple[Any, ...], others: Sequence[int]) -> Event | None:
+    def _with_others(self, kernel: KernelState, args: tuple[Any, ...], others: Sequence[int]) -> Event | None:
         """The event of a call with other numbers at these places of `args`."""
         queue = args[0]
         if not self._one_each or not self._stands(queue, args[1], args[2]):
             return None
         try:
-            ndrange = kernel._ndranges[args[1], args[2], None, False]
-            numbers = [(at - 3, kernel._convert(at - 3, args[at])) for at in others]
+            ndrange = kernel.ndranges[args[1], args[2], None, False]
+            numbers = [(at - 3, kernel.convert(at - 3, args[at])) for at in others]
         except Exception:
             return None  # it is made in the usual way, which says what is wrong
         if ndrange is None:
             return None
         for index, number in numbers:
-            kernel._args[index] = number
+            kernel.args[index] = number
             self._values[index] = args[index + 3]
-        captured = tuple([arg.argument if type(arg) is Memory else arg for arg in kernel._args])
+        captured = tuple([arg.argument if type(arg) is Memory else arg for arg in kernel.args])
         repetition = self._repetition
         if not repetition.with_others(self._order, captured, ndrange):  # type: ignore[arg-type]
             return None
@@ -144,7 +148,10 @@ class Repeat:
 
     def _stands(self, queue: CommandQueue, global_size: Any, local_size: Any) -> bool:
         """Whether the launch is to the same queue, with the same index space, on memory that is still there."""
-        if type(queue) is not CommandQueue or queue._order is not self._order or queue._finalized:
+        if type(queue) is not CommandQueue:
+            return False
+        line = state_of(queue)
+        if line.order is not self._order or line.is_finalized:
             return False
         try:
             if global_size != self._global_size or local_size != self._local_size:
@@ -159,9 +166,5 @@ class Repeat:
 
     def _event(self, queue: CommandQueue) -> Event:
         event = _new_event(Event)
-        event._handle = 0
-        event._queue = queue
-        event._context = queue._context
-        event._command_type = _COMMAND
-        event._completion = self._repetition.completion
+        Event.__init__(event, queue, self._context, _COMMAND, self._repetition.completion)
         return event

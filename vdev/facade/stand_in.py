@@ -29,6 +29,7 @@ from vdev.facade import (
 )
 from vdev.facade.errors import native
 from vdev.process import interrupts
+from vdev.process.inside import part_of_calls
 
 #: what the stand-in takes from the native module besides its constants: no object of a device is among it
 _FROM_NATIVE = (
@@ -79,6 +80,8 @@ def populate(module: ModuleType) -> None:
     look for there.
     """
     interrupts.install()
+    # its methods of our classes; what it keeps on disk, under a lock that is a file; `SVMMap`
+    part_of_calls(("pyopencl._monkeypatch", "pyopencl.cache"), ("pyopencl",))
     for name in vars(native):
         if _is_constant_class(name) or name in _FROM_NATIVE:
             setattr(module, name, getattr(native, name))

@@ -9,20 +9,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vdev.executor import call_soon
+from vdev.facade.calls import (
+    NOTHING,
+    SVM_FREE,
+    SVM_MAP,
+    SVM_MEMCPY,
+    SVM_MEMFILL,
+    SVM_MIGRATE,
+    SVM_UNMAP,
+    Call,
+    WaitList,
+    map_of,
+)
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
-from vdev.facade.event import Event, make_event, parse_wait_list, warn_cleanup
+from vdev.facade.event import Event, warn_cleanup
+from vdev.facade.handles import state_of
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, export_array, value_bytes
 from vdev.facade.queue import OUT_OF_ORDER, CommandQueue
 from vdev.facade.svm_memory import Allocation, SVMArgument, allocate, find, live_buffers
 from vdev.facade.sync import _enqueue_marker_with_wait_list
-from vdev.facade.transfers import WaitList, wait_blocking
+from vdev.facade.transfers import PATTERN_SIZES
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
 from vdev.session.capabilities import shares_host_memory
@@ -33,7 +47,6 @@ from vdev.session.commands import (
     CopyBuffer,
     Fill,
     Map,
-    Marker,
     Migrate,
     Read,
     Unmap,
@@ -44,13 +57,6 @@ from vdev.translators.ranges.rectangles import Layout
 if TYPE_CHECKING:
     from vdev.session.session import SessionKernel, VirtualBuffer
 
-_type = native.command_type
-_READ, _WRITE, _WRITE_INVALIDATE = (
-    native.map_flags.READ,
-    native.map_flags.WRITE,
-    native.map_flags.WRITE_INVALIDATE_REGION,
-)
-_PATTERN_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _OUT_OF_ORDER = "supplying an out-of-order queue to SVMAllocation is invalid"
 
 
@@ -69,16 +75,17 @@ class SVMPointer:
             raise TypeError("pyopencl._cl.SVMPointer: no constructor defined!")
         return super().__new__(cls)
 
-    #: the address, 0 for NULL, and how many bytes from there the object stands for
-    _address: int
-    _nbytes: int
+    def __init__(self, address: int, nbytes: int, state: Any) -> None:
+        self._address = address  #: 0 for NULL
+        self._nbytes = nbytes  #: from there, which the object stands for
+        self._vdev_state = state  #: what owns the memory
 
     @property
     def svm_ptr(self) -> int:
         return self._address
 
     @property
-    def size(self) -> int | None:
+    def size(self) -> int:
         return self._nbytes
 
     @property
@@ -95,15 +102,16 @@ class SVMPointer:
 
 
 class SVM(SVMPointer):
-    """Tags host memory as shared virtual memory, which it is where it lies in an allocation."""
+    """Tags host memory, whose bytes are its state, as shared virtual memory, which it is where it lies in an allocation."""
+
+    _vdev_state: Bytes
 
     def __init__(self, arg: Any, /) -> None:
-        self._memory_bytes = as_bytes(arg, writable=True)
+        memory = as_bytes(arg, writable=True)
         self._mem = arg
-        nbytes = self._nbytes = self._memory_bytes.size
         # of nothing there are no bytes, but there may be an address
-        whole = arg if isinstance(arg, np.ndarray) and not nbytes else self._memory_bytes
-        self._address = whole.ctypes.data
+        whole = arg if isinstance(arg, np.ndarray) and not memory.size else memory
+        super().__init__(whole.ctypes.data, memory.size, memory)
 
     @property
     def mem(self) -> Any:
@@ -111,20 +119,35 @@ class SVM(SVMPointer):
 
     @property
     def buf(self) -> Any:
-        return np.asarray(self._memory_bytes)
+        return np.asarray(self._vdev_state)
 
 
 def refuse_out_of_order(queue: CommandQueue, routine: str) -> None:
     """Memory is not freed in the order of a queue that has none."""
-    if queue._properties & OUT_OF_ORDER:
+    if state_of(queue).properties & OUT_OF_ORDER:
         fail(routine, status.INVALID_VALUE, _OUT_OF_ORDER)
 
 
 def join_queues(before: CommandQueue | None, queue: CommandQueue) -> None:
     """What is enqueued in `queue` from now on comes after all that is in `before`."""
     if before is not None and before is not queue:
-        done = before._submit(Marker(), ())
-        queue._submit(Marker(), (done,))
+        done = state_of(before).submit(NOTHING, ())
+        state_of(queue).submit(NOTHING, (done,))
+
+
+class Owned:
+    """An allocation until it is released, and the queue in whose order it is freed."""
+
+    __slots__ = ("allocation", "queue")
+
+    def __init__(self, allocation: Allocation | None, queue: CommandQueue | None) -> None:
+        self.allocation = allocation
+        self.queue = queue
+
+    @property
+    def address(self) -> int:
+        """0 where there is none."""
+        return 0 if self.allocation is None else self.allocation.start
 
 
 class SVMAllocation(SVMPointer):
@@ -134,8 +157,7 @@ class SVMAllocation(SVMPointer):
     the memory until they are done.
     """
 
-    _allocation: Allocation | None = None
-    _bound: CommandQueue | None = None
+    _vdev_state = Owned(None, None)  #: until the constructor is through
 
     def __init__(
         self, context: Context, size: int, alignment: int, flags: int, queue: CommandQueue | None = None
@@ -150,59 +172,54 @@ class SVMAllocation(SVMPointer):
         found = allocate(context, nbytes, boundary, access)
         if nbytes and found is None:
             fail("clSVMAlloc", status.OUT_OF_RESOURCES)
-        self._take(found, nbytes, queue)
-
-    def _take(self, allocation: Allocation | None, nbytes: int, queue: CommandQueue | None) -> None:
-        self._allocation = allocation
-        self._address = 0 if allocation is None else allocation.start
-        self._nbytes = nbytes
-        self._bound = queue
+        owned = Owned(found, queue)
+        super().__init__(owned.address, nbytes, owned)
 
     def release(self) -> None:
         if not self._nbytes:
             return
         self._give_up("SVMAllocation.release", "trying to double-unref svm allocation").free()
-        self._bound = None
+        self._vdev_state.queue = None
 
     def _give_up(self, routine: str, text: str) -> Allocation:
-        allocation = self._allocation
+        allocation = self._vdev_state.allocation
         if allocation is None:
             fail(routine, status.INVALID_VALUE, text)
-        self._allocation, self._address = None, 0
+        self._vdev_state.allocation, self._address = None, 0
         return allocation
 
     def enqueue_release(self, queue: CommandQueue | None = None, wait_for: WaitList = None) -> Event:
         """Free the memory when the queue gets there."""
         function = "SVMAllocation.enqueue_release"
         if queue is not None:
-            check_type("enqueue_release", queue, CommandQueue)
-        if self._nbytes and self._allocation is None:
+            SVM_FREE.check_queue(queue)
+        if self._nbytes and self._vdev_state.allocation is None:
             fail(function, status.INVALID_VALUE, "trying to enqueue_release on an already-freed allocation")
-        used = queue or self._bound
+        used = queue or self._vdev_state.queue
         if used is None:
             fail(function, status.INVALID_VALUE, "no implicit queue available, must be provided explicitly")
         if not self._nbytes:
             return _enqueue_marker_with_wait_list(used, wait_for)
-        after = parse_wait_list(wait_for, used._context, "clEnqueueSVMFree")
+        after = SVM_FREE.after(used, wait_for)
         allocation = self._give_up(function, "")
-        completion = used._submit(Marker(), after)
-        completion.add_callback(lambda ended: allocation.free())
-        return make_event(used, _type.SVM_FREE, completion)
+        event = SVM_FREE.submit(used, NOTHING, after)
+        state_of(event).add_callback(lambda ended: allocation.free())
+        return event
 
     def bind_to_queue(self, queue: CommandQueue) -> None:
         check_type("bind_to_queue", queue, CommandQueue)
         refuse_out_of_order(queue, "SVMAllocation.bind_to_queue")
-        join_queues(self._bound, queue)
-        self._bound = queue
+        join_queues(self._vdev_state.queue, queue)
+        self._vdev_state.queue = queue
 
     def unbind_from_queue(self) -> None:
-        if self._bound is not None:
-            self._bound.finish()
-        self._bound = None
+        if self._vdev_state.queue is not None:
+            self._vdev_state.queue.finish()
+        self._vdev_state.queue = None
 
     @property
     def _queue(self) -> CommandQueue | None:
-        return self._bound
+        return self._vdev_state.queue
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SVMAllocation) and self._address == other._address
@@ -211,8 +228,22 @@ class SVMAllocation(SVMPointer):
         return self._address
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self._allocation is not None and not is_ending():
-            self._allocation.free()
+        if self._vdev_state.allocation is not None and not is_ending():
+            self._vdev_state.allocation.free()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorState:
+    """What an allocator allocates: memory of a context, with that alignment in bytes and those flags, for a queue."""
+
+    context: Context
+    alignment: int
+    flags: int
+    queue: CommandQueue | None
+
+    def allocate(self, nbytes: int) -> Allocation | None:
+        """None where there is no memory: NULL, as natively."""
+        return allocate(self.context, nbytes, self.alignment, self.flags)
 
 
 class SVMAllocator:
@@ -222,23 +253,20 @@ class SVMAllocator:
         self, context: Context, alignment: int = 0, flags: int = 1, queue: CommandQueue | None = None
     ) -> None:
         check_type("__init__", context, Context)
-        self._context = context
-        self._alignment = as_int("__init__", alignment, 0, 2**32 - 1)
-        self._flags = as_int("__init__", flags, 0, 2**32 - 1)
+        boundary = as_int("__init__", alignment, 0, 2**32 - 1)
+        access = as_int("__init__", flags, 0, 2**32 - 1)
         if queue is not None:
             check_type("__init__", queue, CommandQueue)
-        self._queue = queue
-
-    def _allocate(self, nbytes: int) -> Allocation | None:
-        return allocate(self._context, nbytes, self._alignment, self._flags)
+        self._vdev_state = AllocatorState(context, boundary, access, queue)
 
     def __call__(self, size: int) -> SVMAllocation:
         nbytes = as_int("__call__", size)
-        queue = self._queue if nbytes else None
+        queue = self._vdev_state.queue if nbytes else None
         if queue is not None:
             refuse_out_of_order(queue, "SVMAllocation.__init__")
+        owned = Owned(self._vdev_state.allocate(nbytes), queue)
         made: SVMAllocation = object.__new__(SVMAllocation)
-        made._take(self._allocate(nbytes), nbytes, queue)  # as natively: NULL where there is no memory
+        SVMPointer.__init__(made, owned.address, nbytes, owned)
         return made
 
 
@@ -247,14 +275,15 @@ class SVMAllocator:
 
 def kernel_argument(pointer: SVMPointer) -> SVMArgument | None:
     """What a kernel keeps of a pointer (clSetKernelArgSVMPointer); INVALID_ARG_VALUE for host memory."""
-    if not pointer._address:
+    address = pointer.svm_ptr
+    if not address:
         return None
-    found = find(pointer._address)
+    found = find(address)
     if found is None:
-        if not pointer._nbytes:  # a pointer to nothing, which nobody can use
+        if not pointer.size:  # a pointer to nothing, which nobody can use
             return None
         fail("clSetKernelArgSVMPointer", status.INVALID_ARG_VALUE)
-    return SVMArgument(found, pointer._address - found.start)
+    return SVMArgument(found, address - found.start)
 
 
 def reached_by_address(
@@ -268,7 +297,7 @@ def reached_by_address(
     reason = kernel.addresses
     if reason is None:
         return ()
-    session = context._session
+    session = state_of(context).session
     buffers = live_buffers(session)
     if any(shares_host_memory(worker) for worker in session.workers):
         return buffers
@@ -281,26 +310,27 @@ def reached_by_address(
     return ()
 
 
-def _place(pointer: SVMPointer, nbytes: int, routine: str) -> tuple[Allocation, int] | None:
+def _place(call: Call, pointer: SVMPointer, nbytes: int) -> tuple[Allocation, int] | None:
     """Allocation and offset of `nbytes` bytes; None where they are plain host memory."""
-    if not pointer._address:
-        fail(routine, status.INVALID_VALUE)
-    found = find(pointer._address)
+    address = pointer.svm_ptr
+    if not address:
+        call.fail(status.INVALID_VALUE)
+    found = find(address)
     if found is None:
         if not isinstance(pointer, SVM):
-            fail(routine, status.INVALID_VALUE)
+            call.fail(status.INVALID_VALUE)
         return None
-    offset = pointer._address - found.start
+    offset = address - found.start
     if offset + nbytes > found.nbytes:
-        fail(routine, status.INVALID_VALUE)
+        call.fail(status.INVALID_VALUE)
     return found, offset
 
 
-def _shared_place(pointer: SVMPointer, nbytes: int, routine: str) -> tuple[Allocation, int]:
+def _shared_place(call: Call, pointer: SVMPointer, nbytes: int) -> tuple[Allocation, int]:
     """The same where host memory will not do: there is no fine-grain system SVM."""
-    place = _place(pointer, nbytes, routine)
+    place = _place(call, pointer, nbytes)
     if place is None:
-        fail(routine, status.INVALID_VALUE)
+        call.fail(status.INVALID_VALUE)
     return place
 
 
@@ -323,34 +353,33 @@ def _enqueue_svm_memcpy(
     wait_for: WaitList = None,
     byte_count: Any = None,
 ) -> Event:
-    function, routine = "_enqueue_svm_memcpy", "clEnqueueSVMMemcpy"
-    check_type(function, queue, CommandQueue)
-    check_type(function, dst, SVMPointer)
-    check_type(function, src, SVMPointer)
-    blocking = as_int(function, is_blocking, 0, 2**32 - 1)
-    if byte_count is None and dst._nbytes != src._nbytes:
-        fail(function, status.INVALID_VALUE, "sizes of source and destination buffer do not match")
-    most = min(dst._nbytes, src._nbytes)
+    call = SVM_MEMCPY
+    _check_pointers(call, queue, dst, src)
+    blocking = as_int(call.function, is_blocking, 0, 2**32 - 1)
+    if byte_count is None and dst.size != src.size:
+        fail(call.function, status.INVALID_VALUE, "sizes of source and destination buffer do not match")
+    most = min(dst.size, src.size)
     text = "specified byte_count larger than size of source or destination buffers"
-    asked = _size(function, byte_count, most, text)
+    asked = _size(call.function, byte_count, most, text)
     nbytes = most if asked is None else asked
-    after = parse_wait_list(wait_for, queue._context, routine)
-    command = _copy_command(queue, routine, dst, src, nbytes)
-    event = make_event(queue, _type.SVM_MEMCPY, queue._submit(command, after))
-    if blocking:
-        wait_blocking(event, after, routine)
-    return event
+    after = call.after(queue, wait_for)
+    command = _copy_command(call, queue, dst, src, nbytes)
+    return call.submit_and_wait(queue, command, after, blocking)
 
 
-def _copy_command(
-    queue: CommandQueue, routine: str, dst: SVMPointer, src: SVMPointer, nbytes: int
-) -> Command:
+def _check_pointers(call: Call, queue: Any, *pointers: Any) -> None:
+    call.check_queue(queue)
+    for pointer in pointers:
+        check_type(call.function, pointer, SVMPointer)
+
+
+def _copy_command(call: Call, queue: CommandQueue, dst: SVMPointer, src: SVMPointer, nbytes: int) -> Command:
     """The command for `nbytes` bytes from `src` to `dst`, either of which may be plain host memory."""
-    target, source = _place(dst, nbytes, routine), _place(src, nbytes, routine)
+    target, source = _place(call, dst, nbytes), _place(call, src, nbytes)
     if not nbytes:
-        return Marker()
-    if abs(dst._address - src._address) < nbytes:
-        fail(routine, status.MEM_COPY_OVERLAP)
+        return NOTHING
+    if abs(dst.svm_ptr - src.svm_ptr) < nbytes:
+        call.fail(status.MEM_COPY_OVERLAP)
     if target is not None and source is not None:
         pitches = (nbytes, nbytes)
         return CopyBuffer(
@@ -361,41 +390,40 @@ def _copy_command(
     if source is not None:
         return Read(source[0].buffer, Layout.contiguous(source[1], nbytes), _host_bytes(dst, nbytes))
     # between two places of the host: a buffer whose home is the one, read to the other
-    buffer = queue._session.create_buffer(nbytes, _host_bytes(src, nbytes))
+    buffer = state_of(queue).session.create_buffer(nbytes, _host_bytes(src, nbytes))
     return Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
 
 
 def _host_bytes(pointer: SVMPointer, nbytes: int) -> Bytes:
     assert isinstance(pointer, SVM), "an allocation is no plain host memory"
-    return pointer._memory_bytes[:nbytes]
+    return state_of(pointer)[:nbytes]
 
 
 def _enqueue_svm_memfill(
     queue: CommandQueue, dst: SVMPointer, pattern: Any, byte_count: Any = None, wait_for: WaitList = None
 ) -> Event:
     """Fill all that `dst` stands for: the native module checks `byte_count` and then takes `dst`'s size."""
-    function, routine = "_enqueue_svm_memfill", "clEnqueueSVMMemFill"
-    check_type(function, queue, CommandQueue)
-    check_type(function, dst, SVMPointer)
+    call = SVM_MEMFILL
+    _check_pointers(call, queue, dst)
     if pattern is None:
-        fail_type(function, pattern)
-    filling, nbytes = value_bytes(pattern), dst._nbytes
+        fail_type(call.function, pattern)
+    filling, nbytes = value_bytes(pattern), dst.size
     _size("enqueue_svm_memfill", byte_count, nbytes, "byte_count too large for specified SVM buffer")
-    after = parse_wait_list(wait_for, queue._context, routine)
-    place = _place(dst, nbytes, routine)
+    after = call.after(queue, wait_for)
+    place = _place(call, dst, nbytes)
     length = len(filling)
-    if length not in _PATTERN_SIZES or dst._address % length or nbytes % length:
-        fail(routine, status.INVALID_VALUE)
+    if length not in PATTERN_SIZES or dst.svm_ptr % length or nbytes % length:
+        call.fail(status.INVALID_VALUE)
     command: Command
     if not nbytes:
-        command = Marker()
+        command = NOTHING
     elif place is None:
         repeated = np.tile(np.frombuffer(filling, np.uint8), nbytes // length)
-        buffer = queue._session.create_buffer(nbytes, repeated)
+        buffer = state_of(queue).session.create_buffer(nbytes, repeated)
         command = Read(buffer, Layout.contiguous(0, nbytes), _host_bytes(dst, nbytes))
     else:
         command = Fill(place[0].buffer, place[1], nbytes, filling)
-    return make_event(queue, _type.SVM_MEMFILL, queue._submit(command, after))
+    return call.submit(queue, command, after)
 
 
 @waits
@@ -408,35 +436,25 @@ def _enqueue_svm_map(
     size: Any = None,
 ) -> Event:
     """Map all that `svm` stands for: the native module checks `size` and then takes `svm`'s."""
-    function, routine = "_enqueue_svm_map", "clEnqueueSVMMap"
-    check_type(function, queue, CommandQueue)
-    check_type(function, svm, SVMPointer)
-    blocking = as_int(function, is_blocking, 0, 2**32 - 1)
-    bits, nbytes = as_int(function, flags), svm._nbytes
+    call = SVM_MAP
+    _check_pointers(call, queue, svm)
+    blocking = as_int(call.function, is_blocking, 0, 2**32 - 1)
+    bits, nbytes = as_int(call.function, flags), svm.size
     _size("enqueue_svm_memfill", size, nbytes, "user-provided size too large for specified SVM buffer")
-    after = parse_wait_list(wait_for, queue._context, routine)
-    command = _map_command(routine, svm, nbytes, bits)
-    event = make_event(queue, _type.SVM_MAP, queue._submit(command, after))
-    if blocking:
-        wait_blocking(event, after, routine)
+    after = call.after(queue, wait_for)
+    allocation, offset = _shared_place(call, svm, nbytes)
+    command = map_of(allocation.buffer, offset, nbytes, bits)
+    event = call.submit_and_wait(queue, command if nbytes else NOTHING, after, blocking)
+    # last: a mapping that the program hears nothing of, since the wait failed or was interrupted, nobody ends
+    allocation.map(svm.svm_ptr, nbytes, command.write)
     return event
-
-
-def _map_command(routine: str, svm: SVMPointer, nbytes: int, flags: int) -> Command:
-    """The mapping of `nbytes` bytes, entered with the allocation."""
-    allocation, offset = _shared_place(svm, nbytes, routine)
-    writes = bool(flags & (_WRITE | _WRITE_INVALIDATE))
-    allocation.map(svm._address, nbytes, writes)
-    reads = flags & (_READ | _WRITE_INVALIDATE) != _WRITE_INVALIDATE
-    return Map(allocation.buffer, offset, nbytes, read=reads, write=writes) if nbytes else Marker()
 
 
 def _enqueue_svm_unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList = None) -> Event | None:
     """End one mapping at that address. Of several nobody can tell which: as long as one of them was for
     writing, what the host wrote counts each time.
     """
-    check_type("_enqueue_svm_unmap", queue, CommandQueue)
-    check_type("_enqueue_svm_unmap", svm, SVMPointer)
+    _check_pointers(SVM_UNMAP, queue, svm)
     if not may_wait():  # a mapping's finaliser in a collection, which may run anywhere and inside any lock
         call_soon(partial(_end_mapping, queue, svm))
         return None
@@ -448,37 +466,40 @@ def _end_mapping(queue: CommandQueue, svm: SVMPointer) -> None:
     try:
         _unmap(queue, svm, None)
     except native.Error as error:
-        warn_cleanup("clEnqueueSVMUnmap", error.args[0].code())
+        warn_cleanup(SVM_UNMAP.routine, error.args[0].code())
 
 
 def _unmap(queue: CommandQueue, svm: SVMPointer, wait_for: WaitList) -> Event:
-    routine = "clEnqueueSVMUnmap"
-    after = parse_wait_list(wait_for, queue._context, routine)
-    allocation, offset = _shared_place(svm, 0, routine)
-    mapping = allocation.unmap(svm._address)
+    after = SVM_UNMAP.after(queue, wait_for)
+    allocation, offset = _shared_place(SVM_UNMAP, svm, 0)
+    mapping = allocation.unmap(svm.svm_ptr)
     if mapping is None:
-        fail(routine, status.INVALID_VALUE)
-    command: Command = Marker()
+        SVM_UNMAP.fail(status.INVALID_VALUE)
+    command: Command = NOTHING
     if mapping.nbytes:
         command = Unmap(Map(allocation.buffer, offset, mapping.nbytes, read=True, write=mapping.write))
-    return make_event(queue, _type.SVM_UNMAP, queue._submit(command, after))
+    try:
+        return SVM_UNMAP.submit(queue, command, after)
+    except BaseException:  # it is still mapped
+        allocation.map(svm.svm_ptr, mapping.nbytes, mapping.write)
+        raise
 
 
 def _enqueue_svm_migrate_mem(
     queue: CommandQueue, svms: Any, flags: int | None = None, wait_for: WaitList = None
 ) -> Event:
     """A hint where memory will be needed (specification 5.6.1, clEnqueueSVMMigrateMem)."""
-    function, routine = "_enqueue_svm_migrate_mem", "clEnqueueSVMMigrateMem"
-    check_type(function, queue, CommandQueue)
+    call = SVM_MIGRATE
+    call.check_queue(queue)
     if not hasattr(svms, "__len__") or flags is None:
-        fail_type(function, svms, flags)
-    bits = as_int(function, flags)
+        fail_type(call.function, svms, flags)
+    bits = as_int(call.function, flags)
     pointers = list(svms)
     if not all(isinstance(item, SVMPointer) for item in pointers):
         fail_cast()
-    after = parse_wait_list(wait_for, queue._context, routine)
+    after = call.after(queue, wait_for)
     if not pointers:
-        fail(routine, status.INVALID_VALUE)
-    places = [_shared_place(item, item._nbytes, routine) for item in pointers]
+        call.fail(status.INVALID_VALUE)
+    places = [_shared_place(call, item, item.size) for item in pointers]
     command = Migrate(tuple(allocation.buffer for allocation, _ in places), to_host=bool(bits & 1))
-    return make_event(queue, _type.SVM_MIGRATE_MEM, queue._submit(command, after))
+    return call.submit(queue, command, after)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vdev.facade.handles import state_of
 from vdev.facade.hostbuf import Bytes
 from vdev.facade.svm_memory import find, is_in_use
 from vdev.session.commands import Command, Map, Unmap
@@ -23,12 +24,13 @@ def submit_with_host(
     queue: CommandQueue, command: Command, host: Bytes, after: Sequence[Completion], *, writes: bool
 ) -> Completion:
     """Submit a transfer from `host`, or to it where it `writes` there."""
+    line = state_of(queue)
     mapping = _mapping(host, write=writes) if is_in_use() else None
     if mapping is None:
-        return queue._submit(command, after)
-    mapped = queue._submit(mapping, after)
-    done = queue._submit(command, (mapped,))
-    return queue._submit(Unmap(mapping), (done,)) if writes else done
+        return line.submit(command, after)
+    mapped = line.submit(mapping, after)
+    done = line.submit(command, (mapped,))
+    return line.submit(Unmap(mapping), (done,)) if writes else done
 
 
 def bring_home(session: Session, host: Bytes) -> None:

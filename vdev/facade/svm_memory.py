@@ -17,6 +17,7 @@ import numpy as np
 
 from vdev.facade.context import Context
 from vdev.facade.errors import native
+from vdev.facade.handles import state_of
 from vdev.session.commands import BufferArg
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ _freed: deque[Allocation] = deque()
 
 def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Allocation | None:
     """What clSVMAlloc gives; None where it gives NULL."""
-    if not 0 < nbytes <= context._device._values["MAX_MEM_ALLOC_SIZE"]:
+    if not 0 < nbytes <= state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:
         return None
     if alignment > MOST_ALIGNMENT or alignment & (alignment - 1) or flags & ~_FINE_GRAIN not in _ACCESS:
         return None
@@ -124,7 +125,7 @@ def allocate(context: Context, nbytes: int, alignment: int, flags: int) -> Alloc
     first = -raw.ctypes.data % MOST_ALIGNMENT
     home = raw[first : first + nbytes]
     # Valid at home from the start: a program that fills fresh memory before it maps it is understood.
-    session = context._session
+    session = state_of(context).session
     buffer = session.create_buffer(nbytes, home, fine=bool(flags & _FINE_GRAIN))
     allocation = Allocation(session, buffer, home.ctypes.data, nbytes)
     with _lock:

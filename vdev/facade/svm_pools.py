@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from vdev.facade.errors import as_int, check_type, fail, status
-from vdev.facade.pools import _Pool
+from vdev.facade.handles import state_of
+from vdev.facade.pools import Blocks, _Pool
 from vdev.facade.queue import CommandQueue
-from vdev.facade.svm import SVMAllocator, SVMPointer, join_queues, refuse_out_of_order
+from vdev.facade.svm import AllocatorState, SVMAllocator, SVMPointer, join_queues, refuse_out_of_order
 from vdev.facade.svm_memory import Allocation
 
 
@@ -45,34 +46,33 @@ class _Block:
 class _Source:
     """Blocks from an SVM allocator."""
 
-    _deferred = False
+    is_deferred = False
 
-    def __init__(self, allocator: SVMAllocator) -> None:
+    def __init__(self, allocator: AllocatorState) -> None:
         self._allocator = allocator
 
-    @property
-    def queue(self) -> CommandQueue | None:
-        return self._allocator._queue
-
-    def _allocate(self, nbytes: int) -> _Block:
-        return _Block(self._allocator._allocate(nbytes), self.queue)
+    def allocate(self, nbytes: int) -> _Block:
+        return _Block(self._allocator.allocate(nbytes), self._allocator.queue)
 
 
 class PooledSVM(SVMPointer):
     """A block of a pool of shared virtual memory, given back when released or dropped."""
 
-    _block: _Block | None = None
-    _pool: SVMPool
+    _vdev_state: _Block | None = None  #: while there is one
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("pyopencl._cl.PooledSVM: no constructor defined!")
 
+    def __init__(self, pool: Blocks, nbytes: int, block: _Block) -> None:
+        super().__init__(0 if block.allocation is None else block.allocation.start, nbytes, block)
+        self._pool = pool
+
     def release(self) -> None:
         """Give the block back. The address stays, as natively."""
-        if self._block is None:
+        if self._vdev_state is None:
             fail("pooled_device_allocation::free", status.INVALID_VALUE)
-        block, self._block = self._block, None
-        self._pool._give_back(block, self._nbytes)
+        block, self._vdev_state = self._vdev_state, None
+        self._pool.give_back(block, self._nbytes)
 
     def enqueue_release(self) -> None:
         """The same: a pool's blocks are used again in the order of their queues."""
@@ -81,16 +81,16 @@ class PooledSVM(SVMPointer):
     def bind_to_queue(self, arg: CommandQueue, /) -> None:
         check_type("bind_to_queue", arg, CommandQueue)
         refuse_out_of_order(arg, "PooledSVM.bind_to_queue")
-        if self._block is not None:
-            self._block.bind(arg)
+        if self._vdev_state is not None:
+            self._vdev_state.bind(arg)
 
     def unbind_from_queue(self) -> None:
-        if self._block is not None:
-            self._block.unbind()
+        if self._vdev_state is not None:
+            self._vdev_state.unbind()
 
     @property
     def _queue(self) -> CommandQueue | None:
-        return None if self._block is None else self._block.queue
+        return None if self._vdev_state is None else self._vdev_state.queue
 
     def __eq__(self, other: object) -> bool:
         check_type("__eq__", other, PooledSVM)
@@ -101,7 +101,7 @@ class PooledSVM(SVMPointer):
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end a thread that will not run again may hold the pool's lock
-        if self._block is not None and not is_ending():
+        if self._vdev_state is not None and not is_ending():
             self.release()
 
 
@@ -110,23 +110,20 @@ class SVMPool(_Pool):
 
     def __init__(self, allocator: SVMAllocator, leading_bits_in_bin_id: int = 4) -> None:
         check_type("__init__", allocator, SVMAllocator)
-        self._source = _Source(allocator)
-        super().__init__(self._source, leading_bits_in_bin_id)
+        self._allocator = state_of(allocator)
+        super().__init__(_Source(self._allocator), leading_bits_in_bin_id)
 
     def __call__(self, size: int) -> PooledSVM:
         nbytes = as_int("__call__", size)
-        block: _Block = self._take(nbytes)
+        block: _Block = self._vdev_state.take(nbytes)
         self._hand_out(block)
         pooled: PooledSVM = object.__new__(PooledSVM)
-        pooled._pool = self
-        pooled._nbytes = nbytes
-        pooled._address = 0 if block.allocation is None else block.allocation.start
-        pooled._block = block
+        PooledSVM.__init__(pooled, self._vdev_state, nbytes, block)
         return pooled
 
     def _hand_out(self, block: _Block) -> None:
         """A block that was in use is bound to the allocator's queue; without one all has to be done."""
-        queue = self._source.queue
+        queue = self._allocator.queue
         if queue is not None:
             block.bind(queue)
         else:

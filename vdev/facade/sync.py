@@ -4,44 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vdev.facade.errors import check_type, fail, native, status
-from vdev.facade.event import Event, make_event, parse_wait_list
+from vdev.facade.calls import (
+    BARRIER,
+    BARRIER_WITH_WAIT_LIST,
+    MARKER,
+    MARKER_WITH_WAIT_LIST,
+    WAIT_FOR_EVENTS,
+    Call,
+    WaitList,
+)
+from vdev.facade.errors import status
+from vdev.facade.event import Event
 from vdev.facade.queue import CommandQueue
-from vdev.facade.transfers import WaitList
 from vdev.session.commands import Marker
 
-_type = native.command_type
+
+def _mark(call: Call, queue: CommandQueue, wait_for: WaitList, *, barrier: bool = False) -> Event:
+    call.check_queue(queue)
+    return call.submit(queue, Marker(barrier=barrier), call.after(queue, wait_for))
 
 
 def _enqueue_marker_with_wait_list(queue: CommandQueue, wait_for: WaitList = None) -> Event:
-    check_type("_enqueue_marker_with_wait_list", queue, CommandQueue)
-    after = parse_wait_list(wait_for, queue._context, "clEnqueueMarkerWithWaitList")
-    return make_event(queue, _type.MARKER, queue._submit(Marker(), after))
+    return _mark(MARKER_WITH_WAIT_LIST, queue, wait_for)
 
 
 def _enqueue_barrier_with_wait_list(queue: CommandQueue, wait_for: WaitList = None) -> Event:
-    check_type("_enqueue_barrier_with_wait_list", queue, CommandQueue)
-    after = parse_wait_list(wait_for, queue._context, "clEnqueueBarrierWithWaitList")
-    return make_event(queue, _type.BARRIER, queue._submit(Marker(barrier=True), after))
+    return _mark(BARRIER_WITH_WAIT_LIST, queue, wait_for, barrier=True)
 
 
 def _enqueue_marker(queue: CommandQueue) -> Event:
-    check_type("_enqueue_marker", queue, CommandQueue)
-    return make_event(queue, _type.MARKER, queue._submit(Marker(), ()))
+    return _mark(MARKER, queue, None)
 
 
 def _enqueue_barrier(queue: CommandQueue) -> None:
-    check_type("_enqueue_barrier", queue, CommandQueue)
-    queue._submit(Marker(barrier=True), ())
+    _mark(BARRIER, queue, None, barrier=True)
 
 
 def _enqueue_wait_for_events(queue: CommandQueue, wait_for: Iterable[Event] | None = None) -> None:
     """What follows in the queue waits for the events (OpenCL 1.1): a barrier with a wait list."""
-    check_type("_enqueue_wait_for_events", queue, CommandQueue)
+    WAIT_FOR_EVENTS.check_queue(queue)
     if wait_for is None:
         raise TypeError("object of type 'NoneType' has no len()")
     events = list(wait_for)
     if not events:
-        fail("clEnqueueWaitForEvents", status.INVALID_VALUE)
-    after = parse_wait_list(events, queue._context, "clEnqueueWaitForEvents")
-    queue._submit(Marker(barrier=True), after)
+        WAIT_FOR_EVENTS.fail(status.INVALID_VALUE)
+    _mark(WAIT_FOR_EVENTS, queue, events, barrier=True)

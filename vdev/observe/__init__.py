@@ -2,3 +2,5 @@
 
 Never changes what is planned or how it is carried out.
 """
+
+__all__ = ["explain", "program", "recorder", "statistics", "tallies", "trace", "watch"]

@@ -2,3 +2,22 @@
 
 No input or output, threads, devices.
 """
+
+__all__ = [
+    "builder",
+    "directory",
+    "evictions",
+    "footprints",
+    "habits",
+    "in_place",
+    "instructions",
+    "launches",
+    "links",
+    "merges",
+    "parameters",
+    "partitioner",
+    "regret",
+    "transfers",
+    "turns",
+    "whole",
+]

@@ -86,7 +86,7 @@ def leave_behind(engine: object) -> None:
     if _left or not hasattr(library, "on_exit"):  # other C libraries than GNU's do not tell the status
         return
     _left = True
-    library.on_exit(library._exit, None)  # called with the exit status
+    library.on_exit(library["_exit"], None)  # called with the exit status
     library["__cxa_atexit"](library.fflush, None, None)
     _hold_instead_of_terminating(library)
 

@@ -6,9 +6,9 @@ inside a call: `install` stands in for the interpreter's functions that set hand
 the thread is in one of vdev's calls is kept until that call returns, and then comes out of it. The call has happened.
 Calls that nothing interrupts pay nothing for that.
 
-Decides what is inside by the frames on the thread's stack: from the outermost one of the façade or of a session on,
-unless the innermost one does nothing but wait (`block`) and all others let waits be interrupted (`waits`). What a
-finaliser keeps comes in the code that it has interrupted, since an exception cannot leave it.
+Decides what becomes of what came; what is inside is decided by the frames (`vdev.process.inside`). What comes in
+a function that an exception cannot leave (`vdev.process.unraisable`), a finaliser for example, comes a moment later, and
+once more where it was lost all the same: nothing that was raised is lost.
 """
 
 from __future__ import annotations
@@ -17,46 +17,31 @@ import _signal  # type: ignore[import-not-found]
 import _thread
 import ctypes
 import functools
-import gc
 import sys
 import threading
 import time
 from collections.abc import Callable
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from vdev.process.forking import in_child
+from vdev.process.inside import blocking, is_part, is_whole, may_wait, outermost, program, waiting
+from vdev.process.inside import waits as waits  # for those whose calls may be interrupted
+from vdev.process.unraisable import Rider, module_of, spread, swallows
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: the packages and modules whose calls are made as a whole; others, as the command line's, call the program
-_WHOLE = (
-    "vdev.facade.",
-    "vdev.start.current",
-    "vdev.session.session",
-    "vdev.executor.",
-    "vdev.observe.",
-    "vdev.process.interrupts",
-    "vdev.process.finalisers",
-)
-#: functions during which an exception may come, where what they call does nothing but wait
-_waiting: set[CodeType] = set()
 #: functions behind which the look-out for a call's end begins
 _long: set[CodeType] = set()
 #: seconds between two looks at a thread that is inside a call
 _PAUSE = 0.0005
 #: seconds after which a wait looks around: exceptions that threads set wake nobody
 _SLICE = 0.05
+#: seconds for which functions of the program's that an exception cannot leave, and of PyOpenCL's, are left alone
+_PATIENCE = 1.0
 
 _set_handler = _signal.signal
 _get_handler = _signal.getsignal
-
-
-def waits(function: Function) -> Function:
-    """Let waits in `function` be interrupted: what it leaves undone then nobody misses."""
-    assert isinstance(function, FunctionType)
-    _waiting.add(function.__code__)
-    return function
 
 
 def long(function: Function) -> Function:
@@ -86,107 +71,119 @@ def block(acquire: Callable[..., bool], timeout: float = -1) -> bool:
             return False
 
 
-def block_until(event: threading.Event) -> None:
-    """Wait for `event`; the other place where a call may be interrupted."""
-    while not event.is_set():
-        while _pending.until is not None and checkpoint():
-            pass
-        event.wait(_SLICE)
+class _Item:
+    """What came for the main thread."""
 
+    __slots__ = ("since",)
+    #: whether it wakes a thread that waits, as the signal did that brought it
+    wakes = False
 
-def outermost(frame: FrameType | None) -> FrameType | None:
-    """The frame of the call that has to end before an exception may come to `frame`; None where it may now."""
-    found = None
-    idle = frame is not None and (frame.f_code in _blocking or _module(frame) == "threading")
-    while frame is not None and frame.f_code not in _program:
-        if _module(frame).startswith(_WHOLE):
-            found = frame
-            idle = idle and frame.f_code in _waiting
-        elif _swallows(frame):
-            found, idle = frame, False
-        frame = frame.f_back
-    return None if idle else found
-
-
-def _swallows(frame: FrameType) -> bool:
-    """Whether an exception in a function that the interpreter calls by itself would be lost: finalisers, also the
-    program's, and callbacks of weak references and of the collection of cycles.
-    """
-    name = frame.f_code.co_name
-    return (
-        name == "__del__"
-        or (name in ("remove", "_remove") and _module(frame) in ("weakref", "_weakrefset"))
-        or any(getattr(callback, "__code__", None) is frame.f_code for callback in gc.callbacks)
-    )
-
-
-def _module(frame: FrameType) -> str:
-    name = frame.f_globals.get("__name__")
-    return name if isinstance(name, str) else ""
-
-
-def _soon(act: Callable[[], object]) -> None:
-    """Not from here: what the main thread is told to look at it would look at at once."""
-
-    def run() -> None:
-        time.sleep(_PAUSE)
-        act()
-
-    threading.Thread(target=run, name="vdev-later", daemon=True).start()
-
-
-class _Signal:
-    """A signal that came."""
-
-    __slots__ = ("handler", "number")
-
-    def __init__(self, number: int, handler: Callable[[int, FrameType | None], object]) -> None:
-        self.number = number
-        self.handler = handler
+    def __init__(self) -> None:
+        self.since = time.monotonic()
 
     def come(self, caller: FrameType | None) -> None:
-        """Run the handler, for the code of `caller`."""
-        self.handler(self.number, caller)
+        """Do what it does, in the code of `caller`."""
+        raise NotImplementedError
 
     def again(self) -> None:
-        """As if it came a moment later."""
-        _soon(lambda: _thread.interrupt_main(self.number))  # type: ignore[arg-type]
+        """As if it came a moment later. Not from here: what the main thread is told to look at it would look at at once."""
+
+        def run() -> None:
+            time.sleep(max(_PAUSE, min(_SLICE, self._age() / 4)))
+            _on_main_thread(self)
+
+        threading.Thread(target=run, name="vdev-later", daemon=True).start()
+
+    def meet(self, frame: FrameType | None) -> None:
+        """On the main thread, which is at `frame`: come, or be kept until that may be."""
+        until = outermost(frame, patient=self._age() < _PATIENCE)
+        if until is None:
+            self.come(frame)
+        elif is_whole(until) and not (frame is not None and is_part(frame)):
+            _pending.keep(self, frame, until)
+        else:  # where an end may never come: a finaliser hangs, PyOpenCL waits for another process
+            self.again()
+
+    def _age(self) -> float:
+        return time.monotonic() - self.since
 
 
-class _Exception:
+class _Signal(_Item):
+    """A signal that came."""
+
+    __slots__ = ("number",)
+    wakes = True
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def come(self, caller: FrameType | None) -> None:
+        handler = _signal_getsignal(self.number)  # by now it may be another one, or none
+        if callable(handler):
+            try:
+                handler(self.number, caller)
+            except BaseException as error:
+                _send(error, caller, _Raised(self.number, handler))
+                raise
+
+
+class _Exception(_Item):
     """An exception that a thread set for the main thread."""
 
     __slots__ = ("kind",)
 
     def __init__(self, kind: Any) -> None:
+        super().__init__()
         self.kind = kind
 
     def come(self, caller: FrameType | None) -> None:
-        raise self.kind
+        try:
+            raise self.kind
+        except BaseException as error:
+            _send(error, caller, self)
+            raise
 
-    def again(self) -> None:
-        _soon(lambda: _on_main_thread(self))
+
+class _Raised(_Item):
+    """An exception that a handler has raised and that was lost: as long as the handler is there it comes again, and
+    where there is nothing left of it the handler is called again.
+    """
+
+    __slots__ = ("error", "handler", "number")
+    wakes = True
+
+    def __init__(self, number: int, handler: Any) -> None:
+        super().__init__()
+        self.number = number
+        self.handler = handler
+        self.error: BaseException | None = None
+
+    def come(self, caller: FrameType | None) -> None:
+        error, self.error = self.error, None
+        if _signal_getsignal(self.number) is not self.handler:
+            return
+        if error is None:
+            _Signal(self.number).come(caller)
+        else:
+            _send(error, caller, self)
+            try:
+                raise error
+            finally:
+                del error  # which holds this frame
 
 
-class _Profiler:
+class _Profiler(_Item):
     """The program's own profiler, which the interpreter forgets when the one in its place raises."""
 
     __slots__ = ("function",)
 
     def __init__(self, function: Any) -> None:
+        super().__init__()
         self.function = function
 
     def come(self, caller: FrameType | None) -> None:
         sys.setprofile(self.function)
-
-    def again(self) -> None:
-        _soon(lambda: _on_main_thread(self))
-
-
-_Item = _Signal | _Exception | _Profiler
-
-#: where the program's code begins again: a handler may itself be interrupted, and call vdev
-_program = {_Signal.come.__code__, _Exception.come.__code__}
 
 
 class _Pending:
@@ -207,7 +204,7 @@ class _Pending:
             inside.add(frame.f_code)
             frame = frame.f_back
         before = sys.getprofile()
-        seen = _Pending.look.__code__ in inside  # that end has been looked at already
+        seen = self.until is None and _Pending.look.__code__ in inside  # that end has been looked at already
         if seen or not (before is None or callable(before)):  # cProfile's cannot be called from here
             item.again()
         else:
@@ -232,7 +229,7 @@ class _Pending:
 
     def come(self, frame: FrameType) -> None:
         """The call is over, or waits: what was kept comes, in the code of its caller."""
-        raises = not _swallows(frame)
+        raises = not swallows(frame)
         try:
             while self.kept and raises:
                 self.kept.pop(0).come(frame.f_back)
@@ -261,36 +258,36 @@ class _Handler:
         self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        came, until = _Signal(number, self.handler), outermost(frame)
-        if until is None:
-            came.come(frame)
-        else:
-            _pending.keep(came, frame, until)
+        _Signal(number).meet(frame)
 
 
 def checkpoint() -> bool:
     """Between two waits of a call: what is kept comes now, if waits may be interrupted; whether it did."""
     if _pending.until is None or threading.current_thread() is not threading.main_thread():
         return False
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code not in _program:
-        if _module(frame).startswith(_WHOLE) and frame.f_code not in _waiting:
-            return False
-        frame = frame.f_back
+    if not may_wait(sys._getframe(1)):
+        return False
     _pending.come(sys._getframe(1))
     return True
 
 
 def _signal_signal(number: int, handler: Any) -> Any:
     """signal.signal, with a handler that does not run inside a call."""
+    if number == _unused:
+        _choose_signal()
     before = _set_handler(number, _Handler(handler) if callable(handler) else handler)
-    return before.handler if isinstance(before, _Handler) else before
+    return _given(before)
 
 
 def _signal_getsignal(number: int) -> Any:
     """signal.getsignal: the handler as the program gave it."""
-    found = _get_handler(number)
-    return found.handler if isinstance(found, _Handler) else found
+    return _given(_get_handler(number))
+
+
+def _given(handler: Any) -> Any:
+    if handler is _look:
+        return _signal.SIG_DFL
+    return handler.handler if isinstance(handler, _Handler) else handler
 
 
 # exceptions that another thread sets ----------------------------------------------------------------------------------
@@ -300,22 +297,27 @@ _set_exception: Any = None
 _unused = 0
 #: what the main thread is going to look at
 _entered: list[_Item] = []
+#: by thread, what is going to be set in it when it has left its call, and what was set in it last
+_wanted: dict[int, Any] = {}
+_set_last: dict[int, Any] = {}
 
 
 def _look(number: int, frame: FrameType | None) -> None:
     """Handles a signal that is never sent: the interpreter calls this on the main thread, wherever that is."""
-    while _entered:
-        item = _entered.pop(0)
-        until = outermost(frame)
-        if until is None:
-            item.come(frame)
-        else:
-            _pending.keep(item, frame, until)
+    try:
+        while _entered:
+            _entered.pop(0).meet(frame)
+    finally:
+        if _entered:  # the one before has raised
+            _thread.interrupt_main(_unused)  # type: ignore[arg-type]
 
 
 def _on_main_thread(item: _Item) -> None:
     _entered.append(item)
-    _thread.interrupt_main(_unused)  # type: ignore[arg-type]
+    if item.wakes:
+        _signal.pthread_kill(threading.main_thread().ident, _unused)
+    else:
+        _thread.interrupt_main(_unused)  # type: ignore[arg-type]
 
 
 class _SetAsyncExc:
@@ -335,30 +337,82 @@ class _SetAsyncExc:
             return _raise_in(number, kind)
         if number == threading.main_thread().ident and _unused:
             _on_main_thread(_Exception(kind))
-        elif outermost(sys._current_frames().get(number)) is None:
-            return _raise_in(number, kind)
-        else:
-            threading.Thread(target=_raise_later, args=(number, kind), name="vdev-later", daemon=True).start()
-        return 1
+            return 1
+        return _raise_outside(number, kind) or _raise_later(number, kind)
 
 
 def _raise_in(number: int, kind: Any) -> int:
     """Set the exception; how many threads have it now."""
+    if kind is not None:
+        _set_last[number] = kind
     found = _set_exception(
         ctypes.c_ulong(number), ctypes.py_object() if kind is None else ctypes.py_object(kind)
     )
     return int(found)
 
 
-def _raise_later(number: int, kind: Any) -> None:
-    while (frame := sys._current_frames().get(number)) is not None and outermost(frame) is not None:
-        del frame
+def _raise_outside(number: int, kind: Any, patient: bool = True) -> int:
+    """Set the exception if the thread is outside calls; 0 where it is inside one."""
+    time.sleep(0)  # a turn of the interpreter's lock begins: until its end the thread stays where it is
+    until = time.perf_counter() + sys.getswitchinterval() / 2
+    inside = outermost(sys._current_frames().get(number), patient, until) is not None
+    if inside or time.perf_counter() > until:
+        return 0
+    return _raise_in(number, kind)
+
+
+def _raise_later(number: int, kind: Any) -> int:
+    """Set the exception when the thread has left its call."""
+    is_first = number not in _wanted
+    _wanted[number] = kind  # as everywhere, only the last one counts
+    if is_first:
+        threading.Thread(target=_raise_soon, args=(number,), name="vdev-later", daemon=True).start()
+    return 1
+
+
+def _raise_soon(number: int) -> None:
+    thread, began = _thread_of(number), time.monotonic()
+    while number in _wanted and number in sys._current_frames() and _thread_of(number) is thread:
         time.sleep(_PAUSE)
-    _raise_in(number, kind)
+        if _raise_outside(number, _wanted[number], time.monotonic() - began < _PATIENCE):
+            break
+    _wanted.pop(number, None)
 
 
-_blocking = {block.__code__, block_until.__code__}
-_waiting |= _blocking
+def _thread_of(number: int) -> threading.Thread | None:
+    """The thread that has this identifier now: when it has ended another one may get it."""
+    return next((thread for thread in threading.enumerate() if thread.ident == number), None)
+
+
+# exceptions that were lost --------------------------------------------------------------------------------------------
+
+
+def _send(error: BaseException, caller: FrameType | None, item: _Item) -> None:
+    """`error` is on its way to `caller`: where it is lost, `item` comes."""
+    Rider(error, caller, item)
+    spread(_lost)
+
+
+def _lost(unraisable: Any, beneath: FrameType) -> bool:
+    """See to an exception that nobody can raise, if it came by here: it comes again."""
+    error, number = unraisable.exc_value, threading.get_ident()
+    item = Rider.take(error)
+    if item is not None:
+        error.__traceback__ = None  # it holds what is being finalised
+        if isinstance(item, _Raised):
+            item.error = error
+        item.again()
+        return True
+    if number in _set_last and unraisable.exc_type is _set_last[number]:
+        del _set_last[number]
+        _raise_later(number, unraisable.exc_type)
+        return True
+    return False
+
+
+program.update((_Signal.come.__code__, _Exception.come.__code__))
+blocking.add(block.__code__)
+waiting.update(blocking)
 
 
 def install() -> None:
@@ -370,6 +424,7 @@ def install() -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc = _SetAsyncExc()  # type: ignore[attr-defined]
     _signal.signal = _signal_signal
     _signal.getsignal = _signal_getsignal
+    spread(_lost)
     if threading.current_thread() is threading.main_thread():
         take_over()
     else:  # handlers can be set on the main thread alone
@@ -387,8 +442,10 @@ def take_over(argument: object = None) -> int:
 
 
 def _choose_signal() -> None:
+    """Take a signal that nobody uses, another one than before."""
     global _unused
-    for number in range(_signal.SIGRTMAX, _signal.SIGRTMIN, -1):
+    before = _unused or _signal.SIGRTMAX + 1
+    for number in range(before - 1, _signal.SIGRTMIN, -1):
         if _get_handler(number) == _signal.SIG_DFL:
             _set_handler(number, _look)
             _unused = number
@@ -401,7 +458,11 @@ _take_over_c = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(take_over)
 def _forget() -> None:
     """In a child: what was kept is the parent's."""
     _entered.clear()
-    if _pending.until is not None:
+    _wanted.clear()
+    _set_last.clear()
+    if (
+        _pending.until is not None and module_of(_pending.until) != "vdev.process.forking"
+    ):  # else it came in the child
         _pending.kept.clear()
         sys.setprofile(None)
         _pending.until = _pending.before = None

@@ -3,3 +3,15 @@
 Decides the order of commands, who holds the lock, which plans are kept, and whether buffers stay on one worker. Keeps
 invariants 3, 6 and 7 with the planner and the executor, which it joins. Knows neither PyOpenCL nor how a switch is read.
 """
+
+__all__ = [
+    "buffers",
+    "capabilities",
+    "commands",
+    "ordering",
+    "programs",
+    "repetition",
+    "requests",
+    "session",
+    "shadow_runs",
+]

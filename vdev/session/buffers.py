@@ -104,7 +104,7 @@ class VirtualBuffer:
     only.
     """
 
-    __slots__ = ("__weakref__", "_occupancy", "_state", "holdings", "home", "nbytes", "used")
+    __slots__ = ("__weakref__", "_state", "holdings", "home", "nbytes", "occupancy", "used")
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class VirtualBuffer:
         CL_MEM_COPY_HOST_PTR). `occupancy`: where its replicas are counted. `fine`: the host uses that memory at any
         time without a command (CL_MEM_SVM_FINE_GRAIN_BUFFER).
         """
-        self._occupancy = occupancy
+        self.occupancy = occupancy  #: where its replicas are counted
         self.nbytes = nbytes
         #: the number of the last command on it, as the session counts them
         self.used = 0
@@ -138,11 +138,11 @@ class VirtualBuffer:
         before = self._state
         if state is not before:
             self._state = state
-            if self._occupancy is not None and state.replicas != before.replicas:
-                self._occupancy.change(before.replicas, state.replicas)
+            if self.occupancy is not None and state.replicas != before.replicas:
+                self.occupancy.change(before.replicas, state.replicas)
 
     def __del__(self) -> None:
-        occupancy = getattr(self, "_occupancy", None)
+        occupancy = getattr(self, "occupancy", None)
         state = getattr(self, "_state", None)  # none where `__init__` has failed
         if occupancy is not None and state is not None and state.replicas:
             occupancy.release(state.replicas)
@@ -156,6 +156,6 @@ def buffers_of(occupancy: Occupancy) -> list[VirtualBuffer]:
     found = [
         buffer
         for buffer in list(_by_holdings.values())
-        if buffer._occupancy is occupancy and buffer.state.replicas
+        if buffer.occupancy is occupancy and buffer.state.replicas
     ]
     return sorted(found, key=lambda buffer: buffer.used)

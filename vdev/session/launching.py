@@ -129,6 +129,10 @@ class TransferPlans:
             self._known.clear()
         self._known[key] = found
 
+    def forget(self) -> None:
+        """Forget all of them: they are made anew when they are wanted."""
+        self._known.clear()
+
 
 class LaunchCache:
     """The plans of one kernel."""

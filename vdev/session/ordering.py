@@ -15,11 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from vdev.backends.base import OUT_OF_RESOURCES
+from vdev.errors import OUT_OF_RESOURCES
 from vdev.executor.completion import COMPLETE, Completion
-
-#: CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-DEPENDENCY_FAILED = -14
 
 #: A queue forgets completions that have ended when it remembers this many, and then whenever those left
 #: have doubled.

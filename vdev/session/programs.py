@@ -17,14 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from vdev.backends.base import (
-    BackendProgram,
-    BuildFailure,
-    BuildResult,
-    KernelResources,
-    NativeArg,
-    WorkerInfo,
-)
+from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
+from vdev.errors import BuildError, BuildFailure
 from vdev.session.capabilities import common_extensions, language_features
 from vdev.translators.dialects.image_lowering import LoweredProgram, lower_images
 from vdev.translators.dialects.subgrid import SubgridKernel, Untranslatable, translate_subgrid
@@ -32,6 +26,7 @@ from vdev.translators.frontend.compiler_macros import answers_from, question_pro
 from vdev.translators.frontend.options import split_options
 from vdev.translators.frontend.source import (
     ArgInfo,
+    ArgKind,
     Ask,
     CompileError,
     KernelInfo,
@@ -53,15 +48,6 @@ _POINTERS = ("global", "constant", "unknown")
 
 #: Options that the preprocessor has already honoured; the translated text must not meet them again.
 _PREPROCESSOR_OPTIONS = ("-D", "-I", "-U")
-
-
-class BuildError(Exception):
-    """A program that no worker could build; `log` is the compiler's text (CL_BUILD_PROGRAM_FAILURE)."""
-
-    def __init__(self, log: str, status: int = -11) -> None:
-        super().__init__(log)
-        self.log = log
-        self.status = status
 
 
 class SessionKernel:
@@ -372,13 +358,13 @@ _QUALIFIERS = {1: "const", 2: "restrict", 4: "volatile", 8: "pipe"}
 def _opaque_argument(arg: NativeArg) -> ArgInfo:
     address = _ADDRESSES.get(arg.address_qualifier, "private")
     if not arg.address_qualifier:  # no record: the argument is what the program sets it to
-        kind = "unknown"
+        kind = ArgKind.UNKNOWN
     elif arg.type_name.startswith("image"):
-        kind = "image"
+        kind = ArgKind.IMAGE
     elif arg.type_name == "sampler_t":
-        kind = "sampler"
+        kind = ArgKind.SAMPLER
     else:
-        kind = "value" if address == "private" else address
+        kind = ArgKind.VALUE if address == "private" else ArgKind(address)
     qualifiers = tuple(word for bit, word in _QUALIFIERS.items() if arg.type_qualifiers & bit)
     return ArgInfo(
         name=arg.name,

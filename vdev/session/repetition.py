@@ -1,17 +1,16 @@
 """Repetitions: a launch made again at once, without looking at its arguments or its plan.
 
-Decides whether the session still stands as the launch left it: the queue's last command is that launch, nothing
-else has been submitted since (`vdev.executor.run` knows), and its plan has left every buffer as it found it. A
-launch like it then has the same plan. It is counted and recorded like any other.
+Decides whether the session still stands as the launch left it: nothing has been submitted since that changes anything
+for it (`vdev.executor.run` knows), and its plan has left every buffer as it found it. A launch like it then has the same
+plan. It is counted and recorded like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdev.executor.run import Run, SplitRun, open_run
+from vdev.executor.run import Others, Run, SplitRun, open_run
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Repetition:
-    """Launches like the last one, whose completion and plan these are. `lock`: the session's.
+    """Launches like the last one, whose plan this is. `lock`: the session's; `order`: the queue of all of them.
 
-    All of them have one completion: they end together.
+    Those that end together have one completion; `completion` is the last one's.
     """
 
     __slots__ = (
@@ -37,6 +36,7 @@ class Repetition:
         "_cached",
         "_lock",
         "_observers",
+        "_order",
         "_recorder",
         "_run",
         "completion",
@@ -48,14 +48,15 @@ class Repetition:
         lock: RLock,
         cached: CachedPlan,
         launch: Launch,
-        completion: Completion,
+        order: QueueOrder,
         run: Run | SplitRun,
         recorder: Recorder | None,
         observers: list[Any],
     ) -> None:
         self._lock = lock
         self._cached = cached
-        self.completion = completion
+        self.completion = run.completion
+        self._order = order
         #: whether it has made a launch; apart from this, which keeps memory alive
         self.used = [False]
         self._run = run
@@ -67,35 +68,51 @@ class Repetition:
 
     def again(self, queue: QueueOrder) -> bool:
         """Launch once more in `queue`. False where that takes a submission: then nothing has happened."""
-        return self._once_more(queue, self._run.again)
+        return self._once_more(queue, None)
 
     def with_others(self, queue: QueueOrder, args: Sequence[Argument], ndrange: NDRange) -> bool:
         """The same with other values among its arguments, and another index space."""
-        run, known = self._run, self._args
-        if not self._any_values or type(run) is not Run or len(args) != len(known):
+        known = self._args
+        if not self._any_values or len(args) != len(known):
             return False
         for arg, before in zip(args, known, strict=True):
             if arg is not before and not (type(arg) is bytes and type(before) is bytes):
                 return False
-        return self._once_more(queue, partial(run.with_others, args, ndrange))
+        return self._once_more(queue, (args, ndrange))
 
-    def _once_more(self, queue: QueueOrder, again: Callable[[], bool]) -> bool:
+    def _once_more(self, queue: QueueOrder, others: Others | None) -> bool:
+        if queue is not self._order:
+            return False
         with self._lock:
-            if queue.last is not self.completion or self._observers:
+            if self._observers:
                 return False
-            if self._recorder is not None:
-                if not self._recorded(self._recorder, queue, again):
+            try:
+                if self._recorder is not None:
+                    if not self._recorded(self._recorder, queue, others):
+                        return False
+                elif not self._launch(queue, others):
                     return False
-            elif not again():
-                return False
+            finally:
+                if self._run.completion is not self.completion:
+                    self._remember(queue)
             self._cached.outcome.launches += 1
             self.used[0] = True
         return True
 
-    def _recorded(self, recorder: Recorder, queue: QueueOrder, again: Callable[[], bool]) -> bool:
+    def _launch(self, queue: QueueOrder, others: Others | None) -> bool:
+        run = self._run
+        if others is None:
+            return run.again(queue.last)
+        return type(run) is Run and run.with_others(*others, queue.last)
+
+    def _remember(self, queue: QueueOrder) -> None:
+        self.completion = self._run.completion
+        queue.remember(self.completion)
+
+    def _recorded(self, recorder: Recorder, queue: QueueOrder, others: Others | None) -> bool:
         outer = recorder.enter(queue)
         try:
-            if not again():
+            if not self._launch(queue, others):
                 return False
             if self._cached.shape is not None:
                 recorder.submitted(self._run.number, self._cached.shape)
@@ -109,6 +126,7 @@ def open_repetition(
     cached: CachedPlan,
     launch: Launch,
     completion: Completion,
+    queue: QueueOrder,
     executor: Executor,
     recorder: Recorder | None,
     observers: list[Any],
@@ -117,4 +135,4 @@ def open_repetition(
     if not cached.steady or cached.traffic is not None or observers:
         return None
     run = open_run(executor, completion)
-    return None if run is None else Repetition(lock, cached, launch, completion, run, recorder, observers)
+    return None if run is None else Repetition(lock, cached, launch, queue, run, recorder, observers)

@@ -11,20 +11,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, NoRoom
 from vdev.executor import Completion, Executor
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import Occupancy, VirtualBuffer, buffers_of
 
+if TYPE_CHECKING:
+    from vdev.session.commands import Command
+
 logger = logging.getLogger("vdev.session.room")
-
-
-class NoRoom(Exception):
-    """A worker's memory does not suffice for a command, whatever leaves it. The command has ended
-    (MEM_OBJECT_ALLOCATION_FAILURE), and nothing of it has happened.
-    """
 
 
 class RoomMaker:
@@ -174,3 +173,11 @@ def _held(buffers: Sequence[VirtualBuffer], worker: int) -> int:
         for holder, start, stop in buffer.state.replicas
         if holder == worker
     )
+
+
+def fail_for_room(command: Command, completion: Completion) -> NoReturn:
+    """End `command` before anything of it has happened, as clEnqueue… does that returns a status."""
+    completion.reason = f"{type(command).__name__}: no worker's memory suffices, whatever leaves it"
+    logger.warning("%s", completion.reason)
+    completion.settle(MEM_OBJECT_ALLOCATION_FAILURE)
+    raise NoRoom(completion.reason)

@@ -14,18 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any, ClassVar, NoReturn, Protocol
 from weakref import WeakSet
 
-from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
-    OUT_OF_RESOURCES,
-    Backend,
-    BackendProgram,
-    Bytes,
-    WorkerInfo,
-)
+from vdev.backends.base import Backend, BackendProgram, Bytes, WorkerInfo
+from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BuildError, NoRoom
 from vdev.executor import Completion, Executor, repaired
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
@@ -35,22 +28,14 @@ from vdev.planner.links import LinkCosts
 from vdev.process import forking
 from vdev.process.interrupts import long, waits
 from vdev.session.buffers import VirtualBuffer, buffer_of
-from vdev.session.commands import Argument, Command, Launch, Marker, Write, same_arguments
-from vdev.session.direct import DirectLaunches
+from vdev.session.commands import Command, Launch, Marker, Read, Write
 from vdev.session.gathering import Choosing, can_choose
-from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, ReadyPlan, TransferPlans, make_plan
-from vdev.session.ordering import (
-    DEPENDENCY_FAILED,
-    Deferrals,
-    Deferred,
-    QueueOrder,
-    UserCompletion,
-    first_failure,
-)
-from vdev.session.programs import BuildError, SessionKernel, SessionProgram
-from vdev.session.repetition import open_repetition
-from vdev.session.room import NoRoom, RoomMaker
-from vdev.session.transfers import TRANSFERS, Transfer, transfer_of
+from vdev.session.launches import Launches
+from vdev.session.moves import Moves
+from vdev.session.ordering import Deferrals, Deferred, QueueOrder, UserCompletion, first_failure
+from vdev.session.programs import SessionKernel, SessionProgram
+from vdev.session.room import RoomMaker
+from vdev.session.transfers import TRANSFERS
 from vdev.translators.ranges.rectangles import Layout
 
 __all__ = [
@@ -80,8 +65,6 @@ _LOCKING = 2.0
 _GAPS_SHARE = 16
 
 Observer = Callable[[Command, Plan], None]
-#: what gives the plan of a launch as the directory stands, and its buffers by slot
-Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
 
 
 class Checker(Protocol):
@@ -124,14 +107,7 @@ class Session:
             # A thread that feeds a link needs the interpreter for microseconds at a time, and would wait for it
             # 5 ms each time while the program's thread computes.
             sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
-        self.links = LinkCosts.between(
-            [(info.backend, info.peer_cost) for info in self.workers],
-            host=_HOST_COST,
-            per_run=_RUN_COST,
-            direct=[number for number, info in enumerate(self.workers) if not info.is_cpu],
-            merging=[number for number, info in enumerate(self.workers) if info.merges],
-            gaps_nbytes=min(info.room_nbytes or info.memory_nbytes for info in self.workers) // _GAPS_SHARE,
-        )
+        self.links = _links_between(self.workers)
         self.launch_options = LaunchOptions(
             tuple(range(len(self.workers))),
             self.links,
@@ -145,32 +121,11 @@ class Session:
             bool(gather) or (gather is None and can_choose(self.workers))
         )
         if len(self.workers) > 1 and (exchanges or not plan_always):
-            shared = len({info.device_key for info in self.workers}) < len(self.workers)
-            self.choosing = Choosing(
-                self.room.occupancy,
-                self.launch_options,
-                forced=exchanges and bool(gather),
-                exchanges=exchanges,
-                thrifty=not plan_always,
-                shared=shared,
-            )
-        self._thought_ns = 0  #: to plan the launch that is being submitted
-        self._transfers = TransferPlans()
+            self.choosing = self._open_choice(exchanges, forced=bool(gather), thrifty=not plan_always)
         self._number = 0  #: of the last command that used buffers
-        self._latest: CachedPlan | None = None  #: of the last launch
-        self._latest_args: Sequence[Argument] = ()
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
-        self._ledger = Ledger()
-        self.direct = DirectLaunches(
-            self.executor,
-            self.room.occupancy,
-            self.links,
-            self.observers,
-            self._planned,
-            lambda buffers: None if self.choosing is None else self.choosing.keeper_without_plans(buffers),
-            self._shape,
-        )
+        self.ledger = Ledger()
         self.executor.aside, self.executor.ended = self._aside, self._ended
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None
@@ -178,16 +133,33 @@ class Session:
         self.checker = None if check is None else check(self.executor, self.links)
         # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
         self._lock = threading.RLock()
-        self._deferrals = Deferrals()
+        self.deferrals = Deferrals()
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
-        _sessions.add(self)
+        self.launches, self.moves = Launches(self), Moves(self)
         self._planners: dict[
-            type, Callable[[Any, Completion, Sequence[Completion], Completion | None], None]
+            type, Callable[[Any, Completion, Sequence[Completion], Completion | None, QueueOrder], None]
         ] = {
-            Launch: self._launch,
-            Marker: self._marker,
-            **dict.fromkeys(TRANSFERS, self._transfer),
+            Launch: self.launches.submit,
+            Marker: self.moves.submit_marker,
+            **dict.fromkeys(TRANSFERS, self.moves.submit),
         }
+        _sessions.add(self)
+
+    def _open_choice(self, exchanges: bool, *, forced: bool, thrifty: bool) -> Choosing:
+        """The choice between all workers and one. `exchanges`: also for what exchanging costs."""
+        return Choosing(
+            self.room.occupancy,
+            self.launch_options,
+            forced=exchanges and forced,
+            exchanges=exchanges,
+            thrifty=thrifty,
+            shared=len({info.device_key for info in self.workers}) < len(self.workers),
+        )
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while a command is planned and handed over."""
+        return self._lock
 
     # making things --------------------------------------------------------------------------------
 
@@ -257,19 +229,25 @@ class Session:
                     after = (*after, barrier)
             queue.remember(completion)
             missing: set[Completion] | None = None
-            if after or self._deferrals:
-                missing = self._deferrals.blockers(after if order is None else (*after, order))
+            if after or self.deferrals:
+                missing = self.deferrals.blockers(after if order is None else (*after, order))
             if missing:
                 start = _Start(self, command, completion, after, order, queue)
-                self._deferrals.hold(Deferred(completion, after, missing, start))
+                self.deferrals.hold(Deferred(completion, after, missing, start))
+                self.executor.standing = object()  # what comes behind it in its queue has to wait, too
             else:
                 try:
-                    self._start(command, completion, after, order, queue)
+                    self.start(command, completion, after, order, queue)
                 except BaseException:
                     _never_submitted(completion)
                     raise
         self.executor.throttle()
         return completion
+
+    @waits
+    def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
+        """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
+        return self.moves.read_at_once(command, queue)
 
     @staticmethod
     def _marker_waits(
@@ -283,7 +261,7 @@ class Session:
             queue.barrier = completion
         return after if after else queue.unsettled()
 
-    def _start(
+    def start(
         self,
         command: Command,
         completion: Completion,
@@ -303,18 +281,18 @@ class Session:
             self._repair()
         recorder = self.recorder
         if recorder is None:
-            self._planners[type(command)](command, completion, after, order)
+            self._planners[type(command)](command, completion, after, order, queue)
             return
         outer = recorder.enter(queue)
         try:
-            self._planners[type(command)](command, completion, after, order)
+            self._planners[type(command)](command, completion, after, order, queue)
         finally:
             recorder.leave(outer)
 
     def _released(self, completion: Completion) -> None:
         """A user event was set: start what waited for nothing else, and what waited for that."""
         with self._lock:
-            free = self._deferrals.release(completion)
+            free = self.deferrals.release(completion)
             failure: BaseException | None = None
             while free:
                 deferred = free.pop(0)
@@ -324,7 +302,7 @@ class Session:
                 except BaseException as error:  # the others must not wait for ever
                     _never_submitted(deferred.completion)
                     failure = failure or error
-                free.extend(self._deferrals.release(deferred.completion))
+                free.extend(self.deferrals.release(deferred.completion))
             if failure is not None:
                 raise failure
 
@@ -351,7 +329,7 @@ class Session:
         """In a forked child: the session is the parent's. From now on it is a `LostSession`."""
         forking.keep_for_ever(dict(vars(self)))
         forking.renew(self._lock)
-        self._deferrals.lose()
+        self.deferrals.lose()
         for completion in self._user_completions:
             completion.abandon(OUT_OF_RESOURCES)
         self.executor.lose()
@@ -364,243 +342,36 @@ class Session:
         with self._lock:
             if self.recorder is not None:
                 self.recorder.take(until)
-            yield self._ledger
+            yield self.ledger
 
     # commands ---------------------------------------------------------------------------------------
 
-    def _observe(self, command: Command, plan: Plan) -> None:
+    def next_number(self) -> int:
+        """Of the next command that uses buffers."""
+        self._number += 1
+        return self._number
+
+    def observe(self, command: Command, plan: Plan) -> None:
+        """Tell who wants to know of every command."""
         for observer in self.observers:
             observer(command, plan)
 
-    def _launch(
-        self, command: Launch, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        kernel = command.kernel
-        cache = kernel.plans
-        if cache is None:
-            cache = self._meet(kernel)
-        if self.checker is not None and self.checker.failure is not None:
-            completion.settle(DEPENDENCY_FAILED)
-            raise self.checker.failure
-        choosing = self.choosing
-        cached, buffers, weighed = self._weighed(cache, command)
-        find = self._finder()
-        if cached.plan.growth and self.room.lacks(cached.plan):
-            # The states of its buffers may be other ones then, and so its plan.
-            if choosing is not None and choosing.give_up(buffers):
-                cached, buffers = find(cache, command)
-            fitting = self._with_room(find, cache, command, buffers)
-            if fitting is None and find != self._with_plan:  # parts of its buffers may do
-                fitting = self._with_room(self._with_plan, cache, command, buffers)
-            if fitting is None:
-                cached, weighed = self._plan_turns(command, completion, buffers), False
-            else:
-                cached, buffers = fitting
-        case = self.checker.begin(command, buffers, cached.plan) if self.checker is not None else None
-        self._number = number = self._number + 1
-        for buffer in buffers:
-            buffer.used = number
-        if not cached.steady:
-            for buffer, state in zip(buffers, cached.states, strict=True):
-                buffer.state = state
-        cached.outcome.launches += 1
-        if cached.traffic is not None:
-            cached.traffic.count()
-        if self.observers:
-            self._observe(command, cached.plan)
-        job = self.executor.submit(
-            choosing.sampled(cache.tally, cached) if weighed and choosing is not None else cached.prepared,
-            [buffer.holdings for buffer in buffers],
-            completion,
-            args=command.args,
-            ndrange=command.ndrange,
-            places=command.places,
-            after=after,
-            order=order,
-        )
-        if self.recorder is not None and cached.shape is not None:
-            self.recorder.submitted(job, cached.shape)
-        if self.checker is not None:
-            self.checker.end(command, buffers, case, completion)
-        elif (
-            cached is self._latest
-            and not weighed
-            and (cache.expects_repetition() or same_arguments(command.args, self._latest_args))
-        ):
-            command.repetition = open_repetition(
-                self._lock, cached, command, completion, self.executor, self.recorder, self.observers
-            )
-            cache.repeated = None if command.repetition is None else command.repetition.used
-        self._latest, self._latest_args = cached, command.args
-
-    def _shape(self, tally: KernelTally, plan: Plan) -> Shape | None:
+    def shape(self, tally: KernelTally, plan: Plan) -> Shape | None:
         """For the recorder, where there is one."""
         return None if self.recorder is None else Shape(tally.name, tally.times, plan)
 
-    def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
-        """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""
-        choosing, self._thought_ns = self.choosing, 0
-        cached, buffers = self._finder()(cache, command)
-        if choosing is None:
-            return cached, buffers, False
-        if cached.direct:
-            if choosing.reconsider(command, cache.tally, buffers):
-                cached, buffers = self._finder()(cache, command)
-            return cached, buffers, False
-        stake, thought = cached.stake, self._thought_ns * 1e-9
-        if stake is None or not choosing.counts(stake, thought):
-            return cached, buffers, False
-        if choosing.weigh(command, cache.tally, cached, buffers, thought):
-            cached, buffers = self._finder()(cache, command)
-        return cached, buffers, not cached.direct
-
-    def _finder(self) -> Finder:
-        if len(self.workers) == 1 or (self.choosing is not None and self.choosing.without_plans):
-            return self._direct_or_planned
-        return self._with_plan
-
-    def _with_plan(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer]]:
-        return cache.find(command, self._plan_launch)
-
-    def _direct_or_planned(
-        self, cache: LaunchCache, command: Launch
-    ) -> tuple[CachedPlan, list[VirtualBuffer]]:
-        return self.direct.find(cache, command) or cache.find(command, self._plan_launch)
-
-    @long
-    def _meet(self, kernel: SessionKernel) -> LaunchCache:
-        """The first launch of a kernel: analyse it."""
-        started = time.perf_counter_ns()
-        tally = self._ledger.kernel(kernel)
-        cache = kernel.plans = LaunchCache(kernel, tally)
-        self._planned(tally, f"analyse {kernel.name}", started)
-        return cache
-
-    def _planned(self, tally: KernelTally | CommandTally, what: str, started: int) -> None:
+    def planned(self, tally: KernelTally | CommandTally, what: str, started: int) -> None:
         """Count the time since `started` as planning."""
         ended = time.perf_counter_ns()
         tally.planning_ns += ended - started
         if self.recorder is not None:
             self.recorder.planned(what, started, ended)
 
-    def _with_room(
-        self, find: Finder, cache: LaunchCache, command: Launch, buffers: list[VirtualBuffer]
-    ) -> tuple[CachedPlan, list[VirtualBuffer]] | None:
-        """A plan as `find` gives it, and its buffers by slot, with room made for it; None where there is none."""
-        if self.room.never_fits(find(cache, command)[0].plan):
-            return None
-        if self.room.fit(lambda _: find(cache, command)[0].plan, buffers) is None:
-            return None
-        return find(cache, command)
-
-    def _plan_turns(
-        self, command: Launch, completion: Completion, buffers: list[VirtualBuffer]
-    ) -> CachedPlan:
-        """The plan of a launch that does not fit whole, with room made for it. NoRoom where no part fits."""
-        cached: CachedPlan | None = None
-        with suppress(NoTurns):
-            cached = self._plan_launch(command, buffers, self.room.occupancy.room)
-        if cached is None or not self.room.fit_turns(cached.plan, buffers):
-            self._fail_for_room(command, completion)
-        return cached
-
-    @long
-    def _plan_launch(
-        self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
-    ) -> CachedPlan:
-        started, busy = time.perf_counter_ns(), time.thread_time_ns()
-        cached = make_plan(command, buffers, self.launch_options, self.executor, room)
-        # Fine-grain buffers are at home after each launch, on however many workers it runs.
-        if self.choosing is not None and not any(buffer.state.fine for buffer in buffers):
-            stake = self.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
-            cached = replace(cached, stake=stake)
-        kernel = command.kernel
-        if kernel.plans is not None:
-            tally = kernel.plans.tally
-            cached = replace(cached, shape=self._shape(tally, cached.plan))
-            self._planned(tally, f"plan {kernel.name}", started)
-            self._thought_ns += time.thread_time_ns() - busy  # not what others took of the processor
-        if logger.isEnabledFor(logging.DEBUG):
-            logger.debug(
-                "%s over %s: %s",
-                command.kernel.name,
-                command.ndrange,
-                "; ".join(cached.plan.reasons) or "split",
-            )
-        return cached
-
-    @staticmethod
-    def _fail_for_room(command: Command, completion: Completion) -> NoReturn:
-        """End `command` before anything of it has happened, as clEnqueue… does that returns a status."""
-        completion.reason = f"{type(command).__name__}: no worker's memory suffices, whatever leaves it"
-        logger.warning("%s", completion.reason)
-        completion.settle(MEM_OBJECT_ALLOCATION_FAILURE)
-        raise NoRoom(completion.reason)
-
-    def _transfer(
-        self, command: Command, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        transfer = transfer_of(command)
-        found = self._plan_transfer(command, completion, transfer)
-        plan, buffers = found.plan, transfer.buffers
-        self._number = number = self._number + 1
-        for buffer, state in zip(buffers, plan.states, strict=True):
-            buffer.state = state
-            buffer.used = number
-        kind = type(command).__name__.lower()
-        tally = self._ledger.count(kind, plan)
-        if self.observers:
-            self._observe(command, plan)
-        job = self.executor.submit(
-            found.prepared,
-            [buffer.holdings for buffer in buffers],
-            completion,
-            host=transfer.host,
-            layout=transfer.layout,
-            host_writes=transfer.host_writes,
-            homes=transfer.homes,
-            after=after,
-            order=order,
-        )
-        if self.recorder is not None:
-            if found.shape is None:
-                found.shape = Shape(kind, tally.times, plan)
-            self.recorder.submitted(job, found.shape)
-
-    def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
-        """The plan of a command that is no launch; with room made for it, where it takes any."""
-        buffers, make = transfer.buffers, transfer.make
-        if transfer.what is None:
-            return self._ready(make(self.links))
-        key = (type(command), transfer.what, *(buffer.state for buffer in buffers))
-        found = self._transfers.find(key)
-        if found is None:
-            started, kind = time.perf_counter_ns(), type(command).__name__.lower()
-            found = self._ready(make(self.links))
-            self._transfers.remember(key, found)
-            self._planned(self._ledger.command(kind), f"plan {kind}", started)
-        if found.plan.growth and self.room.lacks(found.plan):
-            plan = self.room.fit(make, buffers)
-            if plan is None:
-                self._fail_for_room(command, completion)
-            found = self._ready(plan)
-        return found
-
-    def _ready(self, plan: Plan) -> ReadyPlan:
-        return ReadyPlan(plan, self.executor.prepare(plan))
-
     def _aside(self, kind: str, plan: Plan, number: int) -> None:
         """Count a plan that no command asked for."""
-        tally = self._ledger.count(kind, plan)
+        tally = self.ledger.count(kind, plan)
         if self.recorder is not None:
             self.recorder.submitted_aside(number, Shape(kind, tally.times, plan))
-
-    def _marker(
-        self, command: Marker, completion: Completion, after: Sequence[Completion], order: Completion | None
-    ) -> None:
-        job = self.executor.submit_empty(completion, after, order)
-        if self.recorder is not None:
-            self.recorder.submitted(job, self.recorder.empty_shape("marker"))
 
     # failures ---------------------------------------------------------------------------------------
 
@@ -631,7 +402,7 @@ class LostSession:
 
 
 class _Start:
-    """A deferred command's start: what `Session._start` needs, kept until then."""
+    """A deferred command's start: what `Session.start` needs, kept until then."""
 
     __slots__ = ("_arguments", "_session")
 
@@ -640,7 +411,18 @@ class _Start:
         self._arguments = arguments
 
     def __call__(self) -> None:
-        self._session._start(*self._arguments)
+        self._session.start(*self._arguments)
+
+
+def _links_between(workers: Sequence[WorkerInfo]) -> LinkCosts:
+    return LinkCosts.between(
+        [(info.backend, info.peer_cost) for info in workers],
+        host=_HOST_COST,
+        per_run=_RUN_COST,
+        direct=[number for number, info in enumerate(workers) if not info.is_cpu],
+        merging=[number for number, info in enumerate(workers) if info.merges],
+        gaps_nbytes=min(info.room_nbytes or info.memory_nbytes for info in workers) // _GAPS_SHARE,
+    )
 
 
 def _own_units(workers: Sequence[WorkerInfo]) -> int:
@@ -657,7 +439,7 @@ _sessions: WeakSet[Session] = WeakSet()
 def _hold() -> Callable[[], None]:
     """Before a fork: keep the workers of all sessions out of their back ends."""
     sessions = list(_sessions)
-    locked = [session._lock for session in sessions if session._lock.acquire(timeout=_LOCKING)]
+    locked = [session.lock for session in sessions if session.lock.acquire(timeout=_LOCKING)]
     held = [session.executor.hold() for session in sessions]
 
     def go_on() -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vdev.backends.base import Backend, BackendError, BackendProgram, BuildFailure, Bytes
+from vdev.backends.base import Backend, BackendProgram, Bytes
+from vdev.errors import BackendError, BuildFailure
 from vdev.executor import Completion, Executor, LaunchRecipe
 from vdev.executor.red_zones import first_mark
 from vdev.planner import instructions, transfers

@@ -2,3 +2,5 @@
 
 Imports everything below the façade. The start-up hook itself is `vdev.boot`, which must import nothing else.
 """
+
+__all__ = ["current", "engines", "workers"]

@@ -14,15 +14,30 @@ from vdev.session.session import Session
 from vdev.start.workers import open_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vdev.executor import Executor
     from vdev.observe.watch import Watch
+    from vdev.planner.links import LinkCosts
+    from vdev.session.session import Checker
 
 _session: Session | None = None
 _opening = threading.Lock()
+#: what makes the checker of launches in the place of VDEV_CHECK's
+_checker: Callable[[Executor, LinkCosts], Checker] | None = None
 
 
 def current_session() -> Session | None:
     """The process's session, if anything has opened it yet."""
     return _session
+
+
+def check_with(checker: Callable[[Executor, LinkCosts], Checker]) -> None:
+    """Have the process's session check its launches with what `checker` makes. RuntimeError once the session is open."""
+    global _checker
+    if _session is not None:
+        raise RuntimeError("the session is open, and has launched without this checker")
+    _checker = checker
 
 
 def get_session() -> Session:
@@ -37,7 +52,7 @@ def get_session() -> Session:
             _session = Session(
                 open_workers(switches.workers(), switches.memory()),
                 min_items=switches.min_items(),
-                check=LaunchChecker if switches.check() else None,
+                check=_checker or (LaunchChecker if switches.check() else None),
                 gather=switches.gather(),
                 plan_always=switches.plan_always() or switches.check(),  # what is not split is not checked
             )

@@ -13,6 +13,7 @@ from vdev.backends.base import Backend
 from vdev.backends.cuda import driver as cuda_driver
 from vdev.backends.opencl.backend import opener
 from vdev.backends.opencl.devices import NativeDevice, native_devices
+from vdev.errors import CudaMissing, NoWorkers
 from vdev.process.switches import MemoryLimit, WorkerSpec
 from vdev.start import engines
 
@@ -21,10 +22,6 @@ logger = logging.getLogger("vdev.start.workers")
 #: Workers on a machine without a GPU where the user asks for nothing else: the fewest that show what a cut
 #: does.
 _DEFAULT_CPU_WORKERS = 2
-
-
-class NoWorkers(RuntimeError):
-    """The machine has no device for the workers asked for; the text says what to do."""
 
 
 def open_workers(
@@ -77,7 +74,7 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
     try:
         names = cuda_driver.device_names()
-    except cuda_driver.CudaMissing as missing:
+    except CudaMissing as missing:
         raise NoWorkers(
             f"VDEV_WORKERS names {spec}, and there is no GPU that CUDA can use: {missing}"
         ) from None
@@ -91,7 +88,7 @@ def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
     try:
         return [opener for number in range(len(cuda_driver.device_names())) for opener in _on_gpu(number, 1)]
-    except cuda_driver.CudaMissing as missing:
+    except CudaMissing as missing:
         logger.info("no CUDA workers: %s", missing)
     gpus = [device for group in native_devices() for device in group if device.is_gpu]
     if gpus:

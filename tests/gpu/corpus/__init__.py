@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from . import conversions, execution, integers, language, mathematics
+from . import conversions, execution, integers, language, mathematics, packed
 from .case import Case, Local, differences
 
 __all__ = ["Case", "Local", "all_cases", "batches", "differences"]
@@ -16,7 +16,7 @@ def all_cases() -> tuple[Case, ...]:
     """Every case; names are unique."""
     found = tuple(
         case
-        for module in (mathematics, integers, conversions, execution, language)
+        for module in (mathematics, integers, conversions, execution, language, packed)
         for case in module.cases()
     )
     names = [case.name for case in found]

@@ -12,6 +12,7 @@ from clang.cindex import Cursor, CursorKind
 from ...frontend import clang
 from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, matching
 from ...frontend.source import ParsedProgram
+from ...frontend.types import Space
 from .types import holds_pointer, holds_vector, space_of, vector_type
 from .words import Words
 
@@ -42,7 +43,7 @@ class Declarations(Words):
         self._next_local: int | None = None  # the offset of the next local variable, within such a kernel
         #: Whether constants hold addresses: NVVM takes what is loaded from constant memory for an address in global memory.
         self._addresses = any(
-            space_of(cursor.type) == "constant" and holds_pointer(cursor.type)
+            space_of(cursor.type) is Space.CONSTANT and holds_pointer(cursor.type)
             for cursor in program.tu.cursor.get_children()
             if cursor.kind == CursorKind.VAR_DECL and clang.in_text(cursor)
         )
@@ -50,13 +51,13 @@ class Declarations(Words):
     def _storage(self, variables: list[Cursor], start: int, static: str) -> None:
         """The memory that variables declared together live in."""
         spaces = {space_of(variable.type) for variable in variables}
-        if len(spaces) > 1 and spaces & {"local", "constant"}:
+        if len(spaces) > 1 and spaces & {Space.LOCAL, Space.CONSTANT}:
             raise Untranslatable(
                 "variables of several address spaces declared together", clang.line_of(variables[0])
             )
-        if spaces == {"local"}:
+        if spaces == {Space.LOCAL}:
             self.edits.insert(start, "__shared__ ")
-        elif spaces == {"constant"}:
+        elif spaces == {Space.CONSTANT}:
             self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
             fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
             where = "__constant__" if fits else "__device__"
@@ -72,7 +73,9 @@ class Declarations(Words):
         if function.spelling not in self.program.kernels or b"local" not in self.text[start:stop]:
             return
         found = [
-            c for c in clang.walk(function) if c.kind == CursorKind.VAR_DECL and space_of(c.type) == "local"
+            c
+            for c in clang.walk(function)
+            if c.kind == CursorKind.VAR_DECL and space_of(c.type) is Space.LOCAL
         ]
         nbytes = sum(_local_nbytes(variable) for variable in found)
         if nbytes > _STATIC_NBYTES:

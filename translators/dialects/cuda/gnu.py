@@ -11,6 +11,7 @@ from clang.cindex import Cursor, Type
 
 from ...frontend import clang
 from ...frontend.edits import Untranslatable
+from ...frontend.operator_kinds import Placed
 from .declarations import SKIPPED
 from .types import converted, literal, spell, vector_type
 
@@ -77,12 +78,13 @@ def alignment(rewriter: Rewriter, cursor: Cursor, start: int, stop: int) -> bool
     return True
 
 
-def step(rewriter: Rewriter, operator: str, start: int, stop: int) -> None:
+def step(rewriter: Rewriter, operator: Placed, start: int, stop: int) -> None:
     """`++` or `--` of a bool; the operand is rewritten by the caller."""
-    behind = not rewriter.text.startswith(operator.encode(), start)
-    place = stop - len(operator) if behind else start
-    rewriter.edits.insert(start, f"::vdev_cl::{'raised' if operator == '++' else 'lowered'}(")
-    rewriter.blank(place, place + len(operator), "")
+    text, name = ("++", "raised") if operator is Placed.RAISE else ("--", "lowered")
+    behind = not rewriter.text.startswith(text.encode(), start)
+    place = stop - len(text) if behind else start
+    rewriter.edits.insert(start, f"::vdev_cl::{name}(")
+    rewriter.blank(place, place + len(text), "")
     rewriter.edits.insert(stop, f", {'true' if behind else 'false'})")
 
 

@@ -286,10 +286,14 @@ class _Slots:
         return self.names.index(name)
 
     def nothing(self, position: int) -> str:
-        """An initialiser, and a comma, for an element that has none. An empty list is no constant for a vector."""
+        """An initialiser, and a comma, for an element that has none. An empty list is no constant for a vector, nor for what is made of
+        bytes.
+        """
         type_ = self.type_of(position)
-        vector = type_ is not None and vector_type(type_) is not None
-        return f"{spell(type_)}(0), " if type_ is not None and vector else "{}, "
+        kind = None if type_ is None else type_.get_canonical().kind
+        if type_ is not None and spell(type_) is not None:
+            return f"({spell(type_)}(0)), "
+        return {TypeKind.ENUM: "::vdev_cl::enumeration(0), ", TypeKind.POINTER: "0, "}.get(kind, "{}, ")
 
     def type_of(self, position: int) -> Type | None:
         if self._element is not None:

@@ -15,23 +15,27 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, matching
+from ...frontend.operator_kinds import COMPARISONS, LOGICAL, SHIFTS, Binary, Joining, Placed, Unary
 from ...frontend.source import ParsedProgram
 from ...frontend.syntax import swizzle_components
+from ...frontend.types import Space
 from . import gnu as cuda_gnu
 from . import records as cuda_records
 from . import tables as cuda_dialect
-from .declarations import SKIPPED, Declarations
+from .declarations import SKIPPED
 from .initialisers import Initialisers, characters
 from .types import ARRAYS, conversion, is_half, is_volatile_record, space_of, spell, vector_type
+from .unaligned import Unaligned
 
-_TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
+_TRUTHS = COMPARISONS | LOGICAL
 _KEYWORDS = {CursorKind.STRUCT_DECL: "struct", CursorKind.UNION_DECL: "union"}
 _IDENTIFIER = re.compile(r"\w+")
+_ALIGNED = re.compile(rb"_*aligned_*\s*\(")
 _IN_BRACKETS = re.compile(rb"\[\s*((?:(?:static|const|volatile|(?:__)?restrict(?:__)?)\b\s*)+)")
 _MEMBER = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
 
 
-class Rewriter(Declarations):
+class Rewriter(Unaligned):
     """Edits of one program (the text of its sub-grid translation)."""
 
     def __init__(
@@ -45,6 +49,7 @@ class Rewriter(Declarations):
         self._operands_at: set[tuple[int, int]] = set()  # where operands of operators stand
         self._spreading: set[tuple[int, int]] = set()  # where a bool, if it is one, becomes a vector
         self._passing: set[int] = set()  # array literals that nothing keeps
+        self._aligned: set[int] = set()  # where attributes end that ask for an alignment
         self._initialising = (
             False  # a constant, which in C++ takes others' values only where these are integers
         )
@@ -103,7 +108,7 @@ class Rewriter(Declarations):
     def _variable(self, cursor: Cursor) -> None:
         if self._is_done(clang.extent_of(cursor)[0]):
             return
-        self._initialising = space_of(cursor.type) == "constant"
+        self._initialising = space_of(cursor.type) is Space.CONSTANT
         # The initialiser's type is the variable's.
         exact = b"__auto_type" in self.text[clang.extent_of(cursor)[0] : cursor.location.offset]
         parts = [child for child in cursor.get_children() if child.kind not in SKIPPED]
@@ -112,16 +117,32 @@ class Rewriter(Declarations):
         stop = clang.extent_of(cursor)[1]
         if (
             cursor.type.is_const_qualified()
-            and space_of(cursor.type) == "private"
+            and space_of(cursor.type) is Space.PRIVATE
             and b"=" not in self.text[cursor.location.offset : stop]
         ):
             self.edits.insert(stop, "{}")  # C++ has no constant without a value
+        self._align(cursor)
         self._initialising = False
+
+    def _align(self, cursor: Cursor) -> None:
+        """Where a variable's attribute asks for less than its type's alignment: that. Pointers to it are taken for aligned."""
+        for attribute in cursor.get_children():
+            if attribute.kind != CursorKind.ALIGNED_ATTR:
+                continue
+            start, stop = clang.extent_of(attribute)
+            wanted, end = _ALIGNED.match(self.text, start), self.text.find(b"))", stop)
+            if wanted is not None and end >= 0 and end not in self._aligned:
+                self._aligned.add(end)
+                value, least = self.text[wanted.end() : stop - 1].decode(), cursor.type.get_align()
+                # The last attribute holds.
+                self.edits.insert(
+                    end + 2, f" __attribute__((aligned(({value}) > {least} ? ({value}) : {least})))"
+                )
 
     def _declare(self, cursor: Cursor) -> None:
         variables = [c for c in cursor.get_children() if c.kind == CursorKind.VAR_DECL]
         if variables:
-            if self._next_local is not None and all(space_of(v.type) == "local" for v in variables):
+            if self._next_local is not None and all(space_of(v.type) is Space.LOCAL for v in variables):
                 self._place(cursor, variables)
             else:
                 self._storage(variables, clang.extent_of(cursor)[0], "static ")
@@ -147,12 +168,19 @@ class Rewriter(Declarations):
         start, stop = clang.extent_of(cursor)
         if kind != CursorKind.DECL_REF_EXPR and self._is_constant(cursor, start, stop, exact):
             return
+        if not stored and self._is_read(cursor):
+            self._keep(cursor)
+            reading = "in_place" if cursor.type.get_canonical().kind in ARRAYS else "value"
+            self._wrap(start, stop, f"::vdev_cl::{reading}(", ")", lambda: self.visit(cursor, exact))
+            return
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, cursor, start, stop, exact, stored)
             return
         for child in cursor.get_children():
             if child.kind not in SKIPPED:
+                if kind == CursorKind.MEMBER_REF_EXPR:
+                    self._keep(child)
                 self.visit(child)
 
     def _is_constant(self, cursor: Cursor, start: int, stop: int, exact: bool) -> bool:
@@ -236,10 +264,14 @@ class Rewriter(Declarations):
         numbers = ", ".join(map(str, components))
         nested = self._is_view(child)
         if len(components) == 1:
-            text = f"at<{numbers}>()" if stored and nested else f"v[{numbers}]"
+            one = not stored and self._unaligned_place(child)
+            text = (
+                f"at<{numbers}>()" if stored and nested else f"one<{numbers}>()" if one else f"v[{numbers}]"
+            )
         else:
             text = f"ref<{numbers}>()" if stored else f"get<{numbers}>()"
-        self.visit(child, False, stored)
+        self._keep(child)
+        self.visit(child, False, stored and clang.pointee(child.type) is None)
         self._replace(member.start(1), member.end(2), member.group(1).decode() + text)
 
     def _is_view(self, cursor: Cursor) -> bool:
@@ -260,7 +292,7 @@ class Rewriter(Declarations):
     ) -> None:
         """An implicit conversion from `child` to `cursor`, said explicitly where C++ would not do the same."""
         opening = conversion(cursor.type, child.type, exact)
-        if opening is None:
+        if opening is None or (is_volatile_record(child.type) and self._unaligned_place(child)):
             inside()
         else:
             self._wrap(start, stop, f"({opening}(", "))", inside)
@@ -284,6 +316,7 @@ class Rewriter(Declarations):
     def _subscript(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         for child in cursor.get_children():
             self._let_pass(child)
+            self._keep(child)
             self.visit(child)
 
     def _let_pass(self, cursor: Cursor) -> None:
@@ -367,21 +400,32 @@ class Rewriter(Declarations):
             self.blank(start + 1, stop - 1, "")  # C99 6.7.8p21: everything is zero, whatever its type
             return
         if cursor.type.get_canonical().kind in (*ARRAYS, TypeKind.RECORD):
-            Initialisers(self.text, self.edits, self.blank, lambda part: self.visit(part, True)).rewrite(
-                cursor
-            )
+            self._initialise(cursor)
             return
         for child in children:
             self.visit(child, True)
 
+    def _initialise(self, contents: Cursor) -> None:
+        def visit(part: Cursor) -> None:
+            if (
+                self._fields
+                and part.type.get_canonical().kind == TypeKind.RECORD
+                and part.kind != CursorKind.INIT_LIST_EXPR
+            ):
+                self._wrap(*clang.extent_of(part), "::vdev_cl::parted(", ")", lambda: self.visit(part, True))
+            else:
+                self.visit(part, True)
+
+        Initialisers(self.text, self.edits, self.blank, visit).rewrite(contents)
+
     def _binary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.binary_operator(cursor)
         left, right = [c for c in cursor.get_children() if c.kind not in SKIPPED]
-        if operator not in ("=", ","):
+        if isinstance(operator, Binary):
             self._operands_at |= {clang.extent_of(left), clang.extent_of(right)}
         if operator in _TRUTHS and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self._operands(left, right))
-        elif operator == "=":
+        elif operator is Joining.ASSIGN:
             copying = cuda_records.copying(left.type, self.word)
             if copying is not None:
                 self.edits.insert(start, "::vdev_cl::assigned(")
@@ -396,10 +440,10 @@ class Rewriter(Declarations):
             else:
                 self.visit(left, stored=True)
             self.visit(right, is_half(left, right))
-        elif operator == ",":
+        elif operator is Joining.COMMA:
             self.visit(left)
             self.visit(right, exact)
-        elif operator in ("<<", ">>"):
+        elif operator in SHIFTS:
             self.visit(left, exact)
             self._shift_by(right, cursor.type)
         elif operator in _TRUTHS:
@@ -432,7 +476,7 @@ class Rewriter(Declarations):
         left, right = [c for c in cursor.get_children() if c.kind not in SKIPPED]
         self._operands_at.add(clang.extent_of(right))
         self.visit(left, stored=True)
-        if clang.binary_operator(cursor) in ("<<=", ">>="):
+        if clang.binary_operator(cursor) in SHIFTS:
             self._shift_by(right, left.type)
         else:
             self.visit(right, is_half(left, right))
@@ -440,14 +484,20 @@ class Rewriter(Declarations):
     def _unary(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         operator = clang.unary_operator(cursor)
         (operand,) = [c for c in cursor.get_children() if c.kind not in SKIPPED]
-        if operator in ("++", "--"):
+        if operator is Placed.RAISE or operator is Placed.LOWER:
             if operand.type.get_canonical().kind == TypeKind.BOOL:
                 cuda_gnu.step(self, operator, start, stop)
             self.visit(operand, stored=True)
-        elif operator == "!" and exact and vector_type(cursor.type) is None:
+        elif operator is Unary.NOT and exact and vector_type(cursor.type) is None:
             self._wrap(start, stop, "((int)(", "))", lambda: self.visit(operand))
+        elif (
+            operator is Placed.ADDRESS and (start, stop) not in self._kept and self._unaligned_place(operand)
+        ):
+            self._wrap(start, stop, "::vdev_cl::in_place(", ")", lambda: self.visit(operand, stored=True))
         else:
-            self.visit(operand, exact and operator != "!", stored=operator == "&")
+            if operator is Placed.DEREFERENCE:
+                self._keep(operand)
+            self.visit(operand, exact and operator is not Unary.NOT, stored=operator is Placed.ADDRESS)
 
     def _conditional(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         parts = [c for c in cursor.get_children() if c.kind not in SKIPPED]
@@ -517,10 +567,10 @@ class Rewriter(Declarations):
             self.blank(start, stop, listed)
 
     def _for(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        children = list(cursor.get_children())
-        for child in children:
-            self.visit(child)
-        self._apart(children[0], children[-1])
+        first, *others = clang.children(cursor)
+        for part in (first, *others):
+            self.visit(part)
+        self._apart(first, others[-1] if others else first)
 
     def _case(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
         *numbers, statement = cursor.get_children()
@@ -557,23 +607,19 @@ class Rewriter(Declarations):
         self.edits.insert(closing, "()")
 
     def _size(self, cursor: Cursor, start: int, stop: int, exact: bool, stored: bool) -> None:
-        children = list(cursor.get_children())
+        parts = clang.children(cursor)
         if self.text[start:stop].startswith(b"vec_step"):
-            type_ = (
-                children[-1].referenced.type
-                if children and children[-1].kind in SKIPPED
-                else children[-1].type
-                if children
-                else None
-            )
-            vector = None if type_ is None else vector_type(type_)
+            vector = None
+            for of in parts[-1:]:
+                vector = vector_type(of.referenced.type if of.kind in SKIPPED else of.type)
             count = 1 if vector is None else 4 if vector[1] == 3 else vector[1]
             self.blank(start, stop, str(count))
             return
         if cuda_gnu.alignment(self, cursor, start, stop):
             return
-        for child in children:
+        for child in parts:
             if child.kind not in SKIPPED:
+                self._keep(child)
                 self.visit(child, True)
 
 

@@ -15,7 +15,7 @@ from ...frontend import clang
 
 #: Our headers, in the order in which they build upon each other.
 HEADERS = (
-    "machine.h", "vectors.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
+    "machine.h", "vectors.h", "unaligned.h", "conversions.h", "mathematics.h", "integers.h", "execution.h", "atomics.h", "gnu.h",
 )  # fmt: skip
 #: Where everything of ours lives; a program's own names stand in a namespace within.
 NAMESPACE = "vdev_cl"

@@ -38,7 +38,7 @@ from ...frontend import clang
 from ...frontend.edits import Edits, Function, Functions, Untranslatable
 from ...frontend.options import joined_values, parse_options
 from ...frontend.preprocessor import MAIN_FILE
-from ...frontend.source import KernelInfo, ParsedProgram, parse_program
+from ...frontend.source import BUFFERS, ArgKind, KernelInfo, ParsedProgram, parse_program
 from ...frontend.unused_functions import without_unused
 from ...ranges.ndrange import Chunk, NDRange
 from ..subgrid import SHIFT, SubgridKernel, translate_subgrid
@@ -50,13 +50,16 @@ from .types import spell
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
 
 #: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 9
+VERSION = 10
 
 #: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
 _UNFUSED = re.compile(
     r"^[ \t]*#[ \t]*pragma[ \t]+(?:(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b|clang[ \t]+fp[ \t]+contract[ \t]*\([ \t]*off\b)",
     re.MULTILINE,
 )
+
+
+_TRANSLATED = (*BUFFERS, ArgKind.LOCAL, ArgKind.VALUE)
 
 
 class UnknownOption(Untranslatable):
@@ -136,7 +139,7 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
         options = tuple("--fmad=false" if option == "--fmad=true" else option for option in options)
     for info in program.kernels.values():
         for argument in info.args:
-            if argument.kind not in ("global", "constant", "local", "value"):
+            if argument.kind not in _TRANSLATED:
                 raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
     program = without_unused(program)
     subgrid = translate_subgrid(program, shared_variables=True, offsets=False)
@@ -181,7 +184,7 @@ class _Translation:
         self.kernels = {
             name: CudaKernel(
                 name, f"{self.prefix}kernel{index}", kernel.hidden_index, kernel.pointer_args,
-                tuple(i for i, argument in enumerate(program.kernels[name].args) if argument.kind == "local"),
+                tuple(i for i, argument in enumerate(program.kernels[name].args) if argument.kind is ArgKind.LOCAL),
                 _work_group_size(program.kernels[name]), kernel,
             )
             for index, (name, kernel) in enumerate(kernels.items())
@@ -242,15 +245,15 @@ class _Translation:
         *own, hidden = function.cursor.get_arguments()
         for index, (parameter, argument) in enumerate(zip(own, info.args, strict=True)):
             name = f"{self.prefix}a{index}"
-            if argument.kind == "value":
+            if argument.kind is ArgKind.VALUE:
                 parameters.append(f"{self._type_text(parameter)} {name}")
                 arguments.append(name)
-            elif argument.kind == "local":
+            elif argument.kind is ArgKind.LOCAL:
                 parameters.append(f"unsigned int {name}")
                 arguments.append(f"::vdev_cl::pointer({self.prefix}shared + {name})")
             else:
                 # Nobody writes to what a kernel is given as constant (6.7.3): it may come through the read-only cache.
-                alone = argument.kind == "constant" or "restrict" in argument.type_qualifiers
+                alone = argument.kind is ArgKind.CONSTANT or "restrict" in argument.type_qualifiers
                 parameters.append(f"void *{'__restrict__ ' if alone else ''}{name}")
                 arguments.append(f"::vdev_cl::pointer({name})")
         structure = f"{kernel.entry}_hidden"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from clang.cindex import Cursor, Type, TypeKind
 
 from ...frontend import clang
+from ...frontend.types import Space
 from . import tables as cuda_dialect
 
 _SCALARS = {
@@ -114,11 +115,12 @@ def is_half(a: Cursor, b: Cursor) -> bool:
     return TypeKind.HALF in (a.type.get_canonical().kind, b.type.get_canonical().kind)
 
 
-def space_of(type_: Type) -> str:
+def space_of(type_: Type) -> Space:
+    """The address space of a variable, where it is one that CUDA has a word for; else PRIVATE."""
     canonical = type_.get_canonical()
-    while (space := clang.address_space(canonical)) not in ("local", "constant"):
+    while (space := clang.address_space(canonical)) not in (Space.LOCAL, Space.CONSTANT):
         if canonical.kind not in ARRAYS:
-            return "private"
+            return Space.PRIVATE
         canonical = canonical.element_type
     return space
 

@@ -140,7 +140,7 @@ template <class V, int... I> struct view {
   R operator=(R r) const { int k = 0; ((base.v[I] = r.v[k++]), ...); return r; }
   R operator=(const view &other) const { return *this = R(other); }
   template <int... J> view<V, chosen<J, I...>()...> ref() const { return {base}; }
-  template <int J> T &at() const { return base.v[chosen<J, I...>()]; }
+  template <int J> auto &at() const { return base.v[chosen<J, I...>()]; }
   R operator++() const { return *this = R(*this) + R(T(1)); }
   R operator--() const { return *this = R(*this) - R(T(1)); }
   R operator++(int) const { R old = *this; ++*this; return old; }

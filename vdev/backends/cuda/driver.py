@@ -13,39 +13,14 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from vdev.backends.base import INVALID_VALUE, MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
+from vdev.backends.cuda.errors import SUCCESS, status_of_result
+from vdev.errors import BackendError, CudaMissing
 
-# CUresult numbers
-SUCCESS, ERROR_INVALID_VALUE, ERROR_OUT_OF_MEMORY, ERROR_NOT_READY = 0, 1, 2, 600
-
-#: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", says CUDA of
-#: them). The runtime's errors have the same numbers.
-FATAL = {
-    214: "an uncorrectable error of its memory",
-    220: "an uncorrectable error of a link",
-    226: "an error of its hardware",
-    700: "an access to memory that is not there",
-    702: "a kernel took too long",
-    709: "its context is gone",
-    710: "an assertion in a kernel",
-    714: "an error of the hardware's stack",
-    715: "an instruction it does not know",
-    716: "an access that is not aligned",
-    717: "an access to a wrong kind of memory",
-    718: "a wrong program counter",
-    719: "a kernel failed",
-}
 #: CU_MEM_ATTACH_GLOBAL
 _ATTACH_GLOBAL = 1
 
 #: CUfunction_attribute numbers
 MAX_THREADS_PER_BLOCK, SHARED_NBYTES, LOCAL_NBYTES, NUM_REGS, MAX_DYNAMIC_SHARED = 0, 1, 3, 4, 8
-
-_STATUSES = {ERROR_INVALID_VALUE: INVALID_VALUE, ERROR_OUT_OF_MEMORY: MEM_OBJECT_ALLOCATION_FAILURE}
-
-
-class CudaMissing(RuntimeError):
-    """CUDA cannot be used here; the text says why and what to do."""
 
 
 class Driver:
@@ -86,7 +61,7 @@ class Driver:
         name = ctypes.c_char_p()
         known = self._error_name(result, ctypes.byref(name)) == SUCCESS and name.value is not None
         spelled = name.value.decode() if known and name.value else f"CUDA error {result}"
-        return BackendError(_STATUSES.get(result, OUT_OF_RESOURCES), f"{text}: {spelled}")
+        return BackendError(status_of_result(result), f"{text}: {spelled}")
 
     def check(self, result: int, text: str) -> None:
         """Raise the BackendError of `result` unless it is none."""

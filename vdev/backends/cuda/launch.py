@@ -12,14 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vdev.backends.base import (
-    OUT_OF_RESOURCES,
-    Allocation,
-    BackendError,
-    KernelArgument,
-    LaunchShape,
-    LocalBytes,
-)
+from vdev.backends.base import Allocation, KernelArgument, LaunchShape, LocalBytes
 from vdev.backends.cuda.driver import (
     MAX_DYNAMIC_SHARED,
     MAX_THREADS_PER_BLOCK,
@@ -28,6 +21,7 @@ from vdev.backends.cuda.driver import (
     Driver,
 )
 from vdev.backends.cuda.programs import Multiprocessor, Translated, fewer_groups
+from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.translators.dialects.cuda.translation import CudaKernel
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 

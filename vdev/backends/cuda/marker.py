@@ -9,11 +9,13 @@ import ctypes
 import time
 from typing import TYPE_CHECKING, Any
 
-from vdev.backends.base import BackendError, Marker, Times
-from vdev.backends.cuda.driver import ERROR_NOT_READY, SUCCESS, Driver
+from vdev.backends.base import Marker, Times
+from vdev.backends.cuda.driver import Driver
+from vdev.backends.cuda.errors import ERROR_NOT_READY, SUCCESS
+from vdev.errors import BackendError
 
 if TYPE_CHECKING:
-    from vdev.backends.cuda.backend import CudaBackend
+    from vdev.backends.cuda.gpu import Gpu
 
 #: Between two looks at both clocks: CUDA tells the distance of two events in milliseconds as a 32-bit float,
 #: which then errs by less than 0.1 us.
@@ -23,10 +25,10 @@ _REBASE_NS = 1_000_000_000
 class CudaMarker(Marker):
     """An event behind the work, and one before it."""
 
-    __slots__ = ("_backend", "_done", "_failure", "event", "first")
+    __slots__ = ("_done", "_failure", "_gpu", "event", "first")
 
-    def __init__(self, backend: CudaBackend, first: int, event: int, failure: BackendError | None) -> None:
-        self._backend = backend
+    def __init__(self, gpu: Gpu, first: int, event: int, failure: BackendError | None) -> None:
+        self._gpu = gpu
         self.first = first
         self.event = event
         self._failure = failure
@@ -34,19 +36,19 @@ class CudaMarker(Marker):
 
     def wait(self) -> None:
         if not self._done:
-            driver = self._backend.driver
+            driver = self._gpu.driver
             result = driver.event_query(self.event)
             if result == ERROR_NOT_READY:
                 result = driver.event_synchronize(self.event)
             if result and self._failure is None:
-                self._failure = self._backend.error(result, "work failed on the device")
+                self._failure = self._gpu.error(result, "work failed on the device")
             self._done = True
         if self._failure is not None:
             raise self._failure
 
     def done(self) -> bool:
         if not self._done:
-            result = self._backend.driver.event_query(self.event)
+            result = self._gpu.driver.event_query(self.event)
             self._done = result == SUCCESS  # a failure is for `wait` to tell
             return bool(result != ERROR_NOT_READY)
         return True
@@ -54,11 +56,11 @@ class CudaMarker(Marker):
     def times(self) -> Times | None:
         if not self.first or self._failure is not None:
             return None
-        start, end = self._backend.clock.read(self.first), self._backend.clock.read(self.event)
+        start, end = self._gpu.clock.read(self.first), self._gpu.clock.read(self.event)
         return start, start, start, max(start, end)
 
     def __del__(self) -> None:
-        free = self._backend.free_events
+        free = self._gpu.free_events
         free.extend(event for event in (self.event, self.first) if event)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from vdev.backends.base import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
 #: blocks are whole multiples of so many bytes: the alignment of CL_DEVICE_MEM_BASE_ADDR_ALIGN
 UNIT = 512

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vdev.backends.base import BackendProgram, BuildFailure
+from vdev.backends.base import BackendProgram
+from vdev.errors import BuildFailure
 from vdev.process.private_files import Store
 from vdev.translators.dialects.cuda.translation import (
     VERSION,

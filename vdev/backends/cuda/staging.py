@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -84,11 +84,6 @@ def pieces_of(box: Box, limit: int = BLOCK_NBYTES) -> list[Piece]:
     return found
 
 
-def turned(box: Box) -> Box:
-    """The box that brings the bytes back."""
-    return Box(box.shape, box.target_start, box.target_pitches, box.source_start, box.source_pitches)
-
-
 class _Block:
     """Pinned memory of one thread, and the event behind its last copy."""
 
@@ -152,16 +147,7 @@ class Staging:
 
         def run() -> None:
             driver.check(driver.set_context(context), "context")
-            blocks = self._blocks()
-            at = 0
-            while waiting:
-                try:
-                    piece = waiting.popleft()
-                except IndexError:
-                    return
-                block = blocks[at]
-                at = 1 - at
-                self._settle(block)
+            for block, piece in self._in_turn(waiting):
                 _copy_in(source, block, piece.box)
                 nbytes = piece.box.nbytes
                 driver.check(driver.copy(target + piece.start, block.address, nbytes, stream), "upload")
@@ -181,17 +167,8 @@ class Staging:
 
         def run() -> None:
             driver.check(driver.set_context(context), "context")
-            blocks = self._blocks()
-            at = 0
             before: tuple[_Block, Piece] | None = None
-            while True:
-                try:
-                    piece = waiting.popleft()
-                except IndexError:
-                    break
-                block = blocks[at]
-                at = 1 - at
-                self._settle(block)
+            for block, piece in self._in_turn(waiting):
                 nbytes = piece.box.nbytes
                 driver.check(driver.copy(block.address, source + piece.start, nbytes, stream), "download")
                 driver.check(driver.event_record(self._event(block, context), stream), "download")
@@ -202,6 +179,20 @@ class Staging:
                 self._copy_out(target, *before)
 
         self._share_out(run, sum(piece.box.nbytes for piece in pieces))
+
+    def _in_turn(self, waiting: deque[Piece]) -> Iterator[tuple[_Block, Piece]]:
+        """Pieces that no thread has taken yet, each with the calling thread's block whose last copy lies further back."""
+        blocks = self._blocks()
+        at = 0
+        while True:
+            try:
+                piece = waiting.popleft()
+            except IndexError:
+                return
+            block = blocks[at]
+            at = 1 - at
+            self._settle(block)
+            yield block, piece
 
     def _share_out(self, run: Callable[[], None], nbytes: int) -> None:
         """Run on the calling thread and on others; those that have not begun when it is through need not."""
@@ -226,7 +217,7 @@ class Staging:
         if box.is_contiguous:
             ctypes.memmove(target.ctypes.data + box.source_start, block.address, box.nbytes)
         else:
-            copy_box(block.array, target, turned(box))
+            copy_box(block.array, target, box.turned())
 
     def keep(self) -> None:
         """Keep all pinned memory to the end of the process: a GPU is lost, and CuPy's finalisers would complain of each

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
     Allocation,
     Backend,
-    BackendError,
     BackendProgram,
     Box,
     BuildResult,
@@ -33,11 +31,11 @@ from vdev.backends.base import (
     WorkerInfo,
 )
 from vdev.backends.opencl.boxes import halves, pieces_within, rectangle
-from vdev.backends.opencl.device import SharedDevice, failure_of
+from vdev.backends.opencl.device import SharedDevice
+from vdev.backends.opencl.errors import allocation_failure_of, failure_of
 from vdev.backends.opencl.info import worker_info
 from vdev.backends.opencl.marker import OpenCLMarker
-
-INVALID_BUFFER_SIZE, MEM_COPY_OVERLAP = -61, -8
+from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 
 
 class _Kernel:
@@ -92,10 +90,7 @@ class OpenCLBackend(Backend):
                 self._did(cl.enqueue_migrate_mem_objects(self._queue, [native], flags, None))
         except cl.Error as error:
             self.device.give_back(nbytes)
-            failure = failure_of(error, f"{nbytes} bytes")
-            if failure.status == INVALID_BUFFER_SIZE:  # larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE
-                raise BackendError(MEM_OBJECT_ALLOCATION_FAILURE, failure.text) from error
-            raise failure from error
+            raise allocation_failure_of(error, f"{nbytes} bytes") from error
         counters = self.counters
         counters.allocations += 1
         counters.allocated_nbytes += nbytes
@@ -142,15 +137,9 @@ class OpenCLBackend(Backend):
         self.counters.from_host += nbytes
 
     def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
-        cl, queue = self._cl, self._queue
-        if box.is_contiguous:
-            part = source[box.source_start : box.source_start + box.nbytes]
-            return cl._enqueue_write_buffer(queue, target.native, part, box.target_start, None, False)
-        region, host_pitches, pitches = rectangle(box)
-        part, origin = source[box.source_start :], (box.target_start, 0, 0)
-        return cl._enqueue_write_buffer_rect(
-            queue, target.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, False
-        )
+        cl = self._cl
+        calls = cl._enqueue_write_buffer, cl._enqueue_write_buffer_rect
+        return _with_host(calls, self._queue, target, source, box.turned(), False)
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> None:
         nbytes = box.nbytes
@@ -162,14 +151,8 @@ class OpenCLBackend(Backend):
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
         cl = self._cl
-        if box.is_contiguous:
-            part = target[box.target_start : box.target_start + box.nbytes]
-            return cl._enqueue_read_buffer(queue, source.native, part, box.source_start, None, blocking)
-        region, pitches, host_pitches = rectangle(box)
-        part, origin = target[box.target_start :], (box.source_start, 0, 0)
-        return cl._enqueue_read_buffer_rect(
-            queue, source.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, blocking
-        )
+        calls = cl._enqueue_read_buffer, cl._enqueue_read_buffer_rect
+        return _with_host(calls, queue, source, target, box, blocking)
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
@@ -401,6 +384,21 @@ class OpenCLBackend(Backend):
             low = max(low, before - event.get_profiling_info(info.QUEUED))
             high = min(high, after - event.get_profiling_info(info.END))
         return 0 if low <= 0 <= high else (low + high) // 2
+
+
+def _with_host(
+    calls: tuple[Any, Any], queue: Any, device: Allocation, host: Bytes, box: Box, blocking: bool
+) -> Any:
+    """Move the box from `device` to `host`, or back: with the first of `calls` where it is contiguous, else the second."""
+    plain, by_rectangle = calls
+    if box.is_contiguous:
+        part = host[box.target_start : box.target_start + box.nbytes]
+        return plain(queue, device.native, part, box.source_start, None, blocking)
+    region, pitches, host_pitches = rectangle(box)
+    part, origin = host[box.target_start :], (box.source_start, 0, 0)
+    return by_rectangle(
+        queue, device.native, part, origin, (0, 0, 0), region, pitches, host_pitches, None, blocking
+    )
 
 
 def opener(device: Any, share: int = 1) -> Callable[[], Backend]:

@@ -9,29 +9,12 @@ import threading
 import weakref
 from typing import Any, ClassVar
 
-from vdev.backends.base import (
-    MEM_OBJECT_ALLOCATION_FAILURE,
-    BackendError,
-    BackendProgram,
-    BuildFailure,
-    BuildResult,
-    LaunchShape,
-)
+from vdev.backends.base import BackendProgram, BuildResult, LaunchShape
+from vdev.backends.opencl.errors import failure_of
 from vdev.backends.opencl.info import kernel_resources, loses_compiled_kernels
 from vdev.backends.opencl.native import load_native
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError, BuildFailure
 from vdev.process.forking import in_child, keep_for_ever, renew
-
-EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
-
-
-def failure_of(error: Any, text: str) -> BackendError:
-    """A native error as a BackendError. PyOpenCL's own `code` property is missing where only vdev loaded the
-    module.
-    """
-    record: Any = error.args[0] if error.args else None
-    status = record.code() if hasattr(record, "code") else EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-    routine = record.routine() if hasattr(record, "routine") else ""
-    return BackendError(int(status), f"{text}: {routine}" if routine else text)
 
 
 class SharedDevice:
@@ -62,6 +45,13 @@ class SharedDevice:
             if found is None:
                 found = cls._opened[native.int_ptr] = cls(native)
             return found
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child: it makes contexts of its own."""
+        renew(cls._opening)
+        keep_for_ever(dict(cls._opened))
+        cls._opened.clear()
 
     def reserve(self, nbytes: int) -> None:
         """Count memory against the device's. A CPU engine overcommits: without this the process is killed
@@ -142,14 +132,7 @@ class SharedDevice:
             return f"<no log: {failure_of(error, 'build log')}>"
 
 
-def _forget() -> None:
-    """In a forked child: it makes contexts of its own."""
-    renew(SharedDevice._opening)
-    keep_for_ever(dict(SharedDevice._opened))
-    SharedDevice._opened.clear()
-
-
-in_child(_forget)
+in_child(SharedDevice.forget)
 
 
 class Built:

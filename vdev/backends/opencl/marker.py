@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vdev.backends.base import BackendError, Marker, Times
-from vdev.backends.opencl.device import failure_of
+from vdev.backends.base import Marker, Times
+from vdev.backends.opencl.errors import failure_of
+from vdev.errors import BackendError
 
 #: events of one marker whose times are asked for, if any are, however short the work was
 _FEW_EVENTS = 8

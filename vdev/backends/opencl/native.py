@@ -17,13 +17,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from vdev.errors import NativeModuleMissing
+
 NAME = "pyopencl._cl"
 
 _lock = threading.Lock()
-
-
-class NativeModuleMissing(ImportError):
-    """PyOpenCL is not installed, or without its native module."""
 
 
 @functools.cache

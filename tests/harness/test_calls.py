@@ -1,0 +1,245 @@
+"""Kernels called with arrays: what comes back, what is refused and how, what a check says beside findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdev.harness import ArgumentError, FindingsError, Program, assert_equal, empty, local
+
+SOURCE = """
+typedef struct { int a; float b[2]; } record_t;
+kernel void scale(global float *out, const global float *in, float f) {
+  int i = get_global_id(0);
+  out[i] = f * in[i];
+}
+kernel void all(global record_t *r, global float4 *v, constant int *c, float4 by, record_t one, local int *t, uchar n) {
+  int i = get_global_id(0);
+  t[get_local_id(0)] = c[0];
+  r[i].a = one.a + n + t[get_local_id(0)];
+  r[i].b[1] = one.b[1];
+  v[i] = by;
+}
+kernel __attribute__((reqd_work_group_size(8, 1, 1))) void fixed(global int *out) { out[get_global_id(0)] = get_local_size(0); }
+kernel void ids(global int *out) { out[get_global_id(0) - 100] = get_global_id(0); }
+"""
+RECORD = np.dtype([("a", np.int32), ("b", np.float32, 2)])
+X = np.arange(64, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return Program(SOURCE)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"workers": "cpu:1"},
+        {"workers": "cpu:3"},
+        {"workers": "native"},
+        {"order": "forward"},
+        {"order": "backward"},
+        {"order": "shuffled:5"},
+        {"check": False},
+        {"local_size": 4},
+    ],
+    ids=str,
+)
+def test_arrays_come_back(way: dict[str, Any]) -> None:
+    given = X.copy()
+    outputs = Program(SOURCE, **way).scale(empty((8, 8), np.float32), given, 3, global_size=64)
+
+    assert_equal(outputs["out"], 3 * X.reshape(8, 8))
+    assert len(outputs) == 1
+    assert_equal(given, X)
+
+
+def test_every_kind_of_argument(program: Program) -> None:
+    one = np.array((5, (1, 2)), RECORD)
+    records, vectors = program.all(
+        np.zeros(16, RECORD), empty((16, 4), np.float32), np.int32([3]), (1, 2, 3, 4), one, local(4, np.int32), 7,
+        global_size=16, local_size=4,
+    )  # fmt: skip
+
+    assert_equal(records["a"], np.full(16, 15))
+    assert_equal(records["b"], np.tile(np.float32([0, 2]), (16, 1)))
+    assert_equal(vectors, np.tile(np.float32([1, 2, 3, 4]), (16, 1)))
+
+
+def test_an_offset_and_a_required_size(program: Program) -> None:
+    (ids,) = program.ids(empty(16, np.int32), global_size=16, offset=100)
+    (sizes,) = program.fixed(empty(16, np.int32), global_size=16)
+
+    assert_equal(ids, np.arange(100, 116))
+    assert_equal(sizes, np.full(16, 8))
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ((X, X), r"kernel scale takes 3 arguments \(float\* out, float\* in, float f\), 2 were given"),
+        ((X, X.astype(np.float64), 1), r"argument 1 \(float\* in\): expected an array of float32; got an array of float64, shape"),
+        ((X, X[::2], 1), r"expected an array in C order without gaps; got .*strides \(8,\)"),
+        ((X, [1, 2], 1), r"expected an array of float32, or None for a null pointer; got \[1, 2\] of type list"),
+        ((X[:0], X, 1), r"argument 0 .*expected at least one element"),
+        ((X, X, np.float64(1)), r"argument 2 \(float f\): expected a number of type float32; got .* of type float64"),
+        ((X, X, "1"), r"expected a number of type float32; got '1' of type str"),
+        ((X, X, local(4)), r"got local memory of 4 bytes"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(program: Program, args: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        program.scale(*args, global_size=64)
+
+
+@pytest.mark.parametrize(
+    ("index", "arg", "text"),
+    [
+        (0, np.zeros(16, np.dtype([("a", np.int32), ("b", np.float64)])), "expected an array of structures of 12 bytes"),
+        (1, np.zeros(6, np.float32), "expected a multiple of 16 bytes"),
+        (3, (1, 2, 3), "expected 4 numbers of type float32"),
+        (4, np.zeros(1, np.int32), "expected one element of a structured array, of 12 bytes"),
+        (5, np.zeros(4, np.int32), "expected local memory"),
+        (5, local(3), "a multiple of 4 bytes; got local memory of 3 bytes"),
+        (6, 256, "expected a number of type uint8; got 256 of type int"),
+        (6, 1.0, "expected a number of type uint8"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_elsewhere(program: Program, index: int, arg: Any, text: str) -> None:
+    args = [
+        np.zeros(16, RECORD), empty((16, 4), np.float32), np.int32([3]), (1, 2, 3, 4), np.zeros(1, RECORD),
+        local(4, np.int32), 7,
+    ]  # fmt: skip
+    args[index] = arg
+    with pytest.raises(ArgumentError, match=f"kernel all, argument {index} .*{text}"):
+        program.all(*args, global_size=16, local_size=4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({"global_size": 64, "local_size": 7}, "does not divide"),
+        ({"global_size": (64, 1), "local_size": 8}, "no common number of dimensions"),
+        ({"global_size": 0}, "too small"),
+        ({"global_size": 1 << 20, "local_size": 1 << 20}, "is more than"),
+    ],
+)
+def test_index_spaces_that_cannot_be(program: Program, sizes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        program.scale(X, X, 1, **sizes)
+
+
+def test_kernels_by_name(program: Program, tmp_path: Path) -> None:
+    assert program.kernels == ("scale", "all", "fixed", "ids")
+    with pytest.raises(KeyError, match="there is no kernel scales; there are: scale, all, fixed, ids"):
+        program.kernel("scales")
+    with pytest.raises(AttributeError):
+        _ = program.scales
+    (tmp_path / "four.h").write_text("#define FOUR 4")
+    (tmp_path / "k.cl").write_text(
+        '#include "four.h"\nkernel void k(global int *a) { a[get_global_id(0)] = FOUR * M; }'
+    )
+    (out,) = Program(tmp_path / "k.cl", "-DM=2").k(empty(3, np.int32), global_size=3)
+    assert_equal(out, [8, 8, 8])
+
+
+def test_a_finding_says_it_all(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text("kernel void k(global int *a) {\n  a[get_global_id(0) + 4] = 1;\n}")
+    with pytest.raises(FindingsError) as caught:
+        Program(tmp_path / "k.cl").k(empty(16, np.int32), global_size=16, local_size=4, offset=0)
+    (finding,) = caught.value.findings
+
+    assert (finding.kind, finding.kernel, finding.argument, finding.action) == (
+        "out-of-bounds",
+        "k",
+        "a",
+        "write",
+    )
+    assert (finding.place.file, finding.place.line, finding.place.column) == (str(tmp_path / "k.cl"), 2, 3)
+    assert (finding.place.expression, finding.place.excerpt) == (
+        "a[get_global_id(0) + 4]",
+        "  a[get_global_id(0) + 4] = 1;",
+    )
+    assert finding.who is not None
+    assert finding.who.group == (3,)
+    assert finding.who.item in {(12,), (13,), (14,), (15,)}
+    assert (finding.nbytes, finding.count) == (64, 4)
+    assert finding.offset in {64, 68, 72, 76}
+    assert "remedy: compare the index" in str(caught.value)
+
+
+def test_both_sides_of_a_race() -> None:
+    source = "kernel void k(global int *a) {\n  local int t[4];\n  t[get_local_id(0)] = 1;\n  a[0] = t[3 - get_local_id(0)];\n}"
+    with pytest.raises(FindingsError) as caught:
+        Program(source).k(np.zeros(1, np.int32), global_size=4, local_size=4)
+    (finding,) = caught.value.findings
+
+    assert finding.other is not None
+    assert {finding.place.line, finding.other.line} == {3, 4}
+    assert finding.who != finding.other_who
+
+
+def test_writes_of_one_value_are_told_of_on_request() -> None:
+    source = "kernel void k(global int *a) { a[0] = 7; local int t; t = 3; }"
+    outputs = Program(source).k(np.zeros(1, np.int32), global_size=64, local_size=16)
+    with pytest.raises(FindingsError) as caught:
+        Program(source, report=["same-value-race"]).k(np.zeros(1, np.int32), global_size=64, local_size=16)
+
+    assert {finding.kind for finding in outputs.findings} == {"same-value-race"}
+    assert {finding.argument for finding in caught.value.findings} == {"a", "t"}
+
+
+def test_a_race_that_is_meant_is_none() -> None:
+    source = "kernel void k(global int *a) {\n  a[0] = get_group_id(0); // vdev: intended race\n}"
+    assert Program(source).k(np.zeros(1, np.int32), global_size=64, local_size=16).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "counted"),
+    [
+        # the last group to come adds up what the others have left
+        (
+            """kernel void k(global int *out, volatile global int *count) {
+             local int last;
+             if (get_local_id(0) == 0) {
+               out[1 + get_group_id(0)] = get_group_id(0);
+               mem_fence(CLK_GLOBAL_MEM_FENCE);
+               last = atomic_inc(count) == (int)get_num_groups(0) - 1;
+               mem_fence(CLK_GLOBAL_MEM_FENCE);
+               if (last) for (int g = 0; g < (int)get_num_groups(0); g++) out[0] += out[1 + g];
+             }
+           }""",
+            4,
+        ),
+        # places given out by a counter
+        (
+            """kernel void k(global int *out, volatile global int *count) {
+             if (get_global_id(0) % 5 == 0) out[1 + atomic_inc(count)] = get_global_id(0);
+           }""",
+            13,
+        ),
+    ],
+    ids=["last group", "places"],
+)
+def test_order_by_atomics_is_no_race(source: str, counted: int) -> None:
+    """A race would be raised."""
+    _, count = Program(source).k(np.zeros(32, np.int32), np.zeros(1, np.int32), global_size=64, local_size=16)
+    assert count.tolist() == [counted]
+
+
+def test_what_is_not_followed_is_noted() -> None:
+    source = "kernel void k(global int *a) { float4 v = (float4)(1); a[0] = (int)v[get_local_id(0) & 3]; }"
+    outputs = Program(source).k(np.zeros(1, np.int32), global_size=1)
+
+    assert outputs.notes == ((1, "an element of a vector, chosen by number, is not checked"),)
+
+
+def test_too_much_local_memory_to_be_checked_is_noted() -> None:
+    source = "kernel void k(global int *a, local int *t) { t[0] = 1; a[0] = t[0]; }"
+    outputs = Program(source).k(np.zeros(1, np.int32), local(30_000, np.int32), global_size=1)
+
+    assert "accesses are not checked: kernel k needs" in outputs.notes[0][1]

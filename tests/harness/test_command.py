@@ -1,0 +1,133 @@
+"""`vdev-check`: programs run with every launch checked, files read, every format, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cpu.test_samples import ARGUMENTS, SAMPLES
+
+PROGRAM = """
+import sys
+import numpy as np
+import pyopencl as cl
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+program = cl.Program(context, '''
+kernel void k(global int *out, global const int *in) {
+  int i = get_global_id(0);
+  out[i] += in[i + SHIFT];
+}
+''').build([f"-DSHIFT={sys.argv[1]}"])
+given = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.arange(64, dtype=np.int32))
+out = cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
+if sys.argv[2] == "fill":
+    cl.enqueue_fill_buffer(queue, out, np.int32(0), 0, 256)
+for _ in range(3):
+    program.k(queue, (64,), (16,), out, given)
+queue.finish()
+print("done")
+sys.exit(int(sys.argv[3]))
+"""
+
+
+def check(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "vdev.cli.check", *arguments],
+        cwd=folder, env=environment | {"PYOPENCL_NO_CACHE": "1"}, text=True, capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("command")
+    (found / "program.py").write_text(PROGRAM)
+    (found / "wrong.cl").write_text("kernel void k(global int *a) {\n  int t[4];\n  a[0] = t[7] + b;\n}\n")
+    (found / "odd.cl").write_text("kernel void k(global int *a) {\n  int t[4] = {N};\n  a[0] = t[7];\n}\n")
+    return found
+
+
+def test_a_program_without_mistakes(folder: Path) -> None:
+    done = check("program.py", "0", "fill", "0", folder=folder)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\nvdev-check: 0 findings; 3 launches checked\n"
+
+
+def test_the_programs_own_status(folder: Path) -> None:
+    assert check("program.py", "0", "fill", "5", folder=folder).returncode == 5
+
+
+def test_a_program_with_mistakes(folder: Path) -> None:
+    done = check("--most", "1", "program.py", "1", "leave", "0", folder=folder)
+
+    assert done.returncode == 1
+    assert (
+        "<kernel>:4:13: out-of-bounds: kernel k reads 4 bytes at byte 256 of in, which has 256" in done.stdout
+    )
+    assert "<kernel>:4:3: unwritten-value: kernel k changes 4 bytes at byte" in done.stdout
+    assert (
+        "2 findings; 1 launch checked\n  not checked: 2 launches: others of the kernel were checked"
+        in done.stdout
+    )
+
+
+def test_what_launches_have_written_is_written(folder: Path) -> None:
+    """The first launch is told of, the others add to what it has left."""
+    done = check("--format", "json", "program.py", "0", "leave", "0", folder=folder)
+    (finding,) = json.loads(done.stdout)
+
+    assert (finding["kind"], finding["count"]) == ("unwritten-value", 64)
+
+
+def test_annotations(folder: Path) -> None:
+    done = check("--format", "github", "program.py", "1", "fill", "0", folder=folder)
+
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "::error file=<kernel>,line=4,col=13,title=out-of-bounds::kernel k reads 4 bytes"
+    )
+    assert "done" in done.stderr
+
+
+def test_sarif(folder: Path) -> None:
+    log = json.loads(check("--format", "sarif", "program.py", "1", "fill", "0", folder=folder).stdout)
+    (result,) = log["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+
+    assert log["version"] == "2.1.0"
+    assert result["ruleId"] in {rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]}
+    assert place["region"]["startLine"] == 4
+    assert "in[i + SHIFT]" in place["region"]["snippet"]["text"]
+
+
+def test_a_file_with_errors_and_one_with_warnings(folder: Path) -> None:
+    wrong, odd = check("wrong.cl", folder=folder), check("odd.cl", "-DN=3", folder=folder)
+
+    assert (wrong.returncode, odd.returncode) == (1, 1)
+    assert "wrong.cl:3:17: compiler: use of undeclared identifier 'b'" in wrong.stdout
+    assert "odd.cl:3:10: compiler: array index 7 is past the end" in odd.stdout
+    assert odd.stdout.endswith("vdev-check: 1 finding\n")
+
+
+def test_wrong_command_lines(folder: Path) -> None:
+    for arguments in ((), ("--format", "xml", "odd.cl"), ("nothing.cl",)):
+        assert check(*arguments, folder=folder).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["bitonic_sort", "image_pyramid", "matrix_multiplication", "nbody", "reduction"]
+)
+def test_samples_raise_no_alarm(name: str, tmp_path: Path) -> None:
+    done = check(str(SAMPLES / f"{name}.py"), *ARGUMENTS[name].split(), folder=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "vdev-check: 0 findings; " in done.stdout
+    assert "not checked" not in done.stdout

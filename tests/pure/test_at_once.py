@@ -1,0 +1,318 @@
+"""Blocking reads that the calling thread does by itself, and launches in turn: the same bytes, events, figures and
+failures as if each command had been submitted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from vdev.translators.ranges.rectangles import Layout
+
+from vdev.backends.base import KernelArgument, LaunchShape
+from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.executor import Completion
+from vdev.executor.mark import MARK_EVERY
+from vdev.executor.worker import Worker
+from vdev.session.commands import Fill, Marker, Read
+from vdev.session.ordering import QueueOrder
+from vdev.session.session import VirtualBuffer
+
+from .test_runs import Caller
+from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
+
+
+@pytest.fixture(autouse=True)
+def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only worker lets any thread work with it, and its transfers do not wait."""
+
+    def again(
+        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> Callable[[], None]:
+        return partial(self.launch, kernel, args, shape)
+
+    monkeypatch.setattr(ReferenceBackend, "any_thread_alone", True)
+    monkeypatch.setattr(ReferenceBackend, "again", again)
+
+
+class Reader:
+    """A program's blocking reads: at once where that is possible."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.at_once = 0
+
+    def __call__(self, buffer: VirtualBuffer, queue: QueueOrder | None = None) -> tuple[int, np.ndarray]:
+        host = np.zeros(WORDS, np.uint32)
+        queue = queue or self.program.queue
+        status = self.program.session.read_at_once(
+            Read(buffer, Layout.contiguous(0, NBYTES), host.view(np.uint8)), queue
+        )
+        if status is not None:
+            self.at_once += 1
+            return status, host
+        completion, host = self.program.read(buffer, queue=queue)
+        return ended(completion), host
+
+    def until_at_once(self, buffer: VirtualBuffer) -> None:
+        """Read until that was done at once: the plan is known, and the worker's thread is through."""
+        before = self.at_once
+        for _ in range(100):
+            self.program.session.executor.quiesce()
+            self(buffer)
+            if self.at_once > before:
+                return
+        raise AssertionError("nothing was read at once")
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_between_other_commands(seed: int, in_order: bool) -> None:
+    drawn = random.Random(seed)
+    with Program(1, {0: Faults(delay=lambda _: drawn.choice((0, 0, 0.0005)))}) as program:
+        read, queue = Reader(program), program.session.create_queue(in_order=in_order)
+        buffers = [program.buffer(7 * number, queue) for number in range(3)]
+        launches = [Caller(program) for _ in buffers]
+        arrays = [numbers(7 * number) for number in range(3)]
+        events: list[Completion] = []
+        for _ in range(300):
+            one, other = drawn.randrange(3), drawn.randrange(3)
+            action = drawn.choice(("launch", "launch", "in turn", "read", "read", "fill", "write", "marker"))
+            if action == "launch":
+                events.append(launches[one](buffers[one], buffers[other], queue))
+                arrays[one] = triple(arrays[other])
+            elif action == "in turn":
+                for number in [*range(3)] * 3:
+                    events.append(launches[number](buffers[number], buffers[number], queue))
+                    arrays[number] = triple(arrays[number])
+            elif action == "read":
+                status, found = read(buffers[one], queue)
+                assert status == 0
+                assert found.tolist() == arrays[one].tolist()
+            elif action == "fill":
+                program.submit(Fill(buffers[one], 0, NBYTES, b"\1\0\0\0"), (), queue)
+                arrays[one] = np.ones(WORDS, np.uint32)
+            elif action == "write":
+                program.write(buffers[one], other, queue=queue)
+                arrays[one] = numbers(other)
+            else:
+                program.submit(Marker(barrier=drawn.random() < 0.5), (), queue)
+        assert {ended(event) for event in events} == {0}
+        assert read.at_once
+
+
+def test_what_came_before_has_ended() -> None:
+    with Program(1, {0: Faults(delay=lambda _: 0.001)}) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        other = program.buffer(4)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        event = launch(other, other)
+        read.until_at_once(buffer)
+        assert event.settled
+
+
+def test_it_is_counted() -> None:
+    with Program(1) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        with program.session.observing() as ledger:
+            tally = ledger.command("read")
+            count, moved = tally.count, tally.moved.worker_to_host
+        once = read.at_once
+        for _ in range(5):
+            read.until_at_once(buffer)
+        assert read.at_once == once + 5
+        assert tally.count >= count + 5
+        assert tally.moved.worker_to_host - moved == NBYTES * (tally.count - count)
+
+
+def test_who_wants_to_hear_of_every_command_does() -> None:
+    with Program(1) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        seen: list[object] = []
+        program.session.observers.append(lambda command, plan: seen.append(command))
+        count = read.at_once
+        for _ in range(3):
+            assert read(buffer)[0] == 0
+        assert len(seen) == 3
+        assert read.at_once == count
+
+
+def test_it_does_not_overtake_what_waits_for_the_program() -> None:
+    with Program(1) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        gate = program.session.user_completion()
+        last = program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0"), [gate])
+        host = np.zeros(NBYTES, np.uint8)
+        command = Read(buffer, Layout.contiguous(0, NBYTES), host)
+        assert program.session.read_at_once(command, program.queue) is None
+        assert not launch(buffer, buffer).settled
+        gate.set_status(0)
+        assert ended(last) == 0
+        assert program.content(buffer).tolist() == [7] * WORDS
+
+
+@pytest.mark.parametrize("which", ["launch", "read"])
+def test_failures_on_the_device(which: str) -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffer, other = program.buffer(3), program.buffer(4)
+        launch, read = Caller(program), Reader(program)
+        for each in (buffer, other):
+            launch(each, each)
+            read.until_at_once(each)
+        content = triple(numbers(4)).tolist()
+        program.session.executor.quiesce()
+        faults[program.backends[0]._handed_over + (which == "read")] = -5
+        event, count = launch(buffer, buffer), read.at_once
+        status, _ = read(buffer)
+        assert read.at_once == count + 1
+        assert status == -5
+        assert ended(event) == (-5 if which == "launch" else 0)
+        assert read(other)[0] == 0
+        assert read(other)[1].tolist() == content
+        assert (read(buffer)[0] < 0) == (which == "launch")
+        program.write(buffer, 5)
+        assert read(buffer)[1].tolist() == numbers(5).tolist()
+
+
+def test_a_read_that_is_refused_gets_its_error() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(refuse=faults)}) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        first = program.backends[0]._handed_over
+        faults |= {first: -5, first + 1: -5}
+        assert read(buffer)[0] == -5
+        assert read(buffer)[1].tolist() == triple(numbers(3)).tolist()
+        worker = program.session.executor.worker(0)
+        assert worker.submitted == worker.issued
+
+
+def test_an_interrupt_leaves_nothing_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Program(1, {0: Faults(delay=lambda _: 0.001)}) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+
+        def interrupted(self: Worker) -> None:
+            raise KeyboardInterrupt
+
+        event = launch(buffer, buffer)
+        with monkeypatch.context() as patched:
+            patched.setattr(Worker, "retire_oldest", interrupted)
+            host = np.zeros(NBYTES, np.uint8)
+            with pytest.raises(KeyboardInterrupt):
+                program.session.read_at_once(Read(buffer, Layout.contiguous(0, NBYTES), host), program.queue)
+        assert ended(event) == 0
+        assert program.content(buffer).tolist() == triple(triple(numbers(3))).tolist()
+
+
+# launches in turn ---------------------------------------------------------------------------------------
+
+
+def made_in_turn(launches: list[Caller], buffers: list[VirtualBuffer], count: int) -> list[list[Completion]]:
+    """So many rounds of a launch on each buffer; their events by buffer."""
+    events: list[list[Completion]] = [[] for _ in buffers]
+    for _ in range(count):
+        for found, launch, buffer in zip(events, launches, buffers, strict=True):
+            found.append(launch(buffer, buffer))
+    return events
+
+
+def test_launches_in_turn_repeat_each_other() -> None:
+    count = 3 * MARK_EVERY
+    with Program(1) as program:
+        buffers = [program.buffer(number) for number in range(3)]
+        launches = [Caller(program) for _ in buffers]
+        rounds, repeated = 0, False
+        # A worker's thread that is woken in between makes a launch a submission of its own: then it is tried once more.
+        while not repeated and rounds < 100 * count:
+            program.session.executor.quiesce()
+            before = [launch.last for launch in launches]
+            made_in_turn(launches, buffers, 1)
+            rounds += 1
+            if [launch.last for launch in launches] == before:
+                made_in_turn(launches, buffers, count)
+                rounds += count
+                repeated = [launch.last for launch in launches] == before
+        assert repeated, "launches were never all made again without a submission"
+        expected = [numbers(number) for number in range(3)]
+        for _ in range(rounds):
+            expected = [triple(array) for array in expected]
+        for buffer, array in zip(buffers, expected, strict=True):
+            assert program.content(buffer).tolist() == array.tolist()
+        assert launches[0].counted == 3 * rounds
+
+
+def test_a_failure_is_not_that_of_others_in_turn() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffers = [program.buffer(number) for number in range(2)]
+        launches = [Caller(program) for _ in buffers]
+        made_in_turn(launches, buffers, 4)
+        program.session.executor.quiesce()
+        faults[program.backends[0]._handed_over + 2] = -5  # the third: the first buffer's second
+        events = made_in_turn(launches, buffers, 3)
+        assert ended(events[0][-1]) == -5
+        assert {ended(event) for event in events[1]} == {0}
+        assert ended(program.read(buffers[0])[0]) < 0
+        expected = numbers(1)
+        for _ in range(7):
+            expected = triple(expected)
+        assert program.content(buffers[1]).tolist() == expected.tolist()
+
+
+def test_records_name_every_launch_in_turn() -> None:
+    with Program(1) as program:
+        executor = program.session.executor
+        records = executor.record(exact=False)
+        buffers = [program.buffer(number) for number in range(2)]
+        first = executor.last_number + 1
+        made_in_turn([Caller(program) for _ in buffers], buffers, 40)
+        executor.quiesce()
+        assert executor.last_number == first + 79
+        named = [number for numbers_of, *_ in records.marks[0] for number in numbers_of]
+        assert [number for number in named if number >= first + 2] == list(range(first + 2, first + 80))
+
+
+def test_a_queue_waits_for_launches_in_turn() -> None:
+    with Program(1, {0: Faults(delay=lambda _: 0.0005)}) as program:
+        buffers = [program.buffer(number) for number in range(2)]
+        launches = [Caller(program) for _ in buffers]
+        made_in_turn(launches, buffers, 4)
+        program.session.finish(program.queue)
+        events = made_in_turn(launches, buffers, 4)
+        program.session.finish(program.queue)
+        assert all(event.settled for of_buffer in events for event in of_buffer)
+        assert program.backends[0].performed == program.backends[0]._handed_over
+
+
+def test_nothing_is_made_again_once_it_is_closed() -> None:
+    with Program(1) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        launch.last = None
+        while launch.last is None or launch.last.repetition is None:
+            program.session.executor.quiesce()
+            launch(buffer, buffer)
+        count = program.backends[0]._handed_over
+        program.session.executor.close()
+        assert not launch.last.repetition.again(program.queue)
+        host = np.zeros(NBYTES, np.uint8)
+        assert (
+            program.session.read_at_once(Read(buffer, Layout.contiguous(0, NBYTES), host), program.queue)
+            is None
+        )
+        assert program.backends[0]._handed_over == count

@@ -1,0 +1,10 @@
+"""OpenCL C to OpenCL C that checks itself: every access to memory goes through a function with the access's number.
+
+Decides what is checked and how the text says so; what is found is read by whoever runs it. Knows no device. What it
+cannot follow it leaves as it is, and says where and why.
+"""
+
+from .program import CheckedKernel, CheckedProgram, Root, Site
+from .rewriting import translate_checked
+
+__all__ = ["CheckedKernel", "CheckedProgram", "Root", "Site", "program", "translate_checked"]

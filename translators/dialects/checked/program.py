@@ -1,0 +1,109 @@
+"""What a checked program consists of, and the numbers that its text shares with whoever runs it.
+
+Decides the layout of the hidden arguments and of the log; `include/checked.cl` is the other half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ...frontend.source import ArgKind
+
+
+class Kind(IntEnum):
+    """What a record of the log says. From NOTE_ELSEWHERE on it is no finding."""
+
+    OUTSIDE = 0  #: an access outside the memory of its argument or array
+    NULL = 1  #: an access through a null pointer
+    GROUPS = 2  #: two work-groups on one address of global memory
+    ITEMS = 3  #: two work-items on one address of local memory between barriers
+    UNWRITTEN = 4  #: global memory that nobody has written
+    UNWRITTEN_LOCAL = 5
+    INDEX = 6  #: an index beyond an array of known size
+    DIVISION = 7
+    SHIFT = 8
+    SAME_GROUPS = 9  #: as GROUPS, and the value was there already
+    SAME_ITEMS = 10
+    NOTE_ELSEWHERE = 11  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 12  #: two work-groups on one address, perhaps in an order that atomics make
+
+
+#: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place
+#: (low, high), size, free, free
+RECORD_WORDS = 12
+#: Records kept for each site and kind, and at most.
+KEPT, MOST_RECORDS = 4, 1024
+#: bits of a site's number in the shadow of global memory; other sites are not told apart there
+SITE_BITS = 12
+#: Hidden arguments, in order: numbers of the launch, shadow and initial state of global memory, log, local memory.
+HIDDEN = 5
+#: Numbers of the launch before those of the roots: granules of shadow that local memory has.
+HEAD_NUMBERS = 1
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place in the source that is checked. `line` and `column` are the user's (columns behind macros those of their
+    expansion), `text` what stands there. `nbytes` is of what is accessed; `name` the variable, where one is known.
+    """
+
+    number: int
+    action: str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift'
+    file: str
+    line: int
+    column: int
+    function: str
+    text: str
+    name: str = ""
+    space: str = ""
+    nbytes: int = 0
+    limit: int = 0  #: of an index: elements; of a shift: bits
+
+
+@dataclass(frozen=True)
+class Root:
+    """Memory that a kernel's pointers may lead to: an argument (`arg`), or an array in local memory of `nbytes` bytes."""
+
+    name: str
+    space: ArgKind  #: GLOBAL, CONSTANT or LOCAL
+    arg: int | None
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class CheckedKernel:
+    """A kernel with `HIDDEN` arguments behind its own. `roots`: in the order of the launch's numbers."""
+
+    name: str
+    nargs: int
+    roots: tuple[Root, ...]
+    local: bool  #: whether it uses local memory
+
+
+@dataclass(frozen=True)
+class CheckedProgram:
+    """OpenCL C for an engine. `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked
+    and why). `scratch_nbytes`: where accesses go that must not happen, in global and in local memory, twice each.
+    """
+
+    source: str
+    options: tuple[str, ...]
+    kernels: Mapping[str, CheckedKernel]
+    sites: tuple[Site, ...]
+    granule: int
+    scratch_nbytes: int
+    skipped: tuple[tuple[int, str], ...]
+
+    @property
+    def log_words(self) -> int:
+        """32-bit words of the log behind the scratch memory: a counter, one for each kind and site, records."""
+        return 1 + len(Kind) * (len(self.sites) + 1) + MOST_RECORDS * RECORD_WORDS
+
+    def numbers(self, nbytes: list[int], cells: list[int], local_cells: int) -> list[int]:
+        """The numbers of a launch: by root, bytes and first granule of its shadow."""
+        found = [local_cells]
+        for size, cell in zip(nbytes, cells, strict=True):
+            found += [size, cell]
+        return found

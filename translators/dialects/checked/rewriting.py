@@ -1,0 +1,226 @@
+"""The text of a checked program: edits in the user's own text, and what stands in front of it.
+
+Decides where functions get the context (the first parameter of each), where kernels make it, and how the program's
+numbers come into `include/checked.cl`. The walk through a function's body is in `accesses`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from clang.cindex import Cursor, CursorKind
+
+from ...frontend import clang
+from ...frontend.edits import (
+    Edits,
+    Function,
+    Functions,
+    Untranslatable,
+    Use,
+    insert_at_entry,
+    parentheses_after,
+)
+from ...frontend.preprocessor import MAIN_FILE
+from ...frontend.source import ArgKind, ParsedProgram
+from ...frontend.types import Space
+from .accesses import Body, Recorder
+from .program import HEAD_NUMBERS, KEPT, MOST_RECORDS, RECORD_WORDS, CheckedKernel, CheckedProgram, Kind, Root
+from .roots import is_pointer
+
+__all__ = ["Untranslatable", "translate_checked"]
+
+#: The kinds' names in `include/checked.cl`.
+_NAMES = {
+    "P_OUTSIDE": Kind.OUTSIDE, "P_NULL": Kind.NULL, "P_GROUPS_RACE": Kind.GROUPS, "P_ITEMS_RACE": Kind.ITEMS,
+    "P_UNWRITTEN": Kind.UNWRITTEN, "P_UNWRITTEN_LOCAL": Kind.UNWRITTEN_LOCAL, "P_INDEX": Kind.INDEX,
+    "P_DIVISION": Kind.DIVISION, "P_SHIFT_KIND": Kind.SHIFT, "P_GROUPS_SAME": Kind.SAME_GROUPS,
+    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE, "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
+}  # fmt: skip
+_SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
+_LEAST_SCRATCH = 128
+
+
+def translate_checked(program: ParsedProgram) -> CheckedProgram:
+    """Check every access of every kernel. Raises Untranslatable, with the reason, where the text cannot be rewritten."""
+    if not program.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
+    return _Translation(program).run()
+
+
+class _Translation:
+    """One program being rewritten."""
+
+    def __init__(self, program: ParsedProgram) -> None:
+        self.program = program
+        self.functions = Functions(program)
+        self.edits = Edits(self.functions.text)
+        self.prefix = _free_prefix(self.functions)
+        self.recorder = Recorder(program, self.prefix)
+        self.kernels: dict[str, CheckedKernel] = {}
+
+    def run(self) -> CheckedProgram:
+        self._refuse()
+        for name in sorted(self.functions.names):
+            for use in self.functions.uses(name):
+                self._thread(use)
+        for function in self.functions.defined:
+            if function.kernel:
+                self._kernel(function)
+            else:
+                self._function(function)
+        granule = self.recorder.granule
+        scratch = max(_LEAST_SCRATCH, -(-self.recorder.most_nbytes // _LEAST_SCRATCH) * _LEAST_SCRATCH)
+        text = f'{self._prelude(granule, scratch)}#line 1 "{MAIN_FILE}"\n{self.edits.apply()}'
+        return CheckedProgram(
+            text,
+            self.program.engine_options,
+            self.kernels,
+            tuple(self.recorder.sites),
+            granule,
+            scratch,
+            tuple(sorted(set(self.recorder.skipped))),
+        )
+
+    def _refuse(self) -> None:
+        for function in self.functions.defined:
+            for cursor in clang.walk(function.cursor):
+                if cursor.kind is CursorKind.BLOCK_EXPR:
+                    raise Untranslatable("a block is used", clang.line_of(cursor))
+        for name in (function.name for function in self.functions.defined if function.kernel):
+            for use in self.functions.uses(name):
+                if not use.declares:
+                    raise Untranslatable(f"kernel {name} is called as a function", clang.line_of(use.cursor))
+
+    def _thread(self, use: Use) -> None:
+        """A name of a function with a body: in its declarations, the context and the roots of pointers as parameters."""
+        if not use.declares or use.name in self.program.kernels:
+            return
+        stop = use.offset + len(use.name.encode())
+        parameters = "".join(
+            f", int {self.prefix}r{index}"
+            for index, parameter in enumerate(use.cursor.get_arguments())
+            if is_pointer(parameter)
+        )
+        place = parentheses_after(self.functions.text, stop)
+        text = f"{self.prefix}C {self.prefix}c{parameters}"
+        if place.empty:
+            self.edits.replace(place.opening + 1, place.closing, text)
+        else:
+            self.edits.insert(place.opening + 1, f"{text}, ")
+
+    def _function(self, function: Function) -> None:
+        known = {
+            int(parameter.hash): f"{self.prefix}r{index}"
+            for index, parameter in enumerate(function.cursor.get_arguments())
+            if is_pointer(parameter)
+        }
+        Body(self.recorder, self.edits, self.functions, function, known).rewrite()
+
+    def _kernel(self, function: Function) -> None:
+        info = self.program.kernels[function.name]
+        roots: list[Root] = []
+        known: dict[int, str] = {}
+        spellings: list[
+            str
+        ] = []  # what arguments are called in the text; images' pointers have names of their own
+        for index, (arg, parameter) in enumerate(
+            zip(info.args, function.cursor.get_arguments(), strict=True)
+        ):
+            if arg.kind in _SPACES and parameter.spelling:
+                known[int(parameter.hash)] = str(len(roots))
+                roots.append(Root(arg.name, arg.kind, index, 0))
+                spellings.append(parameter.spelling)
+        arrays = list(self._local_variables(function))
+        for _, variable in arrays:
+            known[int(variable.hash)] = str(len(roots))
+            roots.append(Root(variable.spelling, ArgKind.LOCAL, None, variable.type.get_size()))
+        local = any(root.space is ArgKind.LOCAL for root in roots)
+        self._serialise(function, info.attributes)
+        self._parameters(function)
+        self._entry(function, roots, spellings, local)
+        for (statement, variable), number in zip(
+            arrays, range(len(roots) - len(arrays), len(roots)), strict=True
+        ):
+            self._register(statement, variable, number)
+        self.kernels[function.name] = CheckedKernel(function.name, len(info.args), tuple(roots), local)
+        Body(self.recorder, self.edits, self.functions, function, known).rewrite()
+
+    def _local_variables(self, function: Function) -> Iterator[tuple[Cursor, Cursor]]:
+        """(statement, variable) of what a kernel declares in local memory."""
+        for cursor in clang.walk(function.cursor):
+            if cursor.kind is CursorKind.DECL_STMT:
+                for variable in cursor.get_children():
+                    if (
+                        variable.kind is CursorKind.VAR_DECL
+                        and clang.address_space(variable.type) is Space.LOCAL
+                    ):
+                        yield cursor, variable
+
+    def _register(self, statement: Cursor, variable: Cursor, number: int) -> None:
+        p = self.prefix
+        stop = clang.extent_of(statement)[1]
+        self.edits.insert(stop, f" {p}root_l({p}c, {number}, &({variable.spelling}), {p}numbers);")
+
+    def _parameters(self, function: Function) -> None:
+        p = self.prefix
+        hidden = (
+            f"__global ulong *{p}numbers, __global uint *{p}cells, __global uchar *{p}init, __global uchar *{p}log, "
+            f"__local ulong *{p}local"
+        )
+        for use in self.functions.uses(function.name):
+            place = parentheses_after(self.functions.text, use.offset + len(use.name.encode()))
+            if place.empty:
+                self.edits.replace(place.opening + 1, place.closing, hidden)
+            else:
+                self.edits.insert(place.closing, f", {hidden}")
+
+    def _serialise(self, function: Function, attributes: str) -> None:
+        """Work-items one after the other, where the engine is Intel's: in step, they would all look at the shadow before any
+        of them marks it.
+        """
+        if "sub_group" not in attributes and "vec_len" not in attributes:
+            self.edits.insert(function.start, "__attribute__((intel_vec_len_hint(1))) ")
+
+    def _entry(self, function: Function, roots: list[Root], spellings: list[str], local: bool) -> None:
+        p = self.prefix
+        text = [f" {p}ctx {p}context; {p}C {p}c = &{p}context;"]
+        text.append(f"{p}begin({p}c, {p}numbers, {p}cells, {p}init, {p}log, {p}local);")
+        for number, (root, name) in enumerate(zip(roots, spellings, strict=False)):
+            if root.space is ArgKind.LOCAL:
+                text.append(f"{p}root_l({p}c, {number}, {name}, {p}numbers);")
+            else:
+                text.append(f"{p}root({p}c, {number}, (ulong){name}, 0, {p}numbers);")
+        if local:
+            text.append(f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE);")
+        insert_at_entry(self.edits, function.body_start, " ".join(text))
+
+    def _prelude(self, granule: int, scratch: int) -> str:
+        p = self.prefix
+        most_roots = max([1, *(len(kernel.roots) for kernel in self.kernels.values())])
+        numbers = {
+            "P_ROOTS": most_roots, "P_HEAD": HEAD_NUMBERS, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
+            "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
+            "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
+        }  # fmt: skip
+        numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
+        text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+        text += _include() + "".join(self.recorder.definitions())
+        return re.sub(r"\bP_", p, text)
+
+
+@lru_cache(maxsize=1)
+def _include() -> str:
+    with open(os.path.join(clang.INCLUDE_DIR, "checked.cl"), encoding="utf-8") as content:
+        return content.read()
+
+
+def _free_prefix(functions: Functions) -> str:
+    """A prefix that no identifier of the program starts with."""
+    taken = {m.group() for m in (re.match(r"vchk\d*_", name) for name in functions.identifiers()) if m}
+    number = 0
+    while (prefix := f"vchk{number or ''}_") in taken:
+        number += 1
+    return prefix

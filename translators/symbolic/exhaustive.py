@@ -1,0 +1,10 @@
+"""For the end of a `match` that has a case for every class (`typing.assert_never`, which Python 3.10 has not)."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+def assert_never(value: NoReturn) -> NoReturn:
+    """Type checkers prove that nothing comes here; what does is a fault of ours."""
+    raise AssertionError(f"no rule for {value!r}")

@@ -1,0 +1,48 @@
+"""What CUDA's numbers of errors mean: as OpenCL's status, and which of them a GPU does not recover from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdev.errors import INVALID_VALUE, MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES
+
+__all__ = [
+    "ALREADY_ENABLED",
+    "ERROR_INVALID_VALUE",
+    "ERROR_NOT_READY",
+    "ERROR_OUT_OF_MEMORY",
+    "FATAL",
+    "SUCCESS",
+    "status_of_result",
+]
+
+# CUresult numbers
+SUCCESS, ERROR_INVALID_VALUE, ERROR_OUT_OF_MEMORY, ERROR_NOT_READY = 0, 1, 2, 600
+#: cudaErrorPeerAccessAlreadyEnabled, which CuPy has no name for: another worker on the GPU or the program's own use of
+#: CUDA came first
+ALREADY_ENABLED = 704
+
+#: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", says CUDA of
+#: them). The runtime's errors have the same numbers.
+FATAL: Mapping[int, str] = {
+    214: "an uncorrectable error of its memory",
+    220: "an uncorrectable error of a link",
+    226: "an error of its hardware",
+    700: "an access to memory that is not there",
+    702: "a kernel took too long",
+    709: "its context is gone",
+    710: "an assertion in a kernel",
+    714: "an error of the hardware's stack",
+    715: "an instruction it does not know",
+    716: "an access that is not aligned",
+    717: "an access to a wrong kind of memory",
+    718: "a wrong program counter",
+    719: "a kernel failed",
+}
+
+_STATUSES = {ERROR_INVALID_VALUE: INVALID_VALUE, ERROR_OUT_OF_MEMORY: MEM_OBJECT_ALLOCATION_FAILURE}
+
+
+def status_of_result(result: int) -> int:
+    """The OpenCL status of a CUresult that is none of success."""
+    return _STATUSES.get(result, OUT_OF_RESOURCES)

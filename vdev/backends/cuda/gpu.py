@@ -1,0 +1,98 @@
+"""One GPU as its worker asks it: each answer of the driver is looked at, and what the GPU does not survive is told once.
+
+Decides what a failure means for all that comes after it, never what is asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vdev.backends.cuda.driver import Driver
+from vdev.backends.cuda.errors import FATAL
+from vdev.backends.cuda.marker import Clock
+from vdev.errors import OUT_OF_RESOURCES, BackendError
+
+logger = logging.getLogger("vdev.cuda")
+
+
+class Gpu:
+    """GPU `number` through CuPy's runtime and the driver, with events for its streams and its clock."""
+
+    def __init__(self, cupy: Any, driver: Driver, number: int) -> None:
+        self._cupy = cupy
+        self.driver = driver
+        self.number = number
+        self.clock = Clock(cupy, driver)
+        #: events that nobody waits for
+        self.free_events: deque[int] = deque()
+        #: the error that it has not survived
+        self.lost: BackendError | None = None
+        #: what is done then, and whose finalisers are not to ask it any more
+        self.at_loss: Callable[[], None] = lambda: None
+        self.held_at_loss: Sequence[object] = ()
+
+    def check_live(self) -> None:
+        """Raise what this GPU has not survived, if anything has happened to it."""
+        if self.lost is not None:
+            raise BackendError(self.lost.status, self.lost.text)
+
+    def error(self, result: int, text: str) -> BackendError:
+        """The BackendError of a CUresult; the first that the GPU does not survive is told, once."""
+        found = self.driver.error(result, text)
+        self._note(result, found)
+        return found
+
+    def check(self, result: int, text: str) -> None:
+        """Raise the BackendError of a CUresult unless it is none."""
+        if result:
+            raise self.error(result, text)
+
+    def guarded(self, call: Callable[[], Any]) -> None:
+        """Call something of CUDA's runtime; BackendError where that fails."""
+        try:
+            call()
+        except self._cupy.cuda.runtime.CUDARuntimeError as error:
+            found = BackendError(OUT_OF_RESOURCES, str(error))
+            self._note(error.status, found)
+            raise found from error
+
+    def copy_waiting(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+        """Copy as CuPy does, letting other threads run meanwhile; `kind`: cudaMemcpyKind."""
+        self.guarded(lambda: self._cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, stream))
+
+    def _note(self, result: int, error: BackendError) -> None:
+        """Nothing is asked of a GPU that is lost: each call would fail, in finalisers with a message of its own."""
+        if result not in FATAL or self.lost is not None:
+            return
+        self.lost = error
+        logger.error(
+            "GPU %d is lost until this process ends: %s (%s). Its commands fail from now on",
+            self.number,
+            FATAL[result],
+            error.text,
+        )
+        self.at_loss()
+        for held in (*self.held_at_loss, self.clock):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+
+    def event(self) -> int:
+        """An event that nobody uses."""
+        try:
+            return self.free_events.popleft()
+        except IndexError:
+            return self.driver.new_event()
+
+    def record(self, event: int, stream: int, text: str = "event") -> None:
+        """Have the event stand behind all that is on the stream."""
+        self.check(self.driver.event_record(event, stream), text)
+
+    def order(self, later: int, earlier: int) -> None:
+        """What follows on one stream waits for what is on another."""
+        event = self.event()
+        self.record(event, earlier)
+        self.check(self.driver.stream_wait(later, event, 0), "order of streams")
+        self.free_events.append(event)  # a wait keeps what it waits for, whatever becomes of the event

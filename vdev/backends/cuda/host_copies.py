@@ -1,0 +1,122 @@
+"""Copies between a GPU and plain host memory, in the order of the worker's stream.
+
+Decides how: short ones the driver takes at once or waits for, longer ones go through pinned blocks (`staging`), and
+boxes with gaps through a packed form in the GPU's memory, row by row where there is no memory for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from vdev.backends.base import Box, Bytes
+from vdev.backends.cuda.boxes import is_packed, packed_pitches, parts
+from vdev.backends.cuda.gpu import Gpu
+from vdev.backends.cuda.pool import Block
+from vdev.backends.cuda.staging import DIRECT_NBYTES, Staging, pieces_of
+from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+
+#: Device memory for the packed form of rectangles on their way from or to the host, at most.
+_PACKED_NBYTES = 256 << 20
+#: Below that, where there is no memory left for it, rows go one by one.
+_LEAST_PACKED_NBYTES = 64 << 10
+#: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
+_AT_ONCE_NBYTES = 64 << 10
+
+_TO_DEVICE, _TO_HOST = 1, 2  #: cudaMemcpyKind
+
+
+class HostCopies:
+    """A worker's copies from and to the host."""
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        staging: Staging,
+        streams: tuple[int, int],
+        context: int,
+        malloc: Callable[[int, str], Block],
+        copy_box: Callable[[int, int, Box], None],
+    ) -> None:
+        """`streams`: the worker's own, and one for copies beside it. `copy_box` copies between addresses in the order of
+        the first.
+        """
+        self._gpu = gpu
+        self._staging = staging
+        self._stream, self._copying = streams
+        self._context = context
+        self._malloc = malloc
+        self._copy_box = copy_box
+
+    def write(self, target: int, source: Bytes, box: Box) -> None:
+        """From the host's memory to that at `target`; the host's may change once this returns."""
+        address, nbytes = target + box.target_start, box.nbytes
+        if nbytes < DIRECT_NBYTES and box.is_contiguous:
+            start = source.ctypes.data + box.source_start
+            if nbytes <= _AT_ONCE_NBYTES:
+                self._gpu.check(self._gpu.driver.copy(address, start, nbytes, self._stream), "upload")
+            else:  # it waits; other threads may go on meanwhile
+                self._gpu.copy_waiting(address, start, nbytes, _TO_DEVICE, self._stream)
+        elif is_packed(box.shape, box.target_pitches):
+            self._upload(source, box, address)
+        else:
+            for part, packed in self._packed(box):
+                if packed is None:
+                    for start, place, row in part.rows():
+                        self._upload(source, Box.contiguous(start, 0, row), target + place)
+                    continue
+                self._upload(source, part, packed.ptr)
+                to = packed_pitches(part.shape)
+                self._copy_box(
+                    packed.ptr, target, Box(part.shape, 0, to, part.target_start, part.target_pitches)
+                )
+
+    def read(self, source: int, target: Bytes, box: Box) -> None:
+        """From the memory at `source` to the host's, which has it when this returns."""
+        address, nbytes = source + box.source_start, box.nbytes
+        if nbytes < DIRECT_NBYTES and box.is_contiguous:
+            start = target.ctypes.data + box.target_start
+            # CuPy's copy: it waits, since the memory is pageable, and lets other threads run meanwhile
+            self._gpu.copy_waiting(start, address, nbytes, _TO_HOST, self._stream)
+        elif is_packed(box.shape, box.source_pitches):
+            self._download(target, box, address)
+        else:
+            for part, packed in self._packed(box):
+                if packed is None:
+                    for start, place, row in part.rows():
+                        self._download(target, Box.contiguous(0, place, row), source + start)
+                    continue
+                pitches = packed_pitches(part.shape)
+                self._copy_box(
+                    source, packed.ptr, Box(part.shape, part.source_start, part.source_pitches, 0, pitches)
+                )
+                self._download(
+                    target, Box(part.shape, 0, pitches, part.target_start, part.target_pitches), packed.ptr
+                )
+
+    def _upload(self, source: Bytes, box: Box, address: int) -> None:
+        """Bytes of the host's box to packed memory at `address`, behind the stream and before what follows."""
+        self._gpu.order(self._copying, self._stream)
+        pieces = pieces_of(box, self._staging.limit(box.nbytes))
+        self._staging.upload(source, pieces, address, self._context, self._copying)
+        self._gpu.order(self._stream, self._copying)
+
+    def _packed(self, box: Box) -> Iterator[tuple[Box, Block | None]]:
+        """`box` in parts, each with memory for its packed form; None for one that goes row by row, where there is none."""
+        waiting = parts(box, _PACKED_NBYTES)[::-1]
+        while waiting:
+            part = waiting.pop()
+            try:
+                yield part, self._malloc(part.nbytes, f"{part.nbytes} bytes for a rectangular copy")
+            except BackendError as error:
+                if error.status != MEM_OBJECT_ALLOCATION_FAILURE:
+                    raise
+                halves = parts(part, part.nbytes // 2) if part.nbytes > _LEAST_PACKED_NBYTES else [part]
+                if len(halves) == 1:
+                    yield part, None
+                else:
+                    waiting += halves[::-1]
+
+    def _download(self, target: Bytes, box: Box, address: int) -> None:
+        self._gpu.order(self._copying, self._stream)
+        pieces = pieces_of(box.turned(), self._staging.limit(box.nbytes))
+        self._staging.download(target, pieces, address, self._context, self._copying)

@@ -1,0 +1,98 @@
+"""Programs on one GPU: loaded when they are first wanted, unloaded when they are gone and nothing runs of them.
+
+What a program is compiled to is `programs`' affair, and how a kernel of it is launched `launch`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import deque
+from typing import Any
+
+from vdev.backends.base import BackendProgram, Marker
+from vdev.backends.cuda.driver import Driver
+from vdev.backends.cuda.launch import Kernel, LoadedProgram
+from vdev.backends.cuda.programs import Cubins, Multiprocessor, Translated, translated
+from vdev.errors import BuildFailure
+
+logger = logging.getLogger("vdev.cuda")
+
+
+class Modules:
+    """The programs of one GPU and their kernels."""
+
+    def __init__(
+        self, cupy: Any, driver: Driver, cubins: Cubins, architecture: str, multiprocessor: Multiprocessor
+    ) -> None:
+        self._cupy = cupy
+        self._driver = driver
+        self._cubins = cubins
+        self._architecture = architecture
+        self._multiprocessor = multiprocessor
+        #: by program, for as long as the program is there
+        self.loaded: weakref.WeakKeyDictionary[BackendProgram, LoadedProgram] = weakref.WeakKeyDictionary()
+        #: modules of programs that are gone; and with a marker behind all that may still run of them
+        self._unused: deque[int] = deque()
+        self._leaving: deque[tuple[Marker, list[int]]] = deque()
+
+    def load(self, program: BackendProgram) -> LoadedProgram:
+        """The program, compiled; BuildFailure where it cannot be."""
+        found = self.loaded.get(program)
+        if found is None:
+            found = self.loaded[program] = self._load_cubin(
+                translated(program, self._cubins), full_groups=False
+            )
+        return found
+
+    def _load_cubin(self, program: Translated, *, full_groups: bool) -> LoadedProgram:
+        try:
+            return LoadedProgram(
+                self._cupy,
+                program,
+                self._architecture,
+                self._multiprocessor,
+                self._unused,
+                full_groups=full_groups,
+            )
+        except self._cupy.cuda.driver.CUDADriverError as error:
+            raise BuildFailure(f"the GPU refuses the compiled program: {error}") from error
+
+    def kernel(self, loaded: LoadedProgram, name: str) -> Kernel:
+        """A kernel of it, made when it is first wanted."""
+        found = loaded.kernels.get(name)
+        if found is None:
+            info = loaded.program.kernels[name]
+            found = loaded.kernels[name] = Kernel(info, loaded, loaded.function(info.entry), self._driver)
+            if info.local_nbytes:  # local variables of its own that no static shared memory holds
+                found.lay_out_local_memory()
+        return found
+
+    def with_full_groups(self, kernel: Kernel) -> Kernel:
+        """The same kernel, compiled so that the largest groups have registers."""
+        small = kernel.small
+        if small is None:
+            program = kernel.program
+            if program.with_full_groups is None:
+                program.with_full_groups = self._load_cubin(program.program, full_groups=True)
+            small = kernel.small = self.kernel(program.with_full_groups, kernel.info.name)
+        return small
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there is something that `unload` may do."""
+        return bool(self._unused or self._leaving)
+
+    def unload(self, marker: Marker) -> None:
+        """Unload what nobody uses any more and what no work before `marker` does either."""
+        unused, leaving = self._unused, self._leaving
+        if unused:
+            leaving.append((marker, [unused.popleft() for _ in range(len(unused))]))
+        driver = self._cupy.cuda.driver
+        while leaving and leaving[0][0].done():
+            for module in leaving.popleft()[1]:
+                try:
+                    driver.moduleUnload(module)
+                except driver.CUDADriverError as error:
+                    # A GPU that has failed refuses everything, and its work tells so: this is no command's failure.
+                    logger.debug("module of a program that is gone: %s", error)

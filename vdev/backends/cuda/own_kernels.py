@@ -1,0 +1,114 @@
+"""vdev's own kernels on one GPU: boxes copied, patterns filled and changes merged there, each with one launch.
+
+Decides which of the kernels (`kernels`) does it, and in which words. Where they run in the order of things is the back
+end's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from vdev.backends.cuda import kernels
+from vdev.backends.cuda.boxes import PlacedBox, slices_of, whole_units
+from vdev.translators.ranges import byte_runs
+from vdev.translators.ranges.grain import MAX_CUTS, Grain
+from vdev.translators.ranges.region import Region
+
+#: groups of a kernel for each of the GPU's multiprocessors, at most
+_GROUPS = 16
+
+
+class OwnKernels:
+    """The kernels as a GPU starts them in one of its streams."""
+
+    def __init__(
+        self,
+        stream: int,
+        compute_units: int,
+        load: Callable[[], Mapping[str, int]],
+        launch: Callable[..., int],
+        check: Callable[[int, str], None],
+    ) -> None:
+        """`load`: the functions by name, asked for when the first is wanted. `launch`: the driver's. `check`: raises what
+        a CUresult means.
+        """
+        self._stream = stream
+        self._most_groups = compute_units * _GROUPS
+        self._load = load
+        self._launch = launch
+        self._check = check
+        self._functions: Mapping[str, int] = {}
+
+    def start(self, name: str, parameters: bytes, work: int) -> None:
+        """Start one of the kernels over `work` items."""
+        if not self._functions:
+            self._functions = self._load()
+        function = self._functions[name]
+        groups = min(-(-work // kernels.BLOCK), self._most_groups)
+        packed = ctypes.create_string_buffer(parameters, len(parameters))
+        size = ctypes.c_size_t(len(parameters))
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 0)
+        result = self._launch(
+            function, groups, 1, 1, kernels.BLOCK, 1, 1, 0, self._stream, None, ctypes.addressof(extra)
+        )
+        self._check(result, name)
+
+    def copy_boxes(self, boxes: Sequence[PlacedBox]) -> None:
+        """Copy boxes between addresses that this GPU reaches, with one launch."""
+        together = 0
+        for box in boxes:
+            together |= box.alignment
+        unit, name = next((unit, name) for unit, name in kernels.COPIES if together % unit == 0)
+        words = [box.words(unit) for box in boxes]
+        total = sum(box.nbytes for box in boxes) // unit
+        if len(boxes) == 1:
+            self.start(name, struct.pack("<9Q", *words[0]), total)
+            return
+        packed = b"".join(struct.pack("<9Q", *of_box) for of_box in words)
+        room = kernels.MOST_BOXES * struct.calcsize("<9Q")
+        self.start(f"copy_boxes_u{unit}", struct.pack("<Q", total) + packed.ljust(room, b"\0"), total)
+
+    def fill(self, address: int, nbytes: int, pattern: bytes) -> None:
+        """Repeat a pattern of up to `kernels.PATTERN_NBYTES` bytes from `address` on."""
+        padded = pattern.ljust(kernels.PATTERN_NBYTES, b"\0")
+        self.start("fill_pattern", struct.pack("<3Q", address, nbytes, len(pattern)) + padded, nbytes)
+
+    def merge(
+        self, addresses: tuple[int, int, int], region: Region, op: str, dtype: str, grain: Grain
+    ) -> None:
+        """Merge a region's bytes (`Backend.merge`). `addresses`: what offsets are counted from in the target, the stage and
+        the twin, 0 for none.
+        """
+        for block in slices_of(region.blocks()):
+            if op == "diff":
+                self._merge_changes(addresses, block, grain)
+            else:
+                element = np.dtype(dtype)
+                name = f"merge_{op}_{element.kind}{element.itemsize}"
+                self._merge_rows(name, addresses, block, element.itemsize)
+
+    def _merge_changes(self, addresses: tuple[int, int, int], block: byte_runs.Block, grain: Grain) -> None:
+        """Merge the units of `block` that differ from the twin: as words where they are such."""
+        word = grain.unit if grain.unit in kernels.WORDS else None
+        for whole, part in whole_units(block, word):
+            if whole and word is not None:
+                self._merge_rows(f"merge_diff_u{word}", addresses, part, word)
+                continue
+            most = (part.nbytes // grain.period + 2) * len(grain.cuts) + 1  # units that a row has a part of
+            total, cuts = most * part.count, grain.cuts
+            numbers = (part.start, part.nbytes, part.stride, most, total, grain.period, len(cuts))
+            packed = struct.pack(f"<{MAX_CUTS}H", *cuts, *(0,) * (MAX_CUTS - len(cuts)))
+            self.start("merge_units", struct.pack("<10Q", *addresses, *numbers) + packed, total)
+
+    def _merge_rows(
+        self, name: str, addresses: tuple[int, int, int], block: byte_runs.Block, unit: int
+    ) -> None:
+        """Merge the rows of `block`, whose starts, lengths and strides are multiples of `unit`."""
+        width = block.nbytes // unit
+        total = width * block.count
+        places = [address + block.start if address else 0 for address in addresses]
+        self.start(name, struct.pack("<6Q", *places, width, block.stride // unit, total), total)

@@ -1,0 +1,108 @@
+"""What is known of one launch that is being checked: its buffers before and after, its chunks, and their elements.
+
+Decides which argument and which element a byte of a buffer is named after, never whether it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vdev.backends.base import Bytes
+from vdev.check.differences import Mask, Place, data_mask, element_type, place_of
+from vdev.planner.footprints import Footprint, PointerArg
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import Launch
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.region import Region
+
+
+@dataclass(eq=False)
+class Case:
+    """One launch that is being checked; lists are by slot, `parts` by chunk."""
+
+    launch: Launch
+    buffers: list[VirtualBuffer]
+    pointers: tuple[PointerArg, ...]
+    parts: list[Part]
+    before: list[Bytes]
+    unknown: list[Region]  #: bytes that nobody has written
+    types: Mapping[int, np.dtype[np.generic]]  #: elements that arguments point to
+    data: list[Mask] = field(default_factory=list)  #: all bytes but padding
+    after: list[Bytes] = field(default_factory=list)
+    alone: list[list[Bytes]] = field(
+        default_factory=list
+    )  #: by chunk and slot: what it leaves of `before` alone
+    fine: set[int] = field(default_factory=set)  #: those that are fine-grain
+
+    def atomics(self, slot: int) -> Region:
+        return Region.union(
+            region for part in self.parts for region in part.footprints[slot].atomics.values()
+        )
+
+    def argument_at(self, slot: int, byte: int) -> PointerArg:
+        """The argument to name for a byte of a buffer: one that is written there, if there is one."""
+        here = [
+            pointer
+            for pointer in self.pointers
+            if pointer.slot == slot and pointer.offset <= byte < pointer.offset + pointer.nbytes
+        ] or [pointer for pointer in self.pointers if pointer.slot == slot]
+        infos = self.launch.kernel.info.args
+        return next((pointer for pointer in here if not infos[pointer.arg].pointee_const), here[0])
+
+    def dtype(self, pointer: PointerArg) -> np.dtype[np.generic]:
+        info, known = self.launch.kernel.info.args[pointer.arg], self.types.get(pointer.arg)
+        return element_type(info.type_name, info.nbytes) if known is None else known
+
+    def place(self, slot: int, byte: int) -> tuple[PointerArg, Place, slice]:
+        """The scalar at a byte of a buffer: the argument to name, its place there, and its bytes in the buffer."""
+        pointer = self.argument_at(slot, byte)
+        scalar = place_of(byte - pointer.offset, self.dtype(pointer))
+        return pointer, scalar, slice(pointer.offset + scalar.start, pointer.offset + scalar.stop)
+
+    def without_padding(self, slot: int) -> Mask:
+        """False at bytes that are padding to every argument that has them."""
+        nbytes = len(self.before[slot])
+        data, covered = np.zeros(nbytes, bool), np.zeros(nbytes, bool)
+        for pointer in self.pointers:
+            if pointer.slot == slot:
+                part = slice(pointer.offset, pointer.offset + pointer.nbytes)
+                data[part] |= data_mask(pointer.nbytes, self.dtype(pointer))
+                covered[part] = True
+        return data | ~covered
+
+    def dtype_at(self, slot: int, byte: int) -> np.dtype[np.generic]:
+        return self.dtype(self.argument_at(slot, byte))
+
+    def dtype_of(self, slot: int) -> np.dtype[np.generic]:
+        """The element type of a buffer: of the argument that is written, if there is one."""
+        return self.dtype_at(slot, min(p.offset for p in self.pointers if p.slot == slot))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One chunk: where it ran, and what it declares by slot."""
+
+    worker: int
+    chunk: Chunk
+    footprints: dict[int, Footprint]
+
+
+class Values:
+    """What chunks that ran alone have written, and by slot the bytes at which two of them disagree."""
+
+    def __init__(self, case: Case) -> None:
+        self.clashes = [np.zeros(len(before), bool) for before in case.before]
+        self._data = case.data
+        self._written = [np.zeros(len(before), bool) for before in case.before]
+        self._values = [before.copy() for before in case.before]
+
+    def add(self, found: Sequence[Bytes], left: Sequence[Bytes]) -> None:
+        """One more chunk: by what it found and left it shows where it writes, and what."""
+        for slot, value in enumerate(self._values):
+            changed = (left[slot] != found[slot]) & self._data[slot]
+            self.clashes[slot] |= changed & self._written[slot] & (left[slot] != value)
+            self._written[slot] |= changed
+            np.copyto(value, left[slot], where=changed)

@@ -1,0 +1,55 @@
+"""What a report on the accesses of kernels consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vdev.translators.frontend.source import KernelInfo
+from vdev.translators.interpreter.access import AccessRange, KernelSummary
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The launch that is asked about. `values` and `sizes` (bytes) by argument name; `pitch` likewise, "" for all."""
+
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None = None
+    offset: tuple[int, ...] | None = None
+    workers: int = 2
+    values: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    pitches: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WorkerPart:
+    """What one worker does: its chunk, and the ranges of each of its accesses."""
+
+    worker: int
+    chunk: Chunk
+    ranges: tuple[AccessRange, ...]
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """A launch as it would be planned. `sizes`: bytes by argument number; `assumed`: those that nobody gave."""
+
+    ndrange: NDRange
+    parts: tuple[WorkerPart, ...]
+    reasons: tuple[str, ...]
+    moved_nbytes: int
+    sizes: Mapping[int, int]
+    assumed: frozenset[int]
+    pitches: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One kernel: what it is, what it touches, and, where a launch was given, what that does (or why it is unknown)."""
+
+    info: KernelInfo
+    summary: KernelSummary
+    launch: LaunchReport | None = None
+    problem: str | None = None

@@ -1,0 +1,91 @@
+"""Reads that the calling thread does by itself, from the worker's memory into the host's.
+
+A program that reads a few bytes after each launch waits for them, and whatever is made to tell others of the read is of
+no use to anybody: nothing else can come before it in its queue, and when the call returns it has ended. So it gets a
+step of the worker's, but neither job nor completion. Decides when that is possible: where the worker's thread has
+nothing to do and other workers have no part in it. What was handed over before is known to be complete as well when the
+bytes are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vdev.errors import BackendError
+from vdev.process.finalisers import may_wait
+from vdev.process.interrupts import checkpoint, waits
+
+if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
+    from vdev.executor.executor import Executor
+    from vdev.executor.holdings import Holdings
+    from vdev.executor.mark import Mark
+    from vdev.executor.steps import DownloadStep
+    from vdev.executor.worker import Worker
+    from vdev.translators.ranges.rectangles import Layout
+
+
+class Reading:
+    """A read that was handed over: step number `step` of the worker's."""
+
+    __slots__ = ("_first", "_holdings", "_last", "_mark", "_worker")
+
+    def __init__(self, worker: Worker, mark: Mark, holdings: Holdings, first: int, last: int) -> None:
+        """`mark`: behind it. `first`, `last`: its first operation since the mark before, and one past its last."""
+        self._worker = worker
+        self._mark = mark
+        self._holdings = holdings
+        self._first, self._last = first, last
+
+    @waits
+    def wait(self) -> int:
+        """Return when the bytes are there: 0, or the status of what has failed."""
+        worker, mark, holdings = self._worker, self._mark, self._holdings
+        try:
+            while worker.completed < mark.step:
+                worker.retire_oldest()
+                checkpoint()
+        except BaseException:  # an interrupt: somebody has to look after what was issued
+            worker.wake()
+            raise
+        error = mark.error
+        if error is not None and (not error.at or any(self._first <= at < self._last for at in error.at)):
+            return error.status
+        if holdings.damage is not None:
+            return holdings.damage.status
+        return holdings.failure or 0
+
+
+def begin_reading(
+    executor: Executor, step: DownloadStep, number: int, holdings: Holdings, host: Bytes, layout: Layout
+) -> Reading | None:
+    """Hand the read of a `step` over to worker `number`; None where it has to be submitted: then nothing has happened."""
+    worker = executor.all_workers[number]
+    if not worker.takes_transfers or worker.records is not None or not may_wait():
+        return None
+    if worker.queue or worker.busy or not worker.take_turn():
+        return None
+    try:
+        with executor.lock:
+            if worker.queue or executor.closed or executor.has_failed or executor.uses_host_elsewhere(number):
+                return None
+            worker.backend.enter()
+            return _handed_over(worker, step, holdings, host, layout)
+    finally:
+        worker.give_turn_to_nobody()
+
+
+def _handed_over(
+    worker: Worker, step: DownloadStep, holdings: Holdings, host: Bytes, layout: Layout
+) -> Reading | None:
+    first = worker.backend.pending()
+    mine = worker.submitted = worker.submitted + 1
+    try:
+        step.deliver(worker, holdings, host, layout)
+    except BackendError:
+        return None  # submitted, it gets its error
+    finally:
+        worker.issued = mine
+    last, mark = worker.backend.pending(), worker.next_mark
+    worker.mark()
+    return Reading(worker, mark, holdings, first, last)

@@ -1,0 +1,241 @@
+"""One checked launch on a worker: memory, shadow memory and log up, the kernel, and all of it down again.
+
+Decides how the hidden arguments are filled in and what the launch leaves: contents, what is written, findings. What
+cannot be checked is refused with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.backends.base import (
+    Allocation,
+    Backend,
+    BackendProgram,
+    Box,
+    Bytes,
+    KernelArgument,
+    LaunchShape,
+    LocalBytes,
+)
+from vdev.errors import BackendError, BuildFailure
+from vdev.harness.findings import Finding
+from vdev.harness.reading import Reader, records
+from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
+from vdev.translators.frontend.edits import Untranslatable
+from vdev.translators.frontend.source import ArgKind, ParsedProgram
+from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+
+Mask = npt.NDArray[np.bool_]
+
+_CELL_NBYTES = 8  #: of shadow for a granule of global memory
+_LOCAL_CELL_NBYTES = 24
+
+
+class NotCheckable(Exception):
+    """A program or launch that cannot be checked; the text says why."""
+
+
+@dataclass
+class Memory:
+    """A buffer: its content, and which bytes of it somebody has written."""
+
+    content: Bytes
+    written: Mask
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An argument that points `offset` bytes into `memory` and may use `nbytes` from there."""
+
+    memory: Memory
+    offset: int
+    nbytes: int
+
+
+#: A kernel argument: a buffer, a value's bytes, local memory, or a null pointer.
+Argument = Pointer | bytes | LocalBytes | None
+
+
+@dataclass
+class Checked:
+    """What a checked launch showed. `notes`: (line, what was not checked and why)."""
+
+    findings: list[Finding]
+    notes: list[tuple[int, str]] = field(default_factory=list)
+
+
+class CheckedSource:
+    """A program made checkable, built on first use. Raises NotCheckable."""
+
+    def __init__(self, parsed: ParsedProgram, file: str = "") -> None:
+        try:
+            self.program: CheckedProgram = translate_checked(parsed)
+        except Untranslatable as error:
+            raise NotCheckable(str(error)) from error
+        self._reader = Reader(self.program, parsed.source, file)
+        self._native = BackendProgram(self.program.source, self.program.options)
+
+    def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
+        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits."""
+        kernel = self.program.kernels[name]
+        try:
+            backend.build(self._native)
+            return self._launched(backend, kernel, args, ndrange)
+        except BuildFailure as failure:
+            raise NotCheckable(
+                f"the checked program does not compile: {_first_error(failure.log)}"
+            ) from failure
+        except BackendError as error:
+            raise NotCheckable(f"the checked launch did not run: {error}") from error
+
+    def _launched(
+        self, backend: Backend, kernel: CheckedKernel, args: Sequence[Argument], ndrange: NDRange
+    ) -> Checked:
+        run = _Run(self.program, kernel, args)
+        try:
+            run.upload(backend)
+            log = run.launch(backend, self._native, ndrange)
+        finally:
+            run.free(backend)
+        found = list(records(log, len(self.program.sites)))
+        sizes = [size_of(root, args) for root in kernel.roots]
+        return Checked(self._reader.findings(kernel, found, ndrange, sizes), self._reader.notes(found))
+
+
+def _first_error(log: str) -> str:
+    """The first line of a compiler's log that tells of an error."""
+    lines = log.strip().splitlines()
+    return next((line.strip() for line in lines if "error" in line), lines[0] if lines else "no reason given")
+
+
+class _Run:
+    """The memory of one launch on a worker."""
+
+    def __init__(self, program: CheckedProgram, kernel: CheckedKernel, args: Sequence[Argument]) -> None:
+        self._program = program
+        self._kernel = kernel
+        self._args = args
+        self._memories: list[Memory] = []
+        for arg in args:
+            if isinstance(arg, Pointer) and self._slot(arg.memory) is None:
+                self._memories.append(arg.memory)
+        self._granule = granule = program.granule
+        sizes = [-(-len(memory.content) // granule) for memory in self._memories]
+        #: by memory, and the end: granules before it
+        self._starts = [0, *(int(n) for n in np.cumsum(sizes))]
+        self._kept: list[Bytes] = []  # until the worker has taken them
+        self._natives: list[Allocation] = []
+        self._hidden: list[Allocation] = []
+        self._local_cells = 0
+
+    def _slot(self, memory: Memory) -> int | None:
+        return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
+
+    def upload(self, backend: Backend) -> None:
+        """Allocate and fill everything that the kernel gets."""
+        for memory in self._memories:
+            self._natives.append(self._uploaded(backend, memory.content))
+        scratch = 2 * self._program.scratch_nbytes
+        for content in (
+            np.array(self._numbers(), np.uint64).view(np.uint8),
+            np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
+            self._initial(),
+            np.zeros(scratch + 4 * self._program.log_words, np.uint8),
+        ):
+            self._hidden.append(self._uploaded(backend, content))
+
+    def launch(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> npt.NDArray[np.uint32]:
+        """Run the kernel and bring the memories up to date. The log."""
+        scratch = 2 * self._program.scratch_nbytes
+        local = LocalBytes(scratch + max(1, self._local_cells) * _LOCAL_CELL_NBYTES)
+        self._fit(backend, program, local)
+        args = [*(self._native(arg) for arg in self._args), *self._hidden, local]
+        size, group, first = ndrange.global_size, ndrange.local_size, ndrange.offset
+        shape = LaunchShape(ndrange, whole_chunk(ndrange), size, group, first, (), None)
+        backend.launch(backend.kernel(program, self._kernel.name), args, shape)
+        _, cells, _, log = self._hidden
+        for memory, native in zip(self._memories, self._natives, strict=True):
+            backend.read(native, memory.content, Box.contiguous(0, 0, len(memory.content)))
+        touched, found = np.empty(cells.nbytes, np.uint8), np.empty(log.nbytes, np.uint8)
+        backend.read(cells, touched, Box.contiguous(0, 0, cells.nbytes))
+        backend.read(log, found, Box.contiguous(0, 0, log.nbytes))
+        backend.record().wait()
+        self._mark(touched.view(np.uint32)[::2] != 0)
+        return found[scratch:].view(np.uint32)
+
+    def free(self, backend: Backend) -> None:
+        for allocation in (*self._natives, *self._hidden):
+            backend.free(allocation)
+
+    def _uploaded(self, backend: Backend, content: Bytes) -> Allocation:
+        allocation = backend.allocate(max(1, len(content)))
+        self._kept.append(content)
+        backend.write(allocation, content, Box.contiguous(0, 0, len(content)))
+        return allocation
+
+    def _numbers(self) -> list[int]:
+        """What the kernel is told of its roots."""
+        sizes, cells = [], []
+        for root in self._kernel.roots:
+            nbytes = size_of(root, self._args)
+            sizes.append(nbytes)
+            if root.space is ArgKind.LOCAL:
+                cells.append(self._local_cells)
+                self._local_cells += -(-nbytes // self._granule)
+            else:
+                cells.append(self._first_cell(root))
+        return self._program.numbers(sizes, cells, self._local_cells)
+
+    def _first_cell(self, root: Root) -> int:
+        arg = None if root.arg is None else self._args[root.arg]
+        slot = self._slot(arg.memory) if isinstance(arg, Pointer) else None
+        if not isinstance(arg, Pointer) or slot is None:
+            return 0
+        return self._starts[slot] + arg.offset // self._granule
+
+    def _initial(self) -> Bytes:
+        """A byte for each granule: whether all of it is written."""
+        parts = [np.ones(1, np.uint8)]
+        granule = self._granule
+        for memory in self._memories:
+            whole = -(-len(memory.written) // granule) * granule
+            padded = np.ones(whole, np.bool_)
+            padded[: len(memory.written)] = memory.written
+            parts.append(np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8))
+        return np.concatenate([*parts[1:], parts[0]])
+
+    def _mark(self, touched: Mask) -> None:
+        for memory, start in zip(self._memories, self._starts, strict=False):
+            granules = touched[start : start + -(-len(memory.written) // self._granule)]
+            memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
+
+    def _native(self, arg: Argument) -> KernelArgument:
+        if not isinstance(arg, Pointer):
+            return arg
+        slot = self._slot(arg.memory)
+        assert slot is not None
+        return self._natives[slot] if not arg.offset else (self._natives[slot], arg.offset)
+
+    def _fit(self, backend: Backend, program: BackendProgram, local: LocalBytes) -> None:
+        """Raises NotCheckable where a work-group would need more local memory than there is."""
+        own = backend.build(program).kernels[self._kernel.name].local_memory_nbytes
+        given = sum(arg.nbytes for arg in self._args if isinstance(arg, LocalBytes))
+        room = max(backend.info.local_memory_nbytes, backend.info.most_local_nbytes)
+        if own + given + local.nbytes > room:
+            raise NotCheckable(
+                f"kernel {self._kernel.name} needs {own + given + local.nbytes} bytes of local memory to be checked, "
+                f"and there are {room}"
+            )
+
+
+def size_of(root: Root, args: Sequence[Argument]) -> int:
+    """Bytes of a root in a launch; 0 for a null pointer."""
+    if root.arg is None:
+        return root.nbytes
+    arg = args[root.arg]
+    return arg.nbytes if isinstance(arg, Pointer | LocalBytes) else 0

@@ -1,0 +1,60 @@
+"""The process in which `vdev-check` runs a program: everything as the program would have it, with its launches watched.
+
+Decides nothing; it leaves what was found in a file when the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import runpy
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from vdev import boot
+from vdev.harness.watching import Watch
+from vdev.start import current
+
+
+def main(arguments: list[str]) -> None:
+    """`arguments`: the file for the report, kinds to report as well, launches of each kernel to check, and the program
+    (`-m module`, `-c code` or a file) with its own arguments.
+    """
+    path, kinds, most, *program = arguments
+    watch = Watch(frozenset(filter(None, kinds.split(","))), int(most))
+    current.check_with(watch.checker())
+    atexit.register(_write, Path(path), watch, os.getpid())
+    boot.install()
+    _run(program)
+
+
+def _run(program: list[str]) -> None:
+    option = program[0]
+    if option == "-m":
+        sys.path.insert(0, os.getcwd())
+        sys.argv = program[1:]
+        runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+    elif option == "-c":
+        sys.path.insert(0, "")
+        sys.argv = ["-c", *program[2:]]
+        exec(compile(program[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        if os.path.isfile(option):  # a folder or an archive is put on the path by runpy itself
+            sys.path.insert(0, os.path.dirname(os.path.realpath(option)))
+        sys.argv = program
+        runpy.run_path(option, run_name="__main__")
+
+
+def _write(path: Path, watch: Watch, process: int) -> None:
+    if os.getpid() != process:
+        return  # a forked child's launches are its own
+    report: dict[str, Any] = {
+        "findings": [asdict(finding) for finding in watch.findings],
+        "checked": watch.nchecked,
+        "unchecked": dict(watch.unchecked),
+        "notes": sorted(watch.notes),
+    }
+    path.write_text(json.dumps(report), "utf-8")

@@ -1,0 +1,109 @@
+"""Arrays compared: where they differ, by how much, in units in the last place.
+
+Decides what counts as equal and what a failure says; knows no kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+#: differences that a failure lists
+_SHOWN = 8
+_UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def assert_equal(result: npt.ArrayLike, expected: npt.ArrayLike) -> None:
+    """Every element the same; NaNs are equal to NaNs, and the zeros to each other. AssertionError with the places."""
+    one, other = _arrays(result, expected)
+    _report(one, other, ~_same(one, other), "equal")
+
+
+def assert_allclose(
+    result: npt.ArrayLike, expected: npt.ArrayLike, *, ulp: int = 4, rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Every element within `ulp` units in the last place of the result's type, or within `atol + rtol * |expected|`.
+
+    NaN is close to NaN alone, an infinity to itself alone. AssertionError with the places.
+
+    >>> assert_allclose(np.float32([1, 2]), np.float32([1, 2.0000002]))
+    """
+    one, other = _arrays(result, expected)
+    if one.dtype.kind not in "fc":
+        _report(one, other, ~_same(one, other), "equal")
+        return
+    wide = np.complex128 if one.dtype.kind == "c" else np.float64
+    other = other.astype(one.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(one.astype(wide) - other.astype(wide))
+        near = np.isfinite(distance) & (distance <= atol + rtol * np.abs(other.astype(wide)))
+    within = near | _same(one, other)
+    if one.dtype.kind == "f":
+        within |= ulps(one, other) <= ulp
+    _report(one, other, ~within, f"within {ulp} ULPs, rtol {rtol:g}, atol {atol:g}")
+
+
+def ulps(one: Array, other: Array) -> Array:
+    """How many floating-point numbers of their type lie from each element to the other's; the most there are where
+    either is no finite number and they are not the same (float16, float32, float64).
+
+    >>> ulps(np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2)))
+    array([1], dtype=uint64)
+    """
+    a, b = _ordered(one), _ordered(other)
+    distance = np.where(a > b, a - b, b - a)
+    wrong = ~(np.isfinite(one) & np.isfinite(other)) & ~_same(one, other)
+    return np.where(wrong, np.uint64(2**64 - 1), distance)
+
+
+def _ordered(values: Array) -> Array:
+    """Floating-point numbers as unsigned integers in the same order, one apart where they are neighbours."""
+    size = values.dtype.itemsize
+    bits = np.ascontiguousarray(values).view(_UNSIGNED[size]).astype(np.uint64)
+    sign = np.uint64(1 << (8 * size - 1))
+    below = sign - (bits & (sign - np.uint64(1)))
+    found: Array = np.where(bits & sign, below, bits + sign)
+    return found
+
+
+def _arrays(result: npt.ArrayLike, expected: npt.ArrayLike) -> tuple[Array, Array]:
+    one, other = np.asarray(result), np.asarray(expected)
+    if one.shape != other.shape:
+        try:
+            other = np.broadcast_to(other, one.shape)
+        except ValueError:
+            raise AssertionError(f"the result has shape {one.shape}, expected is {other.shape}") from None
+    return one, other
+
+
+def _same(one: Array, other: Array) -> Array:
+    same: Array = np.asarray(one == other)
+    if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+        same |= np.isnan(one) & np.isnan(other)
+    return same
+
+
+def _report(one: Array, other: Array, wrong: Array, wanted: str) -> None:
+    places = np.argwhere(wrong)
+    if not len(places):
+        return
+    floating = one.dtype.kind == "f" and other.dtype == one.dtype
+    lines = [f"{len(places)} of {one.size} elements are not {wanted}"]
+    for place in places[:_SHOWN]:
+        index = tuple(int(k) for k in place)
+        text = f"  at [{', '.join(map(str, index))}]: {one[index]!r}, expected {other[index]!r}"
+        if floating:
+            text += _in_ulps(one[index], other[index])
+        lines.append(text)
+    if len(places) > _SHOWN:
+        lines.append(f"  and {len(places) - _SHOWN} more")
+    raise AssertionError("\n".join(lines))
+
+
+def _in_ulps(one: Any, other: Any) -> str:
+    if not (np.isfinite(one) and np.isfinite(other)):
+        return ""
+    return f" ({int(ulps(np.atleast_1d(one), np.atleast_1d(other))[0])} ULPs apart)"

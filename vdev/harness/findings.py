@@ -1,0 +1,90 @@
+"""Findings: what is wrong with a kernel, as data.
+
+Decides what a finding consists of and what it is called; `formats` prints it, `reading` makes it from a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: By kind: what to do about it, in a line.
+REMEDIES = {
+    "out-of-bounds": "compare the index with the number of elements, or launch fewer work-items",
+    "null-pointer": "give the argument a buffer, or test it before it is used",
+    "index": "keep the index below the number of elements that the array is declared with",
+    "race-between-groups": "work-groups have no order: give each its own elements, use atomics, or use two launches",
+    "race-between-items": "put barrier(CLK_LOCAL_MEM_FENCE) between the two accesses, where all work-items reach it",
+    "same-value-race": "the value does not depend on the order here; let one work-item write it",
+    "unwritten-value": "write the element first, or give the buffer its initial content",
+    "division-by-zero": "test the divisor: the result is undefined (OpenCL C 6.3)",
+    "compiler": "what clang says of the text: mend it, or say in the text that it is meant",
+    "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it where that is meant",
+}
+KINDS = tuple(REMEDIES)
+#: Kinds that are told of only where they are asked for.
+OFF_BY_DEFAULT = frozenset({"same-value-race"})
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the source; `file` is empty for a program that was given as text. Lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    function: str
+    expression: str
+    excerpt: str
+
+
+@dataclass(frozen=True)
+class Who:
+    """A work-item by its global ids, or a work-group alone where the item is not known."""
+
+    group: Ids
+    item: Ids | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One mistake. `kernel` is the kernel launched, `argument` the variable accessed. `offset` in bytes from the start of
+    its memory, of `nbytes` bytes where that is known. `other`: the other side of a race. `count`: how often it happened
+    in the launch that showed it first.
+    """
+
+    kind: str
+    message: str
+    kernel: str
+    argument: str
+    action: str
+    place: Place
+    who: Who | None  #: None: nothing has run
+    offset: int | None = None
+    nbytes: int | None = None
+    other: Place | None = None
+    other_who: Who | None = None
+    count: int = 1
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.kind]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for two findings of one mistake, whichever launch showed it."""
+        other = None if self.other is None else (self.other.file, self.other.line, self.other.column)
+        here = (self.place.file, self.place.line, self.place.column)
+        return self.kind, self.kernel, self.argument, frozenset({here, other})
+
+
+class FindingsError(AssertionError):
+    """A kernel's run showed mistakes; `findings` has them, the text all of it."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        from vdev.harness.formats import as_text  # formats knows findings
+
+        super().__init__("\n" + as_text(findings))
+        self.findings = tuple(findings)

@@ -1,0 +1,272 @@
+"""A program and its kernels, called with arrays: no context, no queue, no buffers.
+
+Decides what a call does: its arguments are checked, its accesses too unless that is switched off, and the kernel itself,
+as written, runs on the workers asked for, whose results come back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.backends.base import Backend, LocalBytes
+from vdev.harness import arguments
+from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
+from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
+from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError
+from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
+from vdev.planner.partitioner import choose_local_size
+from vdev.session.session import Session, SessionKernel
+from vdev.translators.frontend.layout import element_types
+from vdev.translators.ranges.ndrange import NDRange
+
+Array = npt.NDArray[Any]
+Size = int | Sequence[int]
+
+#: What `Program(workers=…)` says for the device itself, without vdev's own work on the kernel.
+NATIVE = "native"
+
+
+class Outputs(Sequence[Array]):
+    """What a kernel left in its buffers: an array for each pointer to memory that is not const, in order and by name.
+
+    `findings`: those of kinds that are off by default. `notes`: (line, what was not checked and why).
+    """
+
+    def __init__(
+        self, arrays: dict[str, Array], findings: Sequence[Finding], notes: Sequence[tuple[int, str]]
+    ) -> None:
+        self._arrays = arrays
+        self.findings = tuple(findings)
+        self.notes = tuple(notes)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Array: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Array]: ...
+    def __getitem__(self, key: int | str | slice) -> Array | Sequence[Array]:
+        return self._arrays[key] if isinstance(key, str) else list(self._arrays.values())[key]
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._arrays.values())
+
+
+@dataclass(frozen=True)
+class Way:
+    """How kernels run. `workers`: as VDEV_WORKERS has it, or 'native'. `order`: of work-groups ('forward', 'backward',
+    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`: kinds of findings that end a
+    call beside those that always do.
+    """
+
+    workers: str = "cpu:1"
+    order: str | None = None
+    local_size: tuple[int, ...] | None = None  #: of launches that name none
+    check: bool = True
+    report: frozenset[str] = frozenset()
+
+
+class Program:
+    """OpenCL C, built for the workers asked for.
+
+    `source` is the text or, where it is a Path or ends with `.cl`, the file. `options` are build options, one string or
+    several. Raises `vdev.errors.BuildError` with clang's messages, OSError where there is no such file.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        options: str | Sequence[str] = (),
+        *,
+        workers: str = "cpu:1",
+        order: str | None = None,
+        local_size: Size | None = None,
+        check: bool = True,
+        report: Sequence[str] = (),
+    ) -> None:
+        self.file, self.source = _read(source)
+        self.options = tuple(options.split() if isinstance(options, str) else options)
+        if self.file:
+            self.options = (*self.options, f"-I{Path(self.file).resolve().parent}")
+        group = None if local_size is None else _sizes(local_size)
+        self.way = Way(workers, order, group, check, frozenset(report))
+        self._session = open_session(self._workers)
+        self._program = self._session.build(self.source, self.options)
+
+    @property
+    def _workers(self) -> str:
+        return "cpu:1" if self.way.workers == NATIVE else self.way.workers
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the program's kernels."""
+        return tuple(self._program.kernels)
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name. Raises KeyError, naming those that there are."""
+        if name not in self._program.kernels:
+            raise KeyError(f"there is no kernel {name}; there are: {', '.join(self.kernels)}")
+        return Kernel(self, self._program.kernels[name], self._session)
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("_") or name not in self._program.kernels:
+            raise AttributeError(f"program has no kernel {name!r}")
+        return self.kernel(name)
+
+    @functools.cached_property
+    def checked(self) -> CheckedSource:
+        """The program that checks itself. Raises NotCheckable."""
+        if self._program.lowered is None:
+            raise NotCheckable(
+                "clang's parser does not take the program, or its macros could not be expanded"
+            )
+        return CheckedSource(self._program.lowered.program, self.file)
+
+
+class Kernel:
+    """One kernel of a program, to be called with arrays, numbers, `local(...)`, `empty(...)` and None."""
+
+    def __init__(self, program: Program, kernel: SessionKernel, session: Session) -> None:
+        self.program = program
+        self.name = kernel.name
+        self._kernel = kernel
+        self._session = session
+
+    def __call__(
+        self, *args: Any, global_size: Size, local_size: Size | None = None, offset: Size | None = None
+    ) -> Outputs:
+        """Run the kernel once. The arrays given stay as they are.
+
+        Raises ArgumentError where an argument does not fit, FindingsError where an access does not.
+        """
+        infos = self._kernel.declared.args
+        parsed = self._kernel.program.parsed
+        types = {} if parsed is None else element_types(parsed, self.name)
+        ready = arguments.prepare(self.name, infos, types, args)
+        ndrange = self._ndrange(global_size, local_size, offset)
+        findings, notes = self._check(ready, ndrange)
+        memories = [_memory(arg) for arg in ready]
+        run = self._runner()
+        run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
+        outputs = {
+            info.name: _array(arg, memory)
+            for info, arg, memory in zip(infos, ready, memories, strict=True)
+            if memory is not None and info.kind == "global" and not info.pointee_const
+        }
+        return Outputs(outputs, findings, notes)
+
+    def _runner(self) -> Any:
+        way = self.program.way
+        if way.order is not None:
+            return functools.partial(run_in_order, self._session, self._kernel, Order.parse(way.order))
+        if way.workers == NATIVE:
+            return functools.partial(run_natively, self._session, self._kernel)
+        return functools.partial(run_on_workers, self._session, self._kernel)
+
+    def _check(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[list[Finding], list[tuple[int, str]]]:
+        way = self.program.way
+        if not way.check:
+            return [], [(self._kernel.info.line, "accesses are not checked")]
+        try:
+            checked = self._checked(ready, ndrange)
+        except NotCheckable as reason:
+            return [], [(self._kernel.info.line, f"accesses are not checked: {reason}")]
+        wrong = [f for f in checked.findings if f.kind not in OFF_BY_DEFAULT - way.report]
+        if wrong:
+            raise FindingsError(wrong)
+        return checked.findings, [*self.program.checked.program.skipped, *checked.notes]
+
+    def _checked(self, ready: Sequence[Ready], ndrange: NDRange) -> Checked:
+        source = self.program.checked
+        memories = [_memory(arg) for arg in ready]
+        args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+
+        def launch(backend: Backend) -> Checked:
+            return source.launch(backend, self.name, args, ndrange)
+
+        return open_session("cpu:1").executor.call(0, launch)
+
+    def _ndrange(self, global_size: Size, local_size: Size | None, offset: Size | None) -> NDRange:
+        sizes = _sizes(global_size)
+        first = (0,) * len(sizes) if offset is None else _sizes(offset)
+        resources = self._kernel.resources
+        required = resources.compile_work_group_size[: len(sizes)]
+        chosen = self.program.way.local_size
+        if local_size is None and chosen is not None and not all(required):
+            group = chosen
+        elif local_size is None:
+            group = choose_local_size(
+                sizes,
+                max_group_size=resources.work_group_size,
+                required=required,
+                multiple=resources.preferred_multiple,
+            )
+        else:
+            group = _sizes(local_size)
+        self._check_sizes(sizes, group, first, resources.work_group_size)
+        if all(required) and group != required:
+            raise ArgumentError(
+                f"kernel {self.name} requires work-groups of {required}; got local_size {group}"
+            )
+        return NDRange(sizes, group, first)
+
+    def _check_sizes(
+        self, sizes: tuple[int, ...], group: tuple[int, ...], first: tuple[int, ...], most: int
+    ) -> None:
+        """What clEnqueueNDRangeKernel would refuse (OpenCL 3.0, 5.8)."""
+        if not 1 <= len(sizes) <= 3 or len({len(sizes), len(group), len(first)}) > 1:
+            raise ArgumentError(
+                f"kernel {self.name}: global_size {sizes}, local_size {group} and offset {first} have no common number "
+                "of dimensions from 1 to 3"
+            )
+        if min((*sizes, *group)) < 1 or min(first) < 0:
+            raise ArgumentError(
+                f"kernel {self.name}: global_size {sizes}, local_size {group}, offset {first}: too small"
+            )
+        if any(size % local for size, local in zip(sizes, group, strict=True)):
+            raise ArgumentError(f"kernel {self.name}: local_size {group} does not divide global_size {sizes}")
+        if prod(group) > most:
+            raise ArgumentError(f"kernel {self.name}: a work-group of {group} is more than {most} work-items")
+
+
+def _sizes(size: Size) -> tuple[int, ...]:
+    return (int(size),) if isinstance(size, int | np.integer) else tuple(int(each) for each in size)
+
+
+def _read(source: str | Path) -> tuple[str, str]:
+    """(file or an empty text, text)"""
+    if isinstance(source, Path) or (source.endswith(".cl") and "\n" not in source):
+        return str(source), Path(source).read_text(encoding="utf-8")
+    return "", source
+
+
+def _memory(arg: Ready) -> Memory | None:
+    """Fresh memory for a buffer: what runs on it leaves the caller's array as it is."""
+    if isinstance(arg, Given):
+        content = np.frombuffer(arg.whole.tobytes(), np.uint8).copy()
+        return Memory(content, np.ones(len(content), np.bool_))
+    if isinstance(arg, Empty):
+        nbytes = prod(arg.shape) * arg.dtype.itemsize
+        return Memory(np.zeros(nbytes, np.uint8), np.zeros(nbytes, np.bool_))
+    return None
+
+
+def _argument(arg: Ready, memory: Memory | None) -> Argument:
+    if memory is not None:
+        return Pointer(memory, 0, len(memory.content))
+    return arg if isinstance(arg, bytes | LocalBytes) else None
+
+
+def _array(arg: Ready, memory: Memory) -> Array:
+    assert isinstance(arg, Given | Empty)
+    like = arg.whole if isinstance(arg, Given) else arg
+    return memory.content.view(like.dtype).reshape(like.shape)

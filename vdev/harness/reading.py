@@ -1,0 +1,212 @@
+"""From the log of a checked launch to findings.
+
+Decides which records are one mistake, whose fault it is in words, and which races the program says are meant: a line with
+`vdev: intended race` in a comment has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.harness.findings import Finding, Ids, Place, Who
+from vdev.translators.dialects.checked.program import (
+    MOST_RECORDS,
+    RECORD_WORDS,
+    CheckedKernel,
+    CheckedProgram,
+    Kind,
+    Site,
+)
+from vdev.translators.frontend.preprocessor import MAIN_FILE
+from vdev.translators.ranges.ndrange import NDRange
+
+INTENDED = "vdev: intended race"
+
+_NAMES = {
+    Kind.OUTSIDE: "out-of-bounds",
+    Kind.NULL: "null-pointer",
+    Kind.GROUPS: "race-between-groups",
+    Kind.ITEMS: "race-between-items",
+    Kind.UNWRITTEN: "unwritten-value",
+    Kind.UNWRITTEN_LOCAL: "unwritten-value",
+    Kind.INDEX: "index",
+    Kind.DIVISION: "division-by-zero",
+    Kind.SHIFT: "shift-too-wide",
+    Kind.SAME_GROUPS: "same-value-race",
+    Kind.SAME_ITEMS: "same-value-race",
+}
+_RACES = (Kind.GROUPS, Kind.ITEMS, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
+_VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
+_NOTES = {
+    Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
+    Kind.NOTE_ORDERED: "two work-groups meet in an order that atomics may make: no race is reported",
+}
+_DID = {
+    "read": "reads",
+    "write": "writes",
+    "update": "changes",
+    "atomic": "changes atomically",
+    "copy": "copies",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One entry of the log."""
+
+    kind: Kind
+    site: int
+    root: int
+    group: int
+    item: int
+    other_site: int
+    other: int
+    rel: int
+    nbytes: int
+    count: int
+
+
+def records(log: npt.NDArray[np.uint32], nsites: int) -> Iterator[Record]:
+    """The records of a log (without its scratch memory), in the order in which they were made."""
+    counts = log[1 : 1 + len(Kind) * (nsites + 1)].reshape(len(Kind), nsites + 1)
+    rows = log[1 + counts.size :].reshape(-1, RECORD_WORDS)
+    for row in rows[: min(int(log[0]), MOST_RECORDS)].tolist():
+        kind, site, root = Kind(row[0]), row[1], int(np.uint32(row[2]).astype(np.int32))
+        place = row[7] | row[8] << 32
+        group, item, other_site, other = row[3:7]
+        rel, count = place - (place >> 63 << 64), int(counts[kind, site])
+        yield Record(kind, site, root, group, item, other_site, other, rel, row[9], count)
+
+
+class Reader:
+    """Makes findings of one checked program. `source`: the user's text, `file` its name or an empty text."""
+
+    def __init__(self, program: CheckedProgram, source: str, file: str = "") -> None:
+        self._program = program
+        self._file = file
+        self._lines = {MAIN_FILE: source.splitlines()}
+
+    def findings(
+        self, kernel: CheckedKernel, found: Sequence[Record], ndrange: NDRange, sizes: Sequence[int]
+    ) -> list[Finding]:
+        """One finding for each mistake, in order of lines. `sizes`: bytes of each root."""
+        made: dict[tuple[object, ...], Finding] = {}
+        racing = {site for r in found if r.kind in _RACES for site in (r.site, r.other_site)}
+        for record in found:
+            # What a race reads too early is not a mistake of its own, and depends on the schedule.
+            early = record.kind in _VALUES and record.site in racing
+            if record.kind in _NAMES and not early and not self._is_intended(record):
+                finding = self._finding(kernel, record, ndrange, sizes)
+                made.setdefault(finding.key, finding)
+        return sorted(made.values(), key=lambda each: (each.place.file, each.place.line, each.place.column))
+
+    def notes(self, found: Sequence[Record]) -> list[tuple[int, str]]:
+        """(line, what was not checked in this launch and why)."""
+        noted = {(self._site(r.site).line, _NOTES[r.kind]) for r in found if r.kind in _NOTES}
+        return sorted(noted)
+
+    def _site(self, number: int) -> Site:
+        return self._program.sites[number - 1]
+
+    def _finding(
+        self, kernel: CheckedKernel, record: Record, ndrange: NDRange, sizes: Sequence[int]
+    ) -> Finding:
+        site = self._site(record.site)
+        root = kernel.roots[record.root] if 0 <= record.root < len(kernel.roots) else None
+        size = sizes[record.root] if root is not None else None
+        other = self._site(record.other_site) if record.kind in _RACES and record.other_site else None
+        offset = record.rel if root is not None else None
+        return Finding(
+            _NAMES[record.kind],
+            self._message(kernel, record, site, root.name if root else site.name, size),
+            kernel.name,
+            root.name if root is not None else site.name,
+            site.action,
+            self._place(site),
+            _who(ndrange, record.group, record.item),
+            offset,
+            size,
+            None if other is None else self._place(other),
+            _other(ndrange, record) if record.kind in _RACES else None,
+            record.count,
+        )
+
+    def _message(self, kernel: CheckedKernel, record: Record, site: Site, name: str, size: int | None) -> str:
+        did = f"kernel {kernel.name} {_DID.get(site.action, 'uses')}"
+        what = f"{record.nbytes} bytes at byte {record.rel} of {name}"
+        match record.kind:
+            case Kind.OUTSIDE:
+                return f"{did} {what}, which has {size}"
+            case Kind.NULL:
+                return f"{did} {record.nbytes} bytes through {name or 'a pointer'}, which is null"
+            case Kind.GROUPS | Kind.ITEMS:
+                who = "another work-group uses" if record.kind is Kind.GROUPS else "another work-item uses"
+                since = (
+                    " in the same launch" if record.kind is Kind.GROUPS else " with no barrier between them"
+                )
+                return f"{did} {what}, which {who}{since}"
+            case Kind.SAME_GROUPS | Kind.SAME_ITEMS:
+                return f"{did} {what} as others do, with the value that is there"
+            case Kind.UNWRITTEN | Kind.UNWRITTEN_LOCAL:
+                return f"{did} {what}, which nobody has written"
+            case Kind.INDEX:
+                return (
+                    f"kernel {kernel.name} uses index {record.rel} of {name}, which has {site.limit} elements"
+                )
+            case Kind.DIVISION:
+                return f"kernel {kernel.name} divides by zero"
+            case _:
+                return f"kernel {kernel.name} shifts a value of {site.limit} bits by {record.rel}"
+
+    def _place(self, site: Site) -> Place:
+        file = self._file if site.file == MAIN_FILE else site.file
+        return Place(file, site.line, site.column, site.function, site.text, self._line(site))
+
+    def _line(self, site: Site) -> str:
+        lines = self._lines.get(site.file)
+        if lines is None:
+            path = Path(site.file)
+            lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+            self._lines[site.file] = lines
+        return lines[site.line - 1] if 0 < site.line <= len(lines) else ""
+
+    def _is_intended(self, record: Record) -> bool:
+        if record.kind not in _RACES:
+            return False
+        sites = [record.site, *([record.other_site] if record.other_site else [])]
+        return any(INTENDED in self._line(self._site(number)) for number in sites)
+
+
+def _other(ndrange: NDRange, record: Record) -> Who | None:
+    if not record.other:
+        return None
+    if record.kind in (Kind.ITEMS, Kind.SAME_ITEMS):
+        return _who(ndrange, record.group, record.other - 1)
+    return Who(_delinearised(record.other - 1, ndrange.num_groups))
+
+
+def _who(ndrange: NDRange, group: int, item: int) -> Who:
+    groups = _delinearised(group, ndrange.num_groups)
+    sizes = tuple(
+        min(local, size - g * local)
+        for g, local, size in zip(groups, ndrange.local_size, ndrange.global_size, strict=True)
+    )
+    locals_ = _delinearised(item, sizes)
+    ids = tuple(
+        offset + g * size + one
+        for offset, g, size, one in zip(ndrange.offset, groups, ndrange.local_size, locals_, strict=True)
+    )
+    return Who(groups, ids)
+
+
+def _delinearised(number: int, sizes: Ids) -> Ids:
+    found = []
+    for size in sizes:
+        found.append(number % size)
+        number //= size
+    return tuple(found)

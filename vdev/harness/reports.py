@@ -1,0 +1,129 @@
+"""What `vdev-check` found out: of a program that ran, or of a kernel file that did not.
+
+Decides what counts, and what the summary says; `formats` prints the findings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vdev.harness.checking import CheckedSource, NotCheckable
+from vdev.harness.findings import Finding, Place, Who
+from vdev.translators.frontend.source import CompileError, parse_program
+
+#: Warnings of clang's that tell of a mistake rather than of a habit.
+_WARNINGS = (
+    "-Warray-bounds", "-Wdivision-by-zero", "-Wshift-count-overflow", "-Wshift-count-negative", "-Wuninitialized",
+    "-Wsometimes-uninitialized", "-Wreturn-type", "-Wunsequenced", "-Wtautological-compare",
+)  # fmt: skip
+_MESSAGE = re.compile(r"^(.*?):(\d+):(\d+): (?:warning|error|fatal error): (.*)$", re.MULTILINE)
+#: Runs without the current folder on the path: what it has of the name vdev is not what is installed.
+_CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harness.child import main; main(sys.argv[1:])"
+
+
+@dataclass
+class Report:
+    """Findings, and how much they rest on. `status`: of the program that ran."""
+
+    findings: list[Finding]
+    nchecked: int = 0
+    unchecked: dict[str, int] = field(default_factory=dict)
+    notes: list[tuple[str, int, str]] = field(default_factory=list)
+    status: int = 0
+    ran: bool = True
+
+    @property
+    def exit_status(self) -> int:
+        """1 with findings, else the program's own."""
+        return 1 if self.findings else self.status
+
+    def summary(self) -> str:
+        """A line for each thing to know beside the findings."""
+        lines = [f"vdev-check: {_count(len(self.findings), 'finding')}"]
+        if self.ran:
+            lines[0] += f"; {_count(self.nchecked, 'launch', 'launches')} checked"
+        for reason, count in sorted(self.unchecked.items()):
+            lines.append(f"  not checked: {_count(count, 'launch', 'launches')}: {reason}")
+        for kernel, line, what in self.notes:
+            where = f"kernel {kernel}, " if kernel else ""
+            lines.append(f"  {where}line {line}: {what}")
+        if self.status:
+            lines.append(f"  the program ended with status {self.status}")
+        return "\n".join(lines)
+
+
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
+def run_program(
+    arguments: Sequence[str], *, report: Sequence[str] = (), most: int = 0, quiet: bool = False
+) -> Report:
+    """Run a PyOpenCL program with every launch checked. `quiet`: what it prints goes to the error stream."""
+    with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
+        path = Path(folder, "report.json")
+        command = [sys.executable, "-c", _CHILD, str(path), ",".join(report), str(most), *arguments]
+        environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
+        status = subprocess.call(command, env=environment, stdout=sys.stderr if quiet else None)
+        status = status if status >= 0 else 128 - status
+        if not path.exists():
+            return Report(
+                [],
+                unchecked={"the program left no report: it ended without Python's own exit": 1},
+                status=status or 1,
+            )
+        found = json.loads(path.read_text("utf-8"))
+    notes = [(kernel, line, what) for kernel, line, what in found["notes"]]
+    findings = [_finding(fields) for fields in found["findings"]]
+    return Report(findings, found["checked"], found["unchecked"], notes, status)
+
+
+def _finding(fields: dict[str, Any]) -> Finding:
+    """A finding from its JSON."""
+    who, other = fields["who"], fields["other"]
+    other_who = fields["other_who"]
+    made = dict(fields, place=Place(**fields["place"]), who=_who(who))
+    made["other"] = None if other is None else Place(**other)
+    made["other_who"] = None if other_who is None else _who(other_who)
+    return Finding(**made)
+
+
+def _who(fields: dict[str, Any]) -> Who:
+    return Who(tuple(fields["group"]), None if fields["item"] is None else tuple(fields["item"]))
+
+
+def read_kernels(path: str, options: Sequence[str] = ()) -> Report:
+    """What can be said of a file of OpenCL C without running it: clang's messages, and what a run would not check."""
+    text = Path(path).read_text(encoding="utf-8")
+    folder = f"-I{Path(path).resolve().parent}"
+    try:
+        parsed = parse_program(text, [*_WARNINGS, *options, folder])
+    except CompileError as error:
+        return Report(_messages(error.log, path, text), ran=False)
+    notes: list[tuple[str, int, str]] = []
+    try:
+        notes += [("", line, what) for line, what in CheckedSource(parsed, path).program.skipped]
+    except NotCheckable as reason:
+        notes.append(("", 1, f"the accesses of its kernels cannot be checked: {reason}"))
+    return Report(_messages(parsed.log, path, text), notes=notes, ran=False)
+
+
+def _messages(log: str, path: str, text: str) -> list[Finding]:
+    lines = text.splitlines()
+    found = []
+    for match in _MESSAGE.finditer(log):
+        line, column = int(match[2]), int(match[3])
+        own = match[1] == "<kernel>"
+        excerpt = lines[line - 1] if own and 0 < line <= len(lines) else ""
+        place = Place(path if own else match[1], line, column, "", "", excerpt)
+        found.append(Finding("compiler", match[4], "", "", "", place, None))
+    return found

@@ -1,0 +1,132 @@
+"""A whole program watched: each launch of its session is made a first time, checked, on copies of its buffers.
+
+Decides which launches are checked and keeps what they showed. It stands where `vdev.check` does (`session.Checker`); the
+program's own launches run as they would.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from vdev.backends.base import Backend
+from vdev.check.differences import mask_of
+from vdev.errors import BackendError
+from vdev.executor import Completion, Executor
+from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
+from vdev.harness.findings import OFF_BY_DEFAULT, Finding
+from vdev.planner.instructions import Plan
+from vdev.planner.links import LinkCosts
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import BufferArg, Launch
+from vdev.session.programs import SessionProgram
+from vdev.session.shadow_runs import ShadowFailure, Shadows
+
+logger = logging.getLogger("vdev.harness")
+
+
+class Watch:
+    """What the launches of a process showed. `report`: kinds to tell of beside those that always are. `most`: launches of
+    each kernel that are checked; 0: all.
+    """
+
+    def __init__(self, report: frozenset[str] = frozenset(), most: int = 0) -> None:
+        self.hidden = OFF_BY_DEFAULT - report
+        self.most = most
+        self.nchecked = 0
+        #: launches that were not checked, by the reason
+        self.unchecked: Counter[str] = Counter()
+        #: (kernel, line, what was not checked and why)
+        self.notes: set[tuple[str, int, str]] = set()
+        self._found: dict[tuple[object, ...], Finding] = {}
+        self._launches: Counter[tuple[int, str]] = Counter()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """One for each mistake, in the order in which they were found."""
+        return list(self._found.values())
+
+    def wants(self, launch: Launch) -> bool:
+        key = launch.kernel.program.serial, launch.kernel.name
+        self._launches[key] += 1
+        if self.most and self._launches[key] > self.most:
+            self.unchecked["others of the kernel were checked"] += 1
+            return False
+        return True
+
+    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> None:
+        self.nchecked += 1
+        self.notes.update((kernel, line, what) for line, what in (*checked.notes, *skipped))
+        for finding in checked.findings:
+            if finding.kind not in self.hidden:
+                self._found.setdefault(finding.key, finding)
+
+    def checker(self) -> Callable[[Executor, LinkCosts], WatchedLaunches]:
+        """What a session takes as `check`."""
+        return lambda executor, links: WatchedLaunches(executor, links, self)
+
+
+class WatchedLaunches:
+    """Checks the launches of one session. Used under the session's lock."""
+
+    failure: Exception | None = None  #: findings end no program
+
+    def __init__(self, executor: Executor, links: LinkCosts, watch: Watch) -> None:
+        self._executor = executor
+        self._shadows = Shadows(executor, links)
+        self._watch = watch
+        self._sources: WeakKeyDictionary[SessionProgram, CheckedSource | NotCheckable] = WeakKeyDictionary()
+
+    def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> None:
+        """Run the launch, checked, on copies of what its buffers hold."""
+        if not self._watch.wants(launch):
+            return
+        kernel = launch.kernel.name
+        try:
+            source = self._source(launch.kernel.program)
+            args = self._arguments(launch, buffers)
+
+            def run(backend: Backend) -> Checked:
+                return source.launch(backend, kernel, args, launch.ndrange)
+
+            checked = self._executor.call(0, run)
+        except (NotCheckable, ShadowFailure, BackendError, MemoryError) as reason:
+            self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
+            logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
+            return
+        self._watch.add(kernel, checked, source.program.skipped)
+
+    def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
+        """Nothing is compared afterwards."""
+
+    def _source(self, program: SessionProgram) -> CheckedSource:
+        found = self._sources.get(program)
+        if found is None:
+            try:
+                if program.lowered is None:
+                    raise NotCheckable("clang's parser does not take the program")
+                found = CheckedSource(program.lowered.program)
+            except NotCheckable as reason:
+                found = reason
+            self._sources[program] = found
+        if isinstance(found, NotCheckable):
+            raise found
+        return found
+
+    def _arguments(self, launch: Launch, buffers: list[VirtualBuffer]) -> list[Argument]:
+        memories = [
+            Memory(self._shadows.content(buffer), mask_of(buffer.state.initialised, buffer.nbytes))
+            for buffer in buffers
+        ]
+        args: list[Argument] = []
+        for arg in launch.args:
+            if not isinstance(arg, BufferArg):
+                args.append(arg)
+                continue
+            if arg.before:
+                raise NotCheckable("a pointer into the middle of shared virtual memory")
+            memory = memories[buffers.index(arg.buffer)]
+            args.append(Pointer(memory, arg.offset, arg.nbytes))
+        return args

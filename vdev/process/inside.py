@@ -1,0 +1,113 @@
+"""What is inside a call: where an exception from outside would leave something half done.
+
+Decides it by the frames on a thread's stack: from the outermost one of the façade or of a session on, unless the
+innermost one does nothing but wait (`blocking`) and all others let waits be interrupted (`waits`). PyOpenCL's own
+functions around such a call belong to it where they note what it has done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from math import inf
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeVar
+
+from vdev.process.unraisable import module_of, swallows
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: the packages and modules whose calls are made as a whole; others, as the command line's, call the program
+_WHOLE = (
+    "vdev.facade.",
+    "vdev.start.current",
+    "vdev.session.session",
+    "vdev.executor.",
+    "vdev.observe.",
+    "vdev.process.interrupts",
+    "vdev.process.inside",
+    "vdev.process.finalisers",
+    "vdev.process.forking",
+    "vdev.process.unraisable",
+)
+#: modules of others that belong to calls, and those where the methods of classes with a finaliser do
+_parts: set[str] = set()
+_finalised: set[str] = set()
+#: functions during which an exception may come, where what they call does nothing but wait
+waiting: set[CodeType] = set()
+#: functions that do nothing but wait. No other's wait will do: `threading`'s hold locks meanwhile.
+blocking: set[CodeType] = set()
+#: functions that call the program's: a handler may itself be interrupted, and call vdev
+program: set[CodeType] = set()
+
+
+def waits(function: Function) -> Function:
+    """Let waits in `function` be interrupted: what it leaves undone then nobody misses."""
+    assert isinstance(function, FunctionType)
+    waiting.add(function.__code__)
+    return function
+
+
+def part_of_calls(modules: Iterable[str], finalised: Iterable[str]) -> None:
+    """Let functions of others' be parts of the calls that they make: all of `modules`, and in the modules `finalised` the
+    methods of classes with a finaliser, which asks what a method has noted after its call.
+    """
+    _parts.update(modules)
+    _finalised.update(finalised)
+
+
+def outermost(frame: FrameType | None, patient: bool = True, until: float = inf) -> FrameType | None:
+    """The frame of the call that has to end before an exception may come to `frame`; None where it may now.
+
+    `patient`: functions of the program's that an exception cannot leave have to end as well, and others' that are to be
+    parts of calls, also where they make none at the moment. `until`: by time.perf_counter, when another thread's frames
+    may begin to move, which nobody must look at meanwhile; what is not known by then counts as inside.
+    """
+    found = None
+    idle = frame is not None and frame.f_code in blocking
+    while frame is not None and frame.f_code not in program:
+        if time.perf_counter() > until:
+            return frame
+        if _is_own(frame):
+            found = frame
+            idle = idle and frame.f_code in waiting
+        elif is_part(frame):
+            found = frame if patient or found is not None else None
+        elif patient and swallows(frame):
+            found, idle = frame, False
+        frame = frame.f_back
+    return None if idle else found
+
+
+def may_wait(frame: FrameType | None) -> bool:
+    """Whether all of the call around `frame` lets waits be interrupted."""
+    while frame is not None and frame.f_code not in program:
+        if _is_own(frame) and frame.f_code not in waiting:
+            return False
+        frame = frame.f_back
+    return True
+
+
+def is_whole(frame: FrameType) -> bool:
+    """Whether its function belongs to a call."""
+    return _is_own(frame) or is_part(frame)
+
+
+def _is_own(frame: FrameType) -> bool:
+    return module_of(frame).startswith(_WHOLE)
+
+
+def is_part(frame: FrameType) -> bool:
+    """Whether its function is one of others' that belong to calls."""
+    module = module_of(frame)
+    return module in _parts or (module in _finalised and _is_finalised(frame))
+
+
+def _is_finalised(frame: FrameType) -> bool:
+    """Whether it runs a method of one of its module's classes that have a finaliser."""
+    return any(
+        getattr(function, "__code__", None) is frame.f_code
+        for owner in list(frame.f_globals.values())
+        if isinstance(owner, type) and "__del__" in vars(owner)
+        for function in list(vars(owner).values())
+    )

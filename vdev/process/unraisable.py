@@ -1,0 +1,133 @@
+"""Functions that an exception cannot leave: those that the interpreter calls by itself.
+
+Finalisers, generators' `finally`, callbacks of weak references and of the collection of cycles, handlers of forks, what C
+code was given to call: the interpreter prints the exception that comes out of one (`sys.unraisablehook`) and goes on.
+While it prints, in finalisers of its own and where it computes constants, it drops exceptions without a word.
+
+Decides which frames belong to such functions, as far as they show it (`swallows`). Of the others it hears afterwards: a
+`Net` stands in for the hook, which every exception comes to that is not dropped, and a `Rider` on an exception tells of
+its being dropped.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, Protocol
+
+#: by module: what the interpreter calls by itself, or what is called while it prints or deallocates; None: all
+_CALLED: dict[str, frozenset[str] | None] = {
+    "weakref": frozenset(("remove", "_remove", "__call__")),  # weak dictionaries, `finalize`
+    "_weakrefset": frozenset(("_remove",)),
+    "importlib._bootstrap": frozenset(("cb",)),
+    "_frozen_importlib": frozenset(("cb",)),
+    "codecs": None,
+    "encodings": None,
+    "warnings": None,
+    "vdev.process.forking": frozenset(("_prepare", "_go_on", "_begin_anew")),
+    "vdev.process.interrupts": frozenset(("take_over",)),
+}
+
+
+def module_of(frame: FrameType) -> str:
+    """The name of the module whose function it is."""
+    name = frame.f_globals.get("__name__")
+    return name if isinstance(name, str) else ""
+
+
+def swallows(frame: FrameType) -> bool:
+    """Whether an exception would be lost that leaves this function, which may also have been called in another way."""
+    code = frame.f_code
+    if code.co_name == "__del__" or _is_hook(code):
+        return True
+    if code.co_name == "close" and code.co_argcount:  # io's finalisers call it
+        return isinstance(frame.f_locals.get(code.co_varnames[0]), io.IOBase)
+    module = module_of(frame)
+    called = _CALLED.get(module, ()) if not module.startswith("encodings.") else None
+    return called is None or code.co_name in called
+
+
+def _is_hook(code: CodeType) -> bool:
+    return any(code_of(function) is code for function in (sys.unraisablehook, *gc.callbacks))
+
+
+def code_of(function: Any) -> CodeType | None:
+    """What runs when `function` is called, a function or an object; None where that is not Python's."""
+    function = getattr(function, "func", function)  # functools.partial
+    found = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return found if isinstance(found, CodeType) else None
+
+
+#: seconds within which an exception is dropped that nobody sees
+_AT_ONCE = 0.02
+
+
+class Errand(Protocol):
+    """What is to be done where an exception was lost."""
+
+    def again(self) -> None: ...
+
+
+class Rider:
+    """Goes with an exception, as its attribute, into the code of `caller`. Where that exception is dropped while `caller`,
+    or what called it, is still where it was, that has not seen it, and the errand is done.
+    """
+
+    __slots__ = ("errand", "places", "since")
+
+    def __init__(self, error: BaseException, caller: FrameType | None, errand: Errand) -> None:
+        self.errand: Errand | None = errand
+        self.places = set()
+        while caller is not None:
+            self.places.add((id(caller), caller.f_lasti))
+            caller = caller.f_back
+        self.since = time.monotonic()
+        error.__dict__[_RIDER] = self
+
+    @staticmethod
+    def take(error: object) -> Errand | None:
+        """The errand of the one that goes with `error`, which does no longer."""
+        rider = getattr(error, "__dict__", {}).pop(_RIDER, None)
+        if not isinstance(rider, Rider):
+            return None
+        errand, rider.errand = rider.errand, None
+        return errand
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.errand is None or is_ending() or time.monotonic() - self.since > _AT_ONCE:
+            return
+        frame = sys._getframe().f_back
+        if frame is not None and (id(frame), frame.f_lasti) in self.places:
+            self.errand.again()
+
+
+_RIDER = "_vdev_rider"
+
+#: takes (what the hook is given, the frame beneath) and says whether it has seen to the exception
+Found = Callable[[Any, FrameType], bool]
+
+
+class Net:
+    """A `sys.unraisablehook` that asks `found` first and then does what was there `before`."""
+
+    __slots__ = ("before", "found")
+
+    def __init__(self, before: Callable[[Any], object], found: Found) -> None:
+        self.before = before
+        self.found = found
+
+    def __call__(self, unraisable: Any, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # With nothing beneath, the program or the thread is over.
+        beneath = None if is_ending() else sys._getframe().f_back
+        if beneath is None or not self.found(unraisable, beneath):
+            self.before(unraisable)
+
+
+def spread(found: Found) -> None:
+    """Hear of exceptions before whatever hook the program has set."""
+    if not isinstance(sys.unraisablehook, Net):
+        sys.unraisablehook = Net(sys.unraisablehook, found)

@@ -1,0 +1,250 @@
+"""What a session does with a launch: its plan, found or made, in the way that is chosen; room for it; and the hand-over.
+
+Decides in which order these are done, and which launches may be made again without all that (`vdev.session.repetition`).
+All of it happens under the session's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vdev.errors import DEPENDENCY_FAILED
+from vdev.process.interrupts import long
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import Argument, Launch, same_arguments
+from vdev.session.direct import DirectLaunches
+from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
+from vdev.session.ordering import QueueOrder
+from vdev.session.programs import SessionKernel
+from vdev.session.repetition import open_repetition
+from vdev.session.room import fail_for_room
+
+if TYPE_CHECKING:
+    from vdev.executor import Completion
+    from vdev.session.session import Session
+
+logger = logging.getLogger("vdev.session.session")
+
+#: what gives the plan of a launch as the directory stands, and its buffers by slot
+Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
+
+
+class Launches:
+    """Those of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._thought_ns = 0  #: to plan the launch that is being submitted
+        self._latest: CachedPlan | None = None  #: of the last launch
+        self._latest_args: Sequence[Argument] = ()
+        self.direct = DirectLaunches(
+            session.executor,
+            session.room.occupancy,
+            session.links,
+            session.observers,
+            session.planned,
+            self._keeper,
+            session.shape,
+        )
+
+    def _keeper(self, buffers: Sequence[VirtualBuffer]) -> int | None:
+        """The worker on which launches on these buffers run without plans, None for none."""
+        choosing = self._session.choosing
+        return None if choosing is None else choosing.keeper_without_plans(buffers)
+
+    def submit(
+        self,
+        command: Launch,
+        completion: Completion,
+        after: Sequence[Completion],
+        order: Completion | None,
+        queue: QueueOrder,
+    ) -> None:
+        """Plan a launch and hand it over. Raises NoRoom, and what a checker has found."""
+        session, cache = self._session, command.kernel.plans
+        if cache is None:
+            cache = self._meet(command.kernel)
+        checker = session.checker
+        if checker is not None and checker.failure is not None:
+            completion.settle(DEPENDENCY_FAILED)
+            raise checker.failure
+        cached, buffers, weighed = self._weighed(cache, command)
+        if cached.plan.growth and session.room.lacks(cached.plan):
+            cached, buffers, weighed = self._fitting(cache, command, completion, buffers, weighed)
+        case = None if checker is None else checker.begin(command, buffers, cached.plan)
+        self._note(command, cached, buffers)
+        job = session.executor.submit(
+            session.choosing.sampled(cache.tally, cached)
+            if weighed and session.choosing is not None
+            else cached.prepared,
+            [buffer.holdings for buffer in buffers],
+            completion,
+            args=command.args,
+            ndrange=command.ndrange,
+            places=command.places,
+            after=after,
+            order=order,
+        )
+        if session.recorder is not None and cached.shape is not None:
+            session.recorder.submitted(job, cached.shape)
+        if checker is not None:
+            checker.end(command, buffers, case, completion)
+        elif not weighed and self._may_come_again(cache, cached, command):
+            self._be_ready(cache, cached, command, completion, queue)
+        self._latest, self._latest_args = cached, command.args
+
+    def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
+        """The launch happens: what it changes, and where it is counted."""
+        session = self._session
+        number = session.next_number()
+        for buffer in buffers:
+            buffer.used = number
+        if not cached.steady:
+            session.executor.standing = object()
+            for buffer, state in zip(buffers, cached.states, strict=True):
+                buffer.state = state
+        cached.outcome.launches += 1
+        if cached.traffic is not None:
+            cached.traffic.count()
+        if session.observers:
+            session.observe(command, cached.plan)
+
+    def _be_ready(
+        self,
+        cache: LaunchCache,
+        cached: CachedPlan,
+        command: Launch,
+        completion: Completion,
+        queue: QueueOrder,
+    ) -> None:
+        """Be ready for the same launch again."""
+        session = self._session
+        command.repetition = open_repetition(
+            session.lock,
+            cached,
+            command,
+            completion,
+            queue,
+            session.executor,
+            session.recorder,
+            session.observers,
+        )
+        cache.repeated = None if command.repetition is None else command.repetition.used
+
+    def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, command: Launch) -> bool:
+        """Whether it is worth while to be ready for the same launch again."""
+        if cached is self._latest:
+            return cache.expects_repetition() or same_arguments(command.args, self._latest_args)
+        return cached.direct and len(self._session.workers) == 1 and cache.expects_repetition()
+
+    def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
+        """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""
+        choosing, self._thought_ns = self._session.choosing, 0
+        cached, buffers = self._finder()(cache, command)
+        if choosing is None:
+            return cached, buffers, False
+        if cached.direct:
+            if choosing.reconsider(command, cache.tally, buffers):
+                cached, buffers = self._finder()(cache, command)
+            return cached, buffers, False
+        stake, thought = cached.stake, self._thought_ns * 1e-9
+        if stake is None or not choosing.counts(stake, thought):
+            return cached, buffers, False
+        if choosing.weigh(command, cache.tally, cached, buffers, thought):
+            cached, buffers = self._finder()(cache, command)
+        return cached, buffers, not cached.direct
+
+    def _fitting(
+        self,
+        cache: LaunchCache,
+        command: Launch,
+        completion: Completion,
+        buffers: list[VirtualBuffer],
+        weighed: bool,
+    ) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
+        """The same for a launch whose plan takes more memory than there is, with room made for it."""
+        choosing, find = self._session.choosing, self._finder()
+        # The states of its buffers may be other ones then, and so its plan.
+        if choosing is not None and choosing.give_up(buffers):
+            _, buffers = find(cache, command)
+        fitting = self._with_room(find, cache, command, buffers)
+        if fitting is None and find != self._with_plan:  # parts of its buffers may do
+            fitting = self._with_room(self._with_plan, cache, command, buffers)
+        if fitting is None:
+            return self._plan_turns(command, completion, buffers), buffers, False
+        return *fitting, weighed
+
+    def _finder(self) -> Finder:
+        if len(self._session.workers) == 1 or (
+            self._session.choosing is not None and self._session.choosing.without_plans
+        ):
+            return self._direct_or_planned
+        return self._with_plan
+
+    def _with_plan(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        return cache.find(command, self._plan_launch)
+
+    def _direct_or_planned(
+        self, cache: LaunchCache, command: Launch
+    ) -> tuple[CachedPlan, list[VirtualBuffer]]:
+        return self.direct.find(cache, command) or cache.find(command, self._plan_launch)
+
+    @long
+    def _meet(self, kernel: SessionKernel) -> LaunchCache:
+        """The first launch of a kernel: analyse it."""
+        started = time.perf_counter_ns()
+        tally = self._session.ledger.kernel(kernel)
+        cache = kernel.plans = LaunchCache(kernel, tally)
+        self._session.planned(tally, f"analyse {kernel.name}", started)
+        return cache
+
+    def _with_room(
+        self, find: Finder, cache: LaunchCache, command: Launch, buffers: list[VirtualBuffer]
+    ) -> tuple[CachedPlan, list[VirtualBuffer]] | None:
+        """A plan as `find` gives it, and its buffers by slot, with room made for it; None where there is none."""
+        if self._session.room.never_fits(find(cache, command)[0].plan):
+            return None
+        if self._session.room.fit(lambda _: find(cache, command)[0].plan, buffers) is None:
+            return None
+        return find(cache, command)
+
+    def _plan_turns(
+        self, command: Launch, completion: Completion, buffers: list[VirtualBuffer]
+    ) -> CachedPlan:
+        """The plan of a launch that does not fit whole, with room made for it. NoRoom where no part fits."""
+        cached: CachedPlan | None = None
+        with suppress(NoTurns):
+            cached = self._plan_launch(command, buffers, self._session.room.occupancy.room)
+        if cached is None or not self._session.room.fit_turns(cached.plan, buffers):
+            fail_for_room(command, completion)
+        return cached
+
+    @long
+    def _plan_launch(
+        self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
+    ) -> CachedPlan:
+        started, busy = time.perf_counter_ns(), time.thread_time_ns()
+        cached = make_plan(command, buffers, self._session.launch_options, self._session.executor, room)
+        # Fine-grain buffers are at home after each launch, on however many workers it runs.
+        if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
+            stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
+            cached = replace(cached, stake=stake)
+        kernel = command.kernel
+        if kernel.plans is not None:
+            tally = kernel.plans.tally
+            cached = replace(cached, shape=self._session.shape(tally, cached.plan))
+            self._session.planned(tally, f"plan {kernel.name}", started)
+            self._thought_ns += time.thread_time_ns() - busy  # not what others took of the processor
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "%s over %s: %s",
+                command.kernel.name,
+                command.ndrange,
+                "; ".join(cached.plan.reasons) or "split",
+            )
+        return cached

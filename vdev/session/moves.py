@@ -1,0 +1,138 @@
+"""What a session does with commands that are no launches: transfers of all kinds, and markers.
+
+Decides where a plan is found that was made before, and which reads the calling thread does by itself
+(`vdev.executor.at_once`). All of it happens under the session's lock, but for the wait for such a read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vdev.executor.at_once import Reading, begin_reading
+from vdev.observe.recorder import Shape
+from vdev.process.interrupts import waits
+from vdev.session.commands import Command, Marker, Read
+from vdev.session.launching import ReadyPlan, TransferPlans
+from vdev.session.room import fail_for_room
+from vdev.session.transfers import Transfer, transfer_of
+
+if TYPE_CHECKING:
+    from vdev.executor import Completion
+    from vdev.planner.instructions import Plan
+    from vdev.session.ordering import QueueOrder
+    from vdev.session.session import Session
+
+
+class Moves:
+    """Those of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.plans = TransferPlans()
+
+    def submit(
+        self,
+        command: Command,
+        completion: Completion,
+        after: Sequence[Completion],
+        order: Completion | None,
+        queue: QueueOrder,
+    ) -> None:
+        """Plan a transfer and hand it over. Raises NoRoom."""
+        session, transfer = self._session, transfer_of(command)
+        found = self._plan_transfer(command, completion, transfer)
+        plan, buffers = found.plan, transfer.buffers
+        number = session.next_number()
+        for buffer, state in zip(buffers, plan.states, strict=True):
+            buffer.state = state
+            buffer.used = number
+        kind = type(command).__name__.lower()
+        tally = session.ledger.count(kind, plan)
+        if session.observers:
+            session.observe(command, plan)
+        job = session.executor.submit(
+            found.prepared,
+            [buffer.holdings for buffer in buffers],
+            completion,
+            host=transfer.host,
+            layout=transfer.layout,
+            host_writes=transfer.host_writes,
+            homes=transfer.homes,
+            after=after,
+            order=order,
+        )
+        if session.recorder is not None:
+            if found.shape is None:
+                found.shape = Shape(kind, tally.times, plan)
+            session.recorder.submitted(job, found.shape)
+
+    def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
+        """The plan of a command that is no launch; with room made for it, where it takes any."""
+        session, buffers, make = self._session, transfer.buffers, transfer.make
+        if transfer.what is None:
+            return self._ready(make(session.links))
+        key = (type(command), transfer.what, *(buffer.state for buffer in buffers))
+        found = self.plans.find(key)
+        if found is None:
+            started, kind = time.perf_counter_ns(), type(command).__name__.lower()
+            found = self._ready(make(session.links))
+            self.plans.remember(key, found)
+            session.planned(session.ledger.command(kind), f"plan {kind}", started)
+        if found.plan.growth and session.room.lacks(found.plan):
+            plan = session.room.fit(make, buffers)
+            if plan is None:
+                fail_for_room(command, completion)
+            found = self._ready(plan)
+        return found
+
+    def _ready(self, plan: Plan) -> ReadyPlan:
+        return ReadyPlan(plan, self._session.executor.prepare(plan))
+
+    def submit_marker(
+        self,
+        command: Marker,
+        completion: Completion,
+        after: Sequence[Completion],
+        order: Completion | None,
+        queue: QueueOrder,
+    ) -> None:
+        """Hand over a command that does nothing."""
+        job = self._session.executor.submit_empty(completion, after, order)
+        if self._session.recorder is not None:
+            self._session.recorder.submitted(job, self._session.recorder.empty_shape("marker"))
+
+    @waits
+    def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
+        """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
+        with self._session.lock:
+            order = queue.last if queue.in_order else None
+            reading = self._begin_reading(command, queue)
+        if reading is None:
+            return None
+        status = reading.wait()
+        if order is not None and not order.settled:
+            order.wait()
+        return status
+
+    def _begin_reading(self, command: Read, queue: QueueOrder) -> Reading | None:
+        """Hand over a read like one whose plan is known, where nobody wants to hear of it."""
+        session = self._session
+        watched = session.recorder is not None or session.observers or session.checker is not None
+        if watched or queue.profiled or session.deferrals or session.executor.damaged:
+            return None
+        if not queue.in_order and queue.barrier is not None and not queue.barrier.settled:
+            return None
+        buffer = command.buffer
+        found = self.plans.find((Read, command.layout, buffer.state))
+        step = None if found is None else found.prepared.download
+        if found is None or step is None or found.prepared.alone is None or found.plan.growth:
+            return None
+        reading = begin_reading(
+            session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout
+        )
+        if reading is not None:
+            buffer.used = session.next_number()
+            session.ledger.count("read", found.plan)
+        return reading
