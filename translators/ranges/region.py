@@ -522,7 +522,7 @@ def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
     if not bands:
         return EMPTY
     if pitches and len(bands) <= FEW_BANDS:
-        needed = nested.repeated(bands, len(pitches))
+        needed = _needed(bands, len(pitches))
         for depth in range(len(pitches) - 1, -1, -1):
             if not needed[depth]:
                 bands = nested.coarsen(bands, (*pitches, 1), depth)
@@ -533,6 +533,18 @@ def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
         return Region(bands[0][0], bands[-1][1], (), bands)
     units = (*pitches, 1)
     return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
+
+
+def _needed(bands: Bands, depth: int) -> list[bool]:
+    """By level, whether a pitch spares anything."""
+    if depth == 1:  # as nearly all have
+        for lo, hi, inner in bands:
+            if inner is not None and hi - lo > 1:
+                return _ONE_NEEDED
+    return nested.repeated(bands, depth)
+
+
+_ONE_NEEDED = [True]
 
 
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
