@@ -252,8 +252,11 @@ class Region:
     def __and__(self, other: Region) -> Region:
         if self is other:
             return self
-        if not self or not other or self.stop <= other.start or other.stop <= self.start:
+        if self.stop <= other.start or other.stop <= self.start or not self or not other:
             return EMPTY
+        pitches = self.pitches
+        if pitches and pitches == other.pitches:  # so neither is an array
+            return _region(nested.intersect(self.bands or (), other.bands or ()), pitches)
         if self.is_span:
             return other.clip(self.start, self.stop)
         if other.is_span:
@@ -580,6 +583,29 @@ def _merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] 
     """The pitches of both, None where they do not all divide one another."""
     both = sorted({*first, *second}, reverse=True)
     return None if any(one % other for one, other in pairwise(both)) else tuple(both)
+
+
+def exchanged(region: Region, lost: Region, gained: Region) -> Region:
+    """`region` without `lost` and with `gained`, in one step where their pitches are the same or they have none."""
+    bands, pitches = region.bands, region.pitches
+    if (
+        bands is None
+        or (lost.pitches and lost.pitches != pitches)
+        or (gained.pitches and gained.pitches != pitches)
+        or lost.bands is None
+        or gained.bands is None
+        or not pitches
+    ):
+        found = region - lost if lost else region
+        return found | gained if gained else found
+    units = (*pitches, 1)
+    if lost:
+        less = lost.bands if lost.pitches else nested.refine(lost.bands, (1,), units)
+        bands = nested.subtract(bands, less, units)
+    if gained:
+        more = gained.bands if gained.pitches else nested.refine(gained.bands, (1,), units)
+        bands = nested.unite(bands, more, units)
+    return _region(bands, pitches)
 
 
 def _easy(a: Region, b: Region) -> bool:

@@ -306,6 +306,7 @@ class _Writer:
         self._named: dict[str, str] = {}  #: by what is written down, its name
         self._used: set[int] = set()
         self._traced: dict[int, tuple[bool, Any]] = {}
+        self._solution = trace.solution()
 
     def function(self, made: Any) -> Any:
         """What makes `made` of other numbers."""
@@ -381,7 +382,7 @@ class _Writer:
         return name
 
     def _number(self, found: Number) -> str:
-        text = show(found.terms, found.constant)
+        text = show(*self._solution.reduced(found.terms, found.constant))
         self._use(text)
         return text if text.startswith("v") and " " not in text else self._line(text)
 
