@@ -83,6 +83,5 @@ def source_of(region: Region, show: Callable[[Any], str]) -> str:
     return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
 
 
-def remade(start: int, stop: int, pitches: tuple[int, ...], bands: Bands, nbytes: int) -> Region:
-    """The region that `source_of` has written down."""
-    return Region(start, stop, pitches, bands).counted(nbytes)
+#: (start, stop, pitches, bands, nbytes) to the region that `source_of` has written down
+remade: Callable[[int, int, tuple[int, ...], Bands, int], Region] = Region

@@ -64,17 +64,22 @@ class Region:
     _corners: tuple[tuple[int, ...], int, list[nested.Corner]] | None  #: as they were asked for last
 
     def __init__(
-        self, start: int, stop: int, pitches: tuple[int, ...], bands: Bands | None, runs: Runs | None = None
+        self,
+        start: int,
+        stop: int,
+        pitches: tuple[int, ...],
+        bands: Bands | None,
+        nbytes: int = -1,
+        runs: Runs | None = None,
     ) -> None:
-        """For this module alone."""
+        """For this module and for `patterns`. `nbytes`: how many they are, where that is known."""
         self.start = start
         self.stop = stop
         self.pitches = pitches
         self.bands = bands
         self._runs = runs
-        self._nbytes = -1
-        self._nruns = -1
-        self._nboxes = -1
+        self._nbytes = nbytes
+        self._nruns = self._nboxes = -1
         self._corners = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
@@ -534,6 +539,14 @@ def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
         if len(bands) > MOST_BANDS:
             return _wrap(np.array([band[:2] for band in bands], np.int64))
         return Region(bands[0][0], bands[-1][1], (), bands)
+    if len(pitches) == 1:
+        pitch = pitches[0]
+        low, _, below = bands[0]
+        _, high, above = bands[-1]
+        start = low * pitch if below is None else low * pitch + below[0][0]
+        return Region(
+            start, high * pitch if above is None else (high - 1) * pitch + above[-1][1], pitches, bands
+        )
     units = (*pitches, 1)
     return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
 
@@ -572,7 +585,7 @@ def _of_array(runs: Runs) -> Region:
 
 def _wrap(runs: Runs) -> Region:
     runs.setflags(write=False)
-    return Region(int(runs[0, 0]), int(runs[-1, 1]), (), None, runs)
+    return Region(int(runs[0, 0]), int(runs[-1, 1]), (), None, runs=runs)
 
 
 # two sets -----------------------------------------------------------------------------------------------

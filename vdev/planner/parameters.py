@@ -27,7 +27,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import BufferState, Replicas, Valid, interned
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Copy, Launch, Plan, Reserve
+from vdev.planner.instructions import Copy, Launch, Plan, Reserve, Touch
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
@@ -341,13 +341,13 @@ class _Writer:
                 if is_array(found):
                     raise Untraceable("a region without a pattern")
                 text = source_of(found, self._show)
-            elif is_dataclass(found) and not isinstance(found, type):
+            elif (names := _names_of(found)) is not None:
                 kind = type(found)
                 self._names[kind.__name__] = kind
                 states = self._states(found.states) if isinstance(found, Plan) else ""
                 parts = [
-                    states if item.name == "states" and states else self._show(getattr(found, item.name))
-                    for item in fields(found)
+                    states if name == "states" and states else self._show(getattr(found, name))
+                    for name in names
                 ]
                 text = f"{kind.__name__}({', '.join(parts)})"
             else:
@@ -413,6 +413,14 @@ def _parts(found: Any) -> Sequence[Any]:
         return parts_of(found)
     if isinstance(found, BufferState):
         return found.valid, found.replicas
-    if is_dataclass(found):
-        return [getattr(found, item.name) for item in fields(found)]
-    raise Untraceable(f"a {type(found).__name__} in the plan")
+    names = _names_of(found)
+    if names is None:
+        raise Untraceable(f"a {type(found).__name__} in the plan")
+    return [getattr(found, name) for name in names]
+
+
+def _names_of(found: Any) -> Sequence[str] | None:
+    """The fields of a record; None of anything else."""
+    if is_dataclass(found) and not isinstance(found, type):
+        return [item.name for item in fields(found)]
+    return found._fields if isinstance(found, Touch) else None
