@@ -17,7 +17,7 @@ from vdev.translators.ranges.region import Region, joint_pitches
 
 Entry = tuple[int, Region]  #: a name, a region
 #: entries up to which it costs less to look at each
-FEW = 8
+FEW = 4
 #: boxes by which an entry is known, and by which one is asked for
 CORNERS, FEW_CORNERS = 16, 8
 

@@ -98,10 +98,12 @@ def bring_together(builder: PlanBuilder, slot: int) -> None:
     for holder, block in blocks:
         builder.make_valid(slot, holder, everything & block)
     homes, written = dict(blocks), builder.written(slot)
-    reach = Region.union(written.values()).hull()
+    reach = Region.union(written.values()).cover(KEPT_BOXES)
     for holder, held in list(draft.valid.items()):
         beside = held - homes[holder] if holder in homes else held
         # Where the launch was, all that a history of launches has left is forgotten: the next one finds what this one
-        # has written and nothing else, as after any other.
-        kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - reach).core(KEPT_BOXES)
+        # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
+        # a part of what lies beside it would be there at one time and gone at another.
+        there = reach.hull() if holder == HOST else reach
+        kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - there).core(KEPT_BOXES)
         draft.drop(holder, beside - kept)
