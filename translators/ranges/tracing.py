@@ -200,7 +200,8 @@ class Solution:
     def __init__(self, parameters: set[int]) -> None:
         """`parameters`: the variables that are replaced first, the last of them before others."""
         self._parameters = parameters
-        self.forms: dict[int, tuple[dict[int, int], int]] = {}  #: terms and constant, of variables that are left
+        #: terms and constant, of variables that are left
+        self.forms: dict[int, tuple[dict[int, int], int]] = {}
 
     def add(self, terms: dict[int, int], constant: int) -> None:
         """A form that is 0. Nothing where no variable can be told from it by whole numbers; as an equation it stays."""
