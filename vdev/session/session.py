@@ -74,6 +74,9 @@ class Checker(Protocol):
     def failure(self) -> Exception | None:
         """What is wrong; no further command is taken then."""
 
+    def built(self, program: SessionProgram) -> None:
+        """A program was built; by any thread, without the lock."""
+
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Any:
         """A launch is about to be submitted; gives what `end` wants."""
 
@@ -201,6 +204,8 @@ class Session:
         """
         program = SessionProgram(source, options, self.workers)
         program.build(self._build_on_workers)
+        if self.checker is not None:
+            self.checker.built(program)
         return program
 
     def _build_on_workers(self, program: BackendProgram) -> list[Any]:
