@@ -80,7 +80,7 @@ class Counting:
     def _made(self, program: SessionProgram, file: str) -> _Source | None:
         if not isinstance(program.source, str):
             return None  # an intermediate language has no lines
-        places = Places(program.source, file, self._root)
+        places = Places(program.source, file, self._root, next(iter(program.kernels), "program"))
         try:
             if program.lowered is None:
                 raise Untranslatable(

@@ -6,11 +6,14 @@ on it went one way alone). Branches are counted by outcomes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from vdev.harness.coverage.data import Condition, FileCount
+
+_PER_CENT = re.compile(r"\d+(\.\d+)?(,\d+(\.\d+)?)?", re.ASCII)
 
 
 class State(Enum):
@@ -114,12 +117,11 @@ class Threshold:
         >>> Threshold.parse("95,85")
         Threshold(lines=95.0, branches=85.0)
         """
-        numbers = [float(part) for part in text.split(",")]
-        if len(numbers) > 2 or not all(0 <= number <= 100 for number in numbers):
+        if not _PER_CENT.fullmatch(text) or not all(float(part) <= 100 for part in text.split(",")):
             raise ValueError(
                 f"no threshold: {text!r}; give per cent of lines, or of lines and branches: 95,85"
             )
-        return Threshold(*numbers)
+        return Threshold(*map(float, text.split(",")))
 
     def failures(self, total: Total) -> list[str]:
         """What is below, in a sentence each."""

@@ -44,7 +44,8 @@ td.rate { min-width: 9rem; }
 .source table { width: auto; min-width: 100%; }
 .source th, .source td { padding: 0 .6rem; border: 0; font-weight: 400; vertical-align: top; }
 .source td.code { text-align: left; white-space: pre; width: 100%; tab-size: 8; }
-.source th { color: var(--quiet); user-select: none; }
+.source tbody th { text-align: right; }
+.source th { color: var(--quiet); user-select: none; white-space: nowrap; overflow-wrap: normal; }
 .source th a { color: inherit; text-decoration: none; }
 .source td.sign { padding: 0; width: 1.6rem; text-align: center; font-weight: 700; user-select: none; }
 .source td.hits { color: var(--quiet); user-select: none; }
@@ -166,26 +167,30 @@ def _launches(hits: int) -> str:
 
 
 def _rows(file: FileFigures) -> Iterator[str]:
-    texts = file.count.text.split("\n")
+    texts = file.count.text.removesuffix("\n").split("\n")
     found = {line.line: line for line in file.lines}
     inside = _continuations(file)
     last = 0
     for number in _shown(file, len(texts)):
-        if number > last + 1:
-            yield f'<tr class="gap"><td colspan="5">… {number - last - 1} lines that are no OpenCL C</td></tr>\n'
+        yield from _gap(number - last - 1)
         last = number
         text = texts[number - 1] if number <= len(texts) else ""
         yield _row(number, text, found.get(number), inside.get(number))
-    if last < len(texts) and file.count.text:
-        yield f'<tr class="gap"><td colspan="5">… {len(texts) - last} lines that are no OpenCL C</td></tr>\n'
+    yield from _gap(len(texts) - last)
+
+
+def _gap(nlines: int) -> Iterator[str]:
+    """Lines of a file that are none of a program's."""
+    if nlines > 0:
+        what = "1 line that is" if nlines == 1 else f"{nlines} lines that are"
+        yield f'<tr class="gap"><td colspan="5">… {what} no OpenCL C</td></tr>\n'
 
 
 def _shown(file: FileFigures, nlines: int) -> list[int]:
     """The numbers of the lines that a page has."""
     last = max([nlines, *(line.line for line in file.lines)])
     if not file.count.spans:
-        empty = nlines > 1 and file.count.text.endswith("\n")
-        return list(range(1, last + 1 - empty))
+        return list(range(1, last + 1))
     spans = [
         range(max(1, start - _AROUND), min(last, stop + _AROUND) + 1) for start, stop in file.count.spans
     ]

@@ -1,4 +1,4 @@
-"""Where a program's text stands: in its file, or in the Python file that has it as a string.
+"""Where a program's text stands: in its file, or in a file below the root that has it, be it Python's string.
 
 Decides what a file is called in reports: by its path from the root, with slashes. Files elsewhere are somebody else's and
 are left out.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from vdev.translators.frontend.preprocessor import MAIN_FILE
 _LEAST = 20  #: characters of a text that is looked for
 #: What PyOpenCL puts behind a program that it builds, other each time.
 _PYOPENCLS_OWN = re.compile(r"\n\n__constant int pyopencl_defeat_cache_\w+ = 0;\Z")
+_ENDINGS = (".cl", ".clh", ".ocl", ".opencl")
+_MOST_FOLDERS = 5000
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -32,10 +35,13 @@ class Place(NamedTuple):
 
 
 class Places:
-    """Finds the files of one program. `file`: its own, where it came from one. `root`: what names are relative to."""
+    """Finds the files of one program. `file`: its own, where it came from one. `root`: what names are relative to. `kernel`:
+    what it is called after, where no file has it.
+    """
 
-    def __init__(self, source: str, file: str, root: Path) -> None:
+    def __init__(self, source: str, file: str, root: Path, kernel: str) -> None:
         self._root = root
+        self._kernel = kernel
         self.main = self._own(_PYOPENCLS_OWN.sub("", source), file)
         self._beside = Path(file).resolve().parent if file else root
         self._found: dict[str, Place | None] = {MAIN_FILE: self.main}
@@ -49,14 +55,14 @@ class Places:
     def _own(self, source: str, file: str) -> Place:
         if file:
             return Place(_named(Path(file).resolve(), self._root) or Path(file).as_posix(), source)
-        for path in _python_files(self._root):
+        for path in (*_python_files(self._root), *_kernel_files(self._root)):
             content = _content(path)
             at = content.find(source) if len(source) >= _LEAST else -1
             if at >= 0:
-                name = _named(path, self._root)
-                return Place(name, content, content.count("\n", 0, at), source.count("\n") + 1)
+                nlines = 0 if content == source else source.count("\n") + 1
+                return Place(_named(path, self._root), content, content.count("\n", 0, at), nlines)
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        return Place(f"kernel-{digest}.cl", source)
+        return Place(f"{self._kernel}-{digest}.cl", source)
 
     def _other(self, file: str) -> Place | None:
         for base in (self._beside, self._root):
@@ -82,6 +88,26 @@ def _python_files(root: Path) -> Iterator[Path]:
         path = Path(name).resolve()
         if path.suffix == ".py" and path.is_relative_to(root) and not set(_INSTALLED) & set(path.parts):
             yield path
+
+
+@functools.cache
+def _kernel_files(root: Path) -> tuple[Path, ...]:
+    """Files of OpenCL C below the root, which programs may read themselves; folders that are hidden or installed are not
+    looked into, nor any beyond the first `_MOST_FOLDERS`.
+    """
+    found: list[Path] = []
+    for number, (folder, folders, files) in enumerate(os.walk(root)):
+        if number >= _MOST_FOLDERS:
+            break
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _INSTALLED
+            and not Path(folder, name, "pyvenv.cfg").exists()
+        )
+        found += [Path(folder, name) for name in sorted(files) if name.endswith(_ENDINGS)]
+    return tuple(path.resolve() for path in found if path.resolve().is_relative_to(root))
 
 
 def _loaded() -> Iterator[str]:
