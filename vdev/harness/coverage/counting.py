@@ -35,7 +35,7 @@ class Counting:
 
     def __init__(self, root: Path) -> None:
         self.data = Data()
-        self._root = root.resolve()
+        self._root = root.absolute()
         self._lock = threading.Lock()
         self._sources: WeakKeyDictionary[SessionProgram, _Source | None] = WeakKeyDictionary()
 

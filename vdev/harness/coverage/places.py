@@ -43,7 +43,7 @@ class Places:
         self._root = root
         self._kernel = kernel
         self.main = self._own(_PYOPENCLS_OWN.sub("", source), file)
-        self._beside = Path(file).resolve().parent if file else root
+        self._beside = Path(file).parent if file else root
         self._found: dict[str, Place | None] = {MAIN_FILE: self.main}
 
     def of(self, file: str) -> Place | None:
@@ -54,7 +54,7 @@ class Places:
 
     def _own(self, source: str, file: str) -> Place:
         if file:
-            return Place(_named(Path(file).resolve(), self._root) or Path(file).as_posix(), source)
+            return Place(_named(Path(file), self._root) or Path(file).as_posix(), source)
         for path in (*_python_files(self._root), *_kernel_files(self._root)):
             content = _content(path)
             at = content.find(source) if len(source) >= _LEAST else -1
@@ -66,7 +66,7 @@ class Places:
 
     def _other(self, file: str) -> Place | None:
         for base in (self._beside, self._root):
-            path = (base / file).resolve()
+            path = base / file
             if path.is_file():
                 name = _named(path, self._root)
                 return Place(name, _content(path)) if name else None
@@ -74,8 +74,12 @@ class Places:
 
 
 def _named(path: Path, root: Path) -> str:
-    """The path from the root; empty for one that is not below."""
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+    """The path from the root, as it is written or as links lead; empty for one that is not below."""
+    for way in (os.path.abspath, os.path.realpath):
+        found, base = Path(way(path)), Path(way(root))
+        if found.is_relative_to(base):
+            return found.relative_to(base).as_posix()
+    return ""
 
 
 def _python_files(root: Path) -> Iterator[Path]:
@@ -85,8 +89,8 @@ def _python_files(root: Path) -> Iterator[Path]:
         if name in seen:
             continue
         seen.add(name)
-        path = Path(name).resolve()
-        if path.suffix == ".py" and path.is_relative_to(root) and not set(_INSTALLED) & set(path.parts):
+        path = Path(name)
+        if path.suffix == ".py" and _named(path, root) and not set(_INSTALLED) & set(path.parts):
             yield path
 
 
@@ -107,7 +111,7 @@ def _kernel_files(root: Path) -> tuple[Path, ...]:
             and not Path(folder, name, "pyvenv.cfg").exists()
         )
         found += [Path(folder, name) for name in sorted(files) if name.endswith(_ENDINGS)]
-    return tuple(path.resolve() for path in found if path.resolve().is_relative_to(root))
+    return tuple(found)
 
 
 def _loaded() -> Iterator[str]:

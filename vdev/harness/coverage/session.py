@@ -7,6 +7,7 @@ started merges them, reports, and fails the run below the threshold.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from vdev.harness.coverage.counting import start
 from vdev.harness.coverage.data import FOLDER, save
 from vdev.harness.coverage.figures import Threshold
 from vdev.harness.coverage.reports import Outcome, Run, Wish
+
+#: What a worker of xdist's is told: the folder in which the user has started pytest.
+_ROOT = "opencl_cov_root"
 
 
 class CoverageSession:
@@ -28,12 +32,19 @@ class CoverageSession:
             threshold = Threshold.parse(bar) if bar else Threshold()
         except ValueError as error:
             raise pytest.UsageError(str(error)) from None
-        self._run = Run(config.rootpath, Path(FOLDER), wishes, threshold, option.opencl_cov_append)
-        self._is_worker = hasattr(config, "workerinput")  # of xdist
+        given = getattr(config, "workerinput", None)  # in a worker of xdist's
+        self._is_worker = given is not None
+        root = Path(given[_ROOT]) if given is not None else config.invocation_params.dir
+        self._run = Run(root, Path(FOLDER), wishes, threshold, option.opencl_cov_append)
         self._outcome: Outcome | None = None
         if not self._is_worker:
             self._run.begin()
-        self._counting = start(config.rootpath)
+        self._counting = start(root)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """xdist starts a worker."""
+        node.workerinput[_ROOT] = str(self._run.root)
 
     @pytest.hookimpl(trylast=True)  # when xdist has seen its workers end
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
