@@ -85,8 +85,13 @@ def _row(number: int, text: str, line: LineFigures | None, y: int) -> tuple[int,
     height = _LINE * (1 + len(never))
     taken, total = line.outcomes
     ink = _INKS[line.state]
-    parts.insert(0, f'<rect x="1" y="{y}" width="{_WIDTH - 2}" height="{height}" fill="{_FILLS[line.state]}"/>')
-    parts += [_text(58, base, _SIGNS[line.state], "mono", ink, "bold"), _text(80, base, f"{line.hits:3d}×", "mono", _QUIET)]
+    parts.insert(
+        0, f'<rect x="1" y="{y}" width="{_WIDTH - 2}" height="{height}" fill="{_FILLS[line.state]}"/>'
+    )
+    parts += [
+        _text(58, base, _SIGNS[line.state], "mono", ink, "bold"),
+        _text(80, base, f"{line.hits:3d}×", "mono", _QUIET),
+    ]
     if total:
         parts.append(_text(128, base, f"{taken}/{total}", "mono", ink))
     parts += [_text(170, base + _LINE * (i + 1), what, "sans", ink) for i, what in enumerate(never)]
@@ -104,7 +109,18 @@ def race_report(lines: Sequence[str]) -> str:
         if ": race-" in line:
             place, kind, rest = line.split(": ", 2)
             first, _, second = rest.partition(", ")
-            parts.append(_text(20, 32, f"{place}: ", "mono", _INK, "bold", (f"{kind}: ", _INKS[State.MISSED]), (first, _INK)))
+            parts.append(
+                _text(
+                    20,
+                    32,
+                    f"{place}: ",
+                    "mono",
+                    _INK,
+                    "bold",
+                    (f"{kind}: ", _INKS[State.MISSED]),
+                    (first, _INK),
+                )
+            )
             line = f"  {second}" if second else ""
         elif index == 0:
             continue

@@ -148,6 +148,9 @@ kernel void k(global int *a, int n) {
   switch (-(long)n) {  //= + -2,!nocase
     case -2L: { a[1] = 1; break; }  //= +
   }
+  switch ((long)n << 32) {  //= + 8589934592,!nocase
+    case 1L << 33: a[5] = 1;  //= +
+  }
   switch (sizeof(int)) { case 4: a[4] = 1; }  //= +
 }
 """,
@@ -279,6 +282,17 @@ kernel void k(global int *a, int n) {
     assert (main.functions, included.functions) == ({(2, "k", True): 2}, {(1, "help", False): 2})
 
 
+def test_conditions_that_are_constants_in_one_build(counted: Counting, tmp_path: Path) -> None:
+    """They keep their numbers: what stands beside them on the line is the same in both builds."""
+    text = "kernel void k(global int *a, int n) {\n  a[0] = FIRST && n > 5;  //= + tF Tf\n}\n"
+    (tmp_path / "k.cl").write_text(text)
+    Program(tmp_path / "k.cl", "-DFIRST=1").k(np.zeros(1, np.int32), 6, global_size=1)
+    Program(tmp_path / "k.cl", "-DFIRST=n").k(np.zeros(1, np.int32), 0, global_size=1)
+    (count,) = counted.data.files.values()
+
+    assert actual(count) == expected(text)
+
+
 def test_files_elsewhere_are_left_out(counted: Counting, tmp_path: Path, tmp_path_factory: Any) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "other.h").write_text("int other(int i) { return i; }\n")
@@ -387,7 +401,12 @@ def sample_files() -> list[FileFigures]:
 def test_figures() -> None:
     first, _ = sample_files()
     total = total_of(sample_files())
+    two = FileCount("two.cl", "a; b;")
+    two.add_statement((1, 0), 1, 3)
+    two.add_statement((1, 1), 1, 0)
+    (alone,) = figures_of([two])[0].lines
 
+    assert (alone.state, alone.never) == (State.PARTIAL, ["a statement on the line never ran"])
     assert [line.state for line in first.lines] == [State.COVERED, State.PARTIAL, State.MISSED, State.MISSED]
     assert (total.lines_hit, total.nlines, total.taken, total.noutcomes) == (3, 5, 1, 5)
     assert Threshold.parse("60,20").failures(total) == []
@@ -633,6 +652,37 @@ def test_a_threshold_fails_the_run_and_the_configuration_may_have_it(project: Pa
     assert "2 passed" in output
     assert "line coverage of kernels is 75%, and 76% is required" in output
     assert lines_of(project / "ini.lcov") == {2: 2, 3: 1, 5: 1, 8: 0}
+
+
+def test_pyopencl_on_the_virtual_device(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches that are split count once each."""
+    folder = project / "pyopencl"
+    folder.mkdir()
+    test = """
+import numpy as np, pyopencl as cl, pyopencl.array as array
+
+SOURCE = '''
+kernel void k(global int *a) {
+  if (a[get_global_id(0)] > 5)
+    a[get_global_id(0)] = 5;
+}
+'''
+
+def test_k():
+    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    found = array.to_device(queue, np.arange(64, dtype=np.int32))
+    cl.Program(queue.context, SOURCE).build().k(queue, (64,), (4,), found.data)
+    assert found.get().max() == 5
+"""
+    (folder / "test_pyopencl.py").write_text(test)
+    monkeypatch.setenv("VDEV", "1")
+    monkeypatch.setenv("VDEV_WORKERS", "cpu:2")
+    status, output = run(folder, "pytest", "-p", "no:cacheprovider", "--opencl-cov-report=lcov:found.lcov")
+    found = parse_lcov((folder / "found.lcov").read_text())["test_pyopencl.py"]
+
+    assert status == 0, output
+    assert found["lines"] == {6: 1, 7: 1}
+    assert found["branches"] == {(6, 0, 0): 1, (6, 0, 1): 1}
 
 
 def test_options_that_mean_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,25 +10,16 @@ import json
 import os
 import runpy
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from vdev import boot
-from vdev.harness.coverage.counting import start
+from vdev.harness.coverage.counting import Counting, start
 from vdev.harness.coverage.data import save
-from vdev.harness.coverage.watching import CountedLaunches, Several
+from vdev.harness.coverage.watching import count_programs
 from vdev.harness.watching import Watch
 from vdev.start import current
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from vdev.executor import Executor
-    from vdev.planner.links import LinkCosts
-    from vdev.session.session import Checker
-
-    Maker = Callable[[Executor, LinkCosts], Checker]
 
 
 def main(arguments: list[str]) -> None:
@@ -37,17 +28,18 @@ def main(arguments: list[str]) -> None:
     """
     path, kinds, most, coverage, *program = arguments
     watch = Watch(frozenset(filter(None, kinds.split(","))), 0 if most == "none" else int(most))
-    makers: list[Maker] = [] if most == "none" else [watch.checker()]
+    checkers = [] if most == "none" else [watch.checker()]
     if coverage:
-        makers.append(_counting(Path(coverage), os.getpid()))
-    current.check_with(lambda executor, links: Several([make(executor, links) for make in makers]))
+        count_programs(_counting(Path(coverage), os.getpid()), checkers)
+    elif checkers:
+        current.check_with(checkers[0])
     atexit.register(_write, Path(path), watch, os.getpid())
     boot.install()
     _run(program)
 
 
-def _counting(folder: Path, process: int) -> Maker:
-    """What makes the counter of launches; the data are left when the process ends."""
+def _counting(folder: Path, process: int) -> Counting:
+    """Whoever counts; the data are left when the process ends."""
     counting = start(Path.cwd())
 
     def leave() -> None:
@@ -55,7 +47,7 @@ def _counting(folder: Path, process: int) -> Maker:
             save(counting.data, folder)
 
     atexit.register(leave)
-    return lambda executor, links: CountedLaunches(executor, links, counting)
+    return counting
 
 
 def _run(program: list[str]) -> None:

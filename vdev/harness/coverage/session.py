@@ -6,15 +6,18 @@ started merges them, reports, and fails the run below the threshold.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vdev.boot import StandInFinder
 from vdev.harness.coverage.counting import start
 from vdev.harness.coverage.data import FOLDER, save
 from vdev.harness.coverage.figures import Threshold
 from vdev.harness.coverage.reports import Outcome, Run, Wish
+from vdev.harness.coverage.watching import count_programs
 
 #: What a worker of xdist's is told: the folder in which the user has started pytest.
 _ROOT = "opencl_cov_root"
@@ -40,6 +43,8 @@ class CoverageSession:
         if not self._is_worker:
             self._run.begin()
         self._counting = start(root)
+        if StandInFinder in sys.meta_path:
+            count_programs(self._counting)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

@@ -10,17 +10,22 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vdev.backends.base import Backend
+from vdev.check.checking import LaunchChecker
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
 from vdev.harness.checking import Argument, Memory, Pointer
 from vdev.harness.coverage.counting import Counters, Counting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
+from vdev.process import switches
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
+from vdev.session.core import Checker
 from vdev.session.programs import SessionProgram
-from vdev.session.session import Checker
 from vdev.session.shadow_runs import ShadowFailure, Shadows
+from vdev.start import current
+
+Maker = Callable[[Executor, LinkCosts], Checker]
 
 
 class CountedLaunches:
@@ -64,6 +69,20 @@ class CountedLaunches:
                 raise ShadowFailure("a pointer into the middle of shared virtual memory")
             args.append(Pointer(memories[buffers.index(arg.buffer)], arg.offset, arg.nbytes))
         return args
+
+
+def count_programs(counting: Counting, others: Sequence[Maker] = ()) -> None:
+    """Have the process's session count what its launches cover, behind the checks of `others`, or those that VDEV_CHECK asks
+    for. A session that is open already goes on as it is.
+    """
+    if current.current_session() is not None:
+        counting.data.notes.add(("the virtual device", 0, "it was opened before anybody could count"))
+        return
+    makers = [*others]
+    if not others and switches.check():
+        makers.append(LaunchChecker)
+    makers.append(lambda executor, links: CountedLaunches(executor, links, counting))
+    current.check_with(lambda executor, links: Several([make(executor, links) for make in makers]))
 
 
 class Several:
