@@ -17,14 +17,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.cli import check
-from vdev.harness import Program, empty
+from vdev.harness import Program, assert_equal, empty
+from vdev.harness.checking import Memory, Pointer
 from vdev.harness.coverage import counting, data, reports
 from vdev.harness.coverage.counting import Counting
 from vdev.harness.coverage.data import Data, FileCount
 from vdev.harness.coverage.figures import FileFigures, State, Threshold, figures_of, total_of
 from vdev.harness.coverage.reports import Wish
+from vdev.harness.running import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -206,6 +209,20 @@ def test_each_construct(name: str, counted: Counting) -> None:
     (count,) = counted.data.files.values()
 
     assert actual(count) == expected(text)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_a_program_that_counts_computes_the_same(name: str, counted: Counting) -> None:
+    program = Program(CONSTRUCTS[name], check=False)
+    extra = (np.float32(2),) if name == "expressions" else ()
+    (wanted,) = program.k(np.zeros(8, np.int32), 2, *extra, global_size=1, local_size=1)
+    memory = Memory(np.zeros(32, np.uint8), np.ones(32, np.bool_))
+    args = [Pointer(memory, 0, 32), np.int32(2).tobytes(), *(number.tobytes() for number in extra)]
+    executor = open_session("cpu:1").executor
+    counted.launch(program._program, "k", args, NDRange((1,), (1,), (0,)), lambda run: executor.call(0, run))
+
+    assert counted.data.nlaunches == 2
+    assert_equal(memory.content.view(np.int32), wanted)
 
 
 def test_what_a_row_of_statements_shares_a_counter_for(counted: Counting) -> None:
