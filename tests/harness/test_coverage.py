@@ -265,6 +265,27 @@ def test_what_is_left_out_is_said(counted: Counting) -> None:
     }
 
 
+def test_a_program_that_cannot_be_followed_is_said(counted: Counting) -> None:
+    """A directive within a macro's arguments leaves no text without macros (C99 6.10.3p11)."""
+    text = """
+#define BOTH(x, y) x + y
+kernel void k(global int *a) {
+  a[0] = BOTH(1,
+#if 1
+    2
+#endif
+  );
+}
+"""
+    (found,) = Program(text, check=False).k(np.zeros(1, np.int32), global_size=1)
+    ((file, line, what),) = counted.data.notes
+
+    assert found[0] == 3
+    assert not counted.data.files
+    assert (file[:2], line) == ("k-", 0)
+    assert "directive within macro arguments" in what
+
+
 # programs -----------------------------------------------------------------------------------------
 
 

@@ -83,9 +83,7 @@ class Counting:
         places = Places(program.source, file, self._root, next(iter(program.kernels), "program"))
         try:
             if program.lowered is None:
-                raise Untranslatable(
-                    "clang's parser does not take the program, or it uses images in unknown ways"
-                )
+                raise Untranslatable("; ".join(map(str, program.reasons)))
             source = _Source(translate_counted(program.lowered.program), places)
         except Untranslatable as error:
             self.data.notes.add((places.main.name, error.line + places.main.shift, error.reason))
