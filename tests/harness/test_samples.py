@@ -26,7 +26,7 @@ def test_samples_cover_their_kernels(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "vdev.cli.check", *command],
-        cwd=ROOT, env=environment | {"PYOPENCL_NO_CACHE": "1"}, text=True, capture_output=True, timeout=600, check=False,
+        cwd=ROOT, env=environment | {"PYOPENCL_NO_CACHE": "1"}, text=True, capture_output=True, timeout=900, check=False,
     )  # fmt: skip
     print(done.stdout)
     files = parse_lcov((tmp_path / "kernels.lcov").read_text())
