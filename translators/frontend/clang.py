@@ -81,6 +81,8 @@ def _library() -> Any:
     library.clang_Cursor_Evaluate.restype = c_void_p
     library.clang_getCursorPrettyPrinted.argtypes = [Cursor, c_void_p]
     library.clang_getCursorPrettyPrinted.restype = cindex._CXString
+    library.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
+    library.clang_Cursor_getVarDeclInitializer.restype = Cursor
     library.clang_getSkippedRanges.argtypes = [TranslationUnit, c_void_p]
     library.clang_getSkippedRanges.restype = POINTER(_SourceRanges)
     library.clang_disposeSourceRangeList.argtypes = [POINTER(_SourceRanges)]
@@ -233,6 +235,15 @@ def children(cursor: Cursor) -> list[Cursor]:
     return found
 
 
+def initialiser(cursor: Cursor) -> Cursor | None:
+    """What a VAR_DECL is initialised with."""
+    found = _library().clang_Cursor_getVarDeclInitializer(cursor)
+    if found is None or found.kind.is_invalid():
+        return None
+    found._tu = cursor._tu  # lives as long as its cursors
+    return found
+
+
 def walk(cursor: Cursor) -> Iterator[Cursor]:
     """The cursor and everything below it, in the order of the text."""
     stack = [cursor]
@@ -352,6 +363,7 @@ __all__ = [
     "extent_of",
     "has_errors",
     "in_text",
+    "initialiser",
     "is_postfix",
     "line_of",
     "parameter_types",

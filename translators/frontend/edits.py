@@ -126,13 +126,23 @@ _FIRST = re.compile(
 )
 
 
+def entry_of(text: bytes, body_start: int) -> int:
+    """Where the first declaration or statement may stand in the compound statement whose bracket is at `body_start`."""
+    place = body_start + 1
+    while first := _FIRST.match(text, place):
+        place = first.end()
+    return place
+
+
+def insert_statement(edits: Edits, place: int, statement: str) -> None:
+    """Insert statements or declarations behind another's end; a directive that follows needs a line of its own."""
+    directive = re.compile(rb"[ \t]*#").match(edits.text, place)
+    edits.insert(place, f"{statement}\n" if directive else statement)
+
+
 def insert_at_entry(edits: Edits, body_start: int, declarations: str) -> None:
     """Insert declarations at the beginning of the function's body whose bracket is at `body_start`."""
-    place = body_start + 1
-    while first := _FIRST.match(edits.text, place):
-        place = first.end()
-    directive = re.compile(rb"[ \t]*#").match(edits.text, place)  # needs a line of its own
-    edits.insert(place, f"{declarations}\n" if directive else declarations)
+    insert_statement(edits, entry_of(edits.text, body_start), declarations)
 
 
 @dataclass(frozen=True)

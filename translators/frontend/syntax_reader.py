@@ -124,8 +124,6 @@ _SEQUENCES = {
 }
 
 _lib: Any = clang._library()
-_lib.clang_Cursor_getVarDeclInitializer.argtypes = [Cursor]
-_lib.clang_Cursor_getVarDeclInitializer.restype = Cursor
 #: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
 _RARE = (b"__builtin", b"_Generic", b"offsetof", b"va_arg", b"__c11_", b"__opencl_atomic")
 _NOT_EXPRESSIONS = {
@@ -317,11 +315,8 @@ class SyntaxReader:
         return Switch(self.expression(value), statement, self.line(cursor))
 
     def _variable(self, cursor: Cursor) -> Variable:
-        init = _lib.clang_Cursor_getVarDeclInitializer(cursor)
-        node = None
-        if init is not None and not init.kind.is_invalid():
-            init._tu = self.unit
-            node = self.expression(init)
+        init = clang.initialiser(cursor)
+        node = None if init is None else self.expression(init)
         return Variable(cursor.hash, cursor.spelling, self.ctype(cursor.type), node, self.line(cursor))
 
     def program_variable(self, key: int) -> Variable:

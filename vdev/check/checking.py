@@ -105,6 +105,9 @@ class LaunchChecker:
         self.failure: CheckFailure | None = None
         self.nchecked = 0  #: launches compared so far
 
+    def built(self, program: SessionProgram) -> None:
+        """A program that is not launched is not checked."""
+
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Case | None:
         """Before the submission of a launch: its case, or None where it is not split or cannot be checked."""
         if len(plan.partition) < 2:

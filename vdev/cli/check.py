@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
+from vdev.harness.coverage.data import FOLDER
+from vdev.harness.coverage.figures import Threshold
+from vdev.harness.coverage.reports import Run, Wish
 from vdev.harness.findings import KINDS
 from vdev.harness.formats import FORMATS
 from vdev.harness.reports import Report, read_kernels, run_program
+
+T = TypeVar("T")
 
 _EPILOG = """\
 With a .cl file, build options behind it: what clang says, and what a run could not check. With anything else: the program is
 run as python would run it, on vdev's virtual device (VDEV_WORKERS says where; one CPU worker where it says nothing), and every launch is
 checked before it is made. The exit status is 1 with findings, 2 for a wrong command line, else the program's own.
 """
-_WITH_VALUE = ("--format", "--report", "--most")
+_WITH_VALUE = (
+    "--format", "--report", "--most", "--coverage-report", "--coverage-fail-under", "--coverage-data",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,9 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(options, argparse.Namespace(program=program))
     if not program:
         parser.error("name a .cl file, or a program to run")
+    coverage = _coverage(given)
     try:
-        report = _report(given)
-    except OSError as error:
+        if coverage is not None:
+            coverage.begin()
+        report = _report(given, coverage)
+        covered = None if coverage is None else coverage.end()
+    except (OSError, ValueError) as error:
         print(f"vdev-check: {error}", file=sys.stderr)
         return 2
     text = FORMATS[given.format](report.findings)
@@ -41,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         print(text)
         print(report.summary(), file=sys.stderr)
-    return report.exit_status
+    if covered is not None and covered.text:
+        print(covered.text, file=sys.stdout if given.format == "text" else sys.stderr)
+    return report.exit_status or int(covered is not None and bool(covered.failures))
 
 
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -54,11 +69,34 @@ def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:index], arguments[index:]
 
 
-def _report(given: argparse.Namespace) -> Report:
+def _coverage(given: argparse.Namespace) -> Run | None:
+    """The run whose coverage is wanted."""
+    if not (given.coverage or given.coverage_report or given.coverage_fail_under):
+        return None
+    if given.program[0].endswith(".cl"):
+        return None  # nothing runs
+    wishes = given.coverage_report or [Wish.parse("text")]
+    return Run(
+        Path.cwd(),
+        Path(given.coverage_data),
+        wishes,
+        given.coverage_fail_under or Threshold(),
+        given.coverage_append,
+    )
+
+
+def _report(given: argparse.Namespace, coverage: Run | None) -> Report:
     program: list[str] = given.program
     if program[0].endswith(".cl"):
         return read_kernels(program[0], program[1:])
-    return run_program(program, report=given.report, most=given.most, quiet=given.format != "text")
+    return run_program(
+        program,
+        report=given.report,
+        most=given.most,
+        quiet=given.format != "text",
+        check=given.check,
+        coverage=None if coverage is None else coverage.folder,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +117,42 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--most", type=int, default=0, metavar="N", help="check N launches of each kernel (default: all)"
     )
+    parser.add_argument("--no-check", dest="check", action="store_false", help="no checks, coverage alone")
+    _add_coverage(parser.add_argument_group("coverage of kernels"))
     return parser
+
+
+def _add_coverage(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--coverage", action="store_true", help="say which lines and branches of kernels ran")
+    group.add_argument(
+        "--coverage-report",
+        action="append",
+        type=_parsed(Wish.parse),
+        metavar="KIND[:PATH]",
+        help="text, lcov, xml (Cobertura) or html; may be given several times",
+    )
+    group.add_argument(
+        "--coverage-fail-under",
+        type=_parsed(Threshold.parse),
+        metavar="LINES[,BRANCHES]",
+        help="exit with status 1 where fewer per cent are covered",
+    )
+    group.add_argument("--coverage-append", action="store_true", help="add to what earlier runs have covered")
+    group.add_argument(
+        "--coverage-data", default=FOLDER, metavar="FOLDER", help="where runs leave it (default: %(default)s)"
+    )
+
+
+def _parsed(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A parser whose errors argparse prints as they are."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parsed
 
 
 if __name__ == "__main__":

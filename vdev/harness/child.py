@@ -15,20 +15,39 @@ from pathlib import Path
 from typing import Any
 
 from vdev import boot
+from vdev.harness.coverage.counting import Counting, start
+from vdev.harness.coverage.data import save
+from vdev.harness.coverage.watching import count_programs
 from vdev.harness.watching import Watch
 from vdev.start import current
 
 
 def main(arguments: list[str]) -> None:
-    """`arguments`: the file for the report, kinds to report as well, launches of each kernel to check, and the program
-    (`-m module`, `-c code` or a file) with its own arguments.
+    """`arguments`: the file for the report, kinds to report as well, launches of each kernel to check ('none': no checks), the
+    folder for coverage data (empty: no coverage), and the program (`-m module`, `-c code` or a file) with its own arguments.
     """
-    path, kinds, most, *program = arguments
-    watch = Watch(frozenset(filter(None, kinds.split(","))), int(most))
-    current.check_with(watch.checker())
+    path, kinds, most, coverage, *program = arguments
+    watch = Watch(frozenset(filter(None, kinds.split(","))), 0 if most == "none" else int(most))
+    checkers = [] if most == "none" else [watch.checker()]
+    if coverage:
+        count_programs(_counting(Path(coverage), os.getpid()), checkers)
+    elif checkers:
+        current.check_with(checkers[0])
     atexit.register(_write, Path(path), watch, os.getpid())
     boot.install()
     _run(program)
+
+
+def _counting(folder: Path, process: int) -> Counting:
+    """Whoever counts; the data are left when the process ends."""
+    counting = start(Path.cwd())
+
+    def leave() -> None:
+        if os.getpid() == process:
+            save(counting.data, folder)
+
+    atexit.register(leave)
+    return counting
 
 
 def _run(program: list[str]) -> None:

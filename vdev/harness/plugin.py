@@ -50,10 +50,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="do not check the kernels' accesses, only their results",
     )
 
+    _add_coverage(parser)
+
+
+def _add_coverage(parser: pytest.Parser) -> None:
+    """Options for the coverage of kernels, and the same in the configuration file."""
+    group = parser.getgroup("opencl")
+    group.addoption("--opencl-cov", action="store_true", help="say which lines and branches of kernels ran")
+    group.addoption(
+        "--opencl-cov-report",
+        action="append",
+        default=[],
+        metavar="KIND[:PATH]",
+        help="text, lcov, xml (Cobertura) or html; may be given several times",
+    )
+    group.addoption(
+        "--opencl-cov-fail-under",
+        default="",
+        metavar="LINES[,BRANCHES]",
+        help="fail the run where fewer per cent are covered",
+    )
+    group.addoption("--opencl-cov-append", action="store_true", help="add to what earlier runs have covered")
+    parser.addini("opencl_cov", "as --opencl-cov", type="bool", default=False)
+    parser.addini(
+        "opencl_cov_report", "as --opencl-cov-report, one on each line", type="linelist", default=[]
+    )
+    parser.addini("opencl_cov_fail_under", "as --opencl-cov-fail-under", default="")
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, for --strict-markers."""
+    """The marker, for --strict-markers; whoever counts, where coverage is wanted."""
     config.addinivalue_line("markers", _MARKER)
+    option = config.option
+    wanted = option.opencl_cov or option.opencl_cov_report or option.opencl_cov_fail_under
+    if wanted or config.getini("opencl_cov"):
+        from vdev.harness.coverage.session import CoverageSession  # loads vdev
+
+        config.pluginmanager.register(CoverageSession(config), "opencl-coverage")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -20,6 +20,7 @@ from vdev.backends.base import Backend, LocalBytes
 from vdev.harness import arguments
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
+from vdev.harness.coverage.counting import current
 from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError
 from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
 from vdev.planner.partitioner import choose_local_size
@@ -101,6 +102,8 @@ class Program:
         self.way = Way(workers, order, group, check, frozenset(report))
         self._session = open_session(self._workers)
         self._program = self._session.build(self.source, self.options)
+        if (counting := current()) is not None:
+            counting.built(self._program, self.file)
 
     @property
     def _workers(self) -> str:
@@ -154,6 +157,7 @@ class Kernel:
         ready = arguments.prepare(self.name, infos, types, args)
         ndrange = self._ndrange(global_size, local_size, offset)
         findings, notes = self._check(ready, ndrange)
+        self._count(ready, ndrange)
         memories = [_memory(arg) for arg in ready]
         run = self._runner()
         run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
@@ -194,6 +198,14 @@ class Kernel:
             return source.launch(backend, self.name, args, ndrange)
 
         return open_session("cpu:1").executor.call(0, launch)
+
+    def _count(self, ready: Sequence[Ready], ndrange: NDRange) -> None:
+        """Add what the launch covers, where somebody counts; behind the checks, whose findings end it."""
+        if (counting := current()) is not None:
+            memories = [_memory(arg) for arg in ready]
+            args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+            executor = open_session("cpu:1").executor
+            counting.launch(self._kernel.program, self.name, args, ndrange, lambda run: executor.call(0, run))
 
     def _ndrange(self, global_size: Size, local_size: Size | None, offset: Size | None) -> NDRange:
         sizes = _sizes(global_size)

@@ -66,12 +66,24 @@ def _count(number: int, one: str, more: str = "") -> str:
 
 
 def run_program(
-    arguments: Sequence[str], *, report: Sequence[str] = (), most: int = 0, quiet: bool = False
+    arguments: Sequence[str],
+    *,
+    report: Sequence[str] = (),
+    most: int = 0,
+    quiet: bool = False,
+    check: bool = True,
+    coverage: Path | None = None,
 ) -> Report:
-    """Run a PyOpenCL program with every launch checked. `quiet`: what it prints goes to the error stream."""
+    """Run a PyOpenCL program with every launch checked. `quiet`: what it prints goes to the error stream.
+
+    `check`: False for no checks. `coverage`: the folder that gets the coverage of its kernels.
+    """
     with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
         path = Path(folder, "report.json")
-        command = [sys.executable, "-c", _CHILD, str(path), ",".join(report), str(most), *arguments]
+        checked = str(most) if check else "none"
+        folder_of_data = "" if coverage is None else str(coverage.absolute())
+        own = [str(path), ",".join(report), checked, folder_of_data]
+        command = [sys.executable, "-c", _CHILD, *own, *arguments]
         environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
         status = subprocess.call(command, env=environment, stdout=sys.stderr if quiet else None)
         status = status if status >= 0 else 128 - status

@@ -79,6 +79,9 @@ class WatchedLaunches:
         self._watch = watch
         self._sources: WeakKeyDictionary[SessionProgram, CheckedSource | NotCheckable] = WeakKeyDictionary()
 
+    def built(self, program: SessionProgram) -> None:
+        """A program that is not launched is not checked."""
+
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> None:
         """Run the launch, checked, on copies of what its buffers hold."""
         if not self._watch.wants(launch):

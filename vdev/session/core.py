@@ -24,6 +24,7 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Command, Launch
 from vdev.session.gathering import Choosing, can_choose
 from vdev.session.ordering import Deferrals
+from vdev.session.programs import SessionProgram
 from vdev.session.room import RoomMaker
 
 #: The unit of costs: a byte over a worker's link to the host. A peer's memory is nearer
@@ -47,6 +48,9 @@ class Checker(Protocol):
     @property
     def failure(self) -> Exception | None:
         """What is wrong; no further command is taken then."""
+
+    def built(self, program: SessionProgram) -> None:
+        """A program was built; by any thread, without the lock."""
 
     def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Any:
         """A launch is about to be submitted; gives what `end` wants."""

@@ -121,6 +121,8 @@ class Session(SessionCore):
         """
         program = SessionProgram(source, options, self.workers)
         program.build(self._build_on_workers)
+        if self.checker is not None:
+            self.checker.built(program)
         return program
 
     def _build_on_workers(self, program: BackendProgram) -> list[Any]:
