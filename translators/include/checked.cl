@@ -1,5 +1,11 @@
+/* The shadow of local memory stands in local memory, or behind the log where it finds no room there. */
+#ifdef P_FAR
+#define P_NEAR __global
+#else
+#define P_NEAR __local
+#endif
 typedef struct P_ctx_s {
-  volatile __global uint *cells; __global const uchar *init; volatile __global uint *log; __local uchar *scratch; __local ulong *local_cells;
+  volatile __global uint *cells; __global const uchar *init; volatile __global uint *log; __local uchar *scratch; P_NEAR ulong *local_cells;
   ulong lo[P_ROOTS], size[P_ROOTS], cell[P_ROOTS];
   ulong stamp, pending_place, pending_rel, pending_old[2], pending_cell;
   uint group, me, item, epoch, pending, pending_size, pending_site, pending_other, pending_with;
@@ -39,8 +45,13 @@ __attribute__((noinline)) void P_report(P_C c, uint kind, uint site, int root, u
 void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global uchar *init, __global uchar *log, __local ulong *local_memory);
 void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global uchar *init, __global uchar *log, __local ulong *local_memory) {
   c->cells = cells; c->init = init; c->log = (volatile __global uint *)(log + 2 * P_SCRATCH);
-  c->scratch = (__local uchar *)local_memory; c->local_cells = local_memory + 2 * P_SCRATCH / 8;
+  c->scratch = (__local uchar *)local_memory;
   c->group = (uint)((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0));
+#ifdef P_FAR
+  c->local_cells = (__global ulong *)(log + P_LOGGED) + c->group * 3 * numbers[0];
+#else
+  c->local_cells = local_memory + 2 * P_SCRATCH / 8;
+#endif
   c->item = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
   c->epoch = 0; c->stamp = P_NOW(c) | P_ITEM(c); c->me = (c->group % 0x7fffdu + 1) << 13; c->pending = 0; c->nroots = 0; c->skip = 0; c->atomics = 0; c->ordered = 0;
 }
@@ -99,7 +110,7 @@ __attribute__((noinline)) void P_settle(P_C c) {
   c->pending = 0;
   if (c->pending_local) {
     /* An engine may keep a copy for each work-item until the next barrier: what others have written is in the shadow alone. */
-    __local ulong *cell = c->local_cells + 3 * c->pending_cell;
+    P_NEAR ulong *cell = c->local_cells + 3 * c->pending_cell;
     now[0] ^= now[1] * 0x9e3779b97f4a7c15UL; now[1] = c->pending_old[1] = 0;
     cell[2] = now[0];
     if (conflict && now[0] == c->pending_old[0]) cell[0] |= P_L_SAME;
@@ -160,7 +171,7 @@ uint P_touch(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint 
 
 uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint size, ulong a);
 uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint size, ulong a) {
-  __local ulong *w = c->local_cells + 3 * cell, *r = w + 1;
+  P_NEAR ulong *w = c->local_cells + 3 * cell, *r = w + 1;
   ulong now = P_NOW(c), me = P_ITEM(c), stamp = now | me | (site & 0xffff), seen = *w, rd = *r, bad = 0;
   ulong others = 0xffff00000UL;
   uint recent = seen >> 36 == now >> 36 && (seen & others) && (seen & others) != me && !(seen & P_L_SAME);
@@ -243,7 +254,7 @@ __attribute__((noinline)) __local void *P_l(P_C c, const volatile __local void *
   if (root >= 0 && !(mode & (P_ATOMICALLY | P_VOLATILE | P_WRITES)) && !c->skip) {
     ulong rel = (ulong)p + off - c->lo[root], n = c->size[root];
     if (rel < n && size <= n - rel && (rel & (P_GRANULE - 1)) + size <= P_GRANULE) {
-      __local ulong *cell = c->local_cells + 3 * (c->cell[root] + (rel >> P_SHIFT));
+      P_NEAR ulong *cell = c->local_cells + 3 * (c->cell[root] + (rel >> P_SHIFT));
       ulong seen = cell[0], rd = cell[1], stamp = c->stamp;
       if (seen && (rd ^ stamp) >> 36 == 0 && (((rd ^ stamp) & P_ITEMS) == 0 || (rd & P_L_MANY)) &&
           ((seen ^ stamp) >> 36 || ((seen ^ stamp) & P_ITEMS) == 0 || (seen & P_L_SAME)))

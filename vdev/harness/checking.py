@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ Mask = npt.NDArray[np.bool_]
 
 _CELL_NBYTES = 8  #: of shadow for a granule of global memory
 _LOCAL_CELL_NBYTES = 24
+#: Shadow of local memory behind the log, at most: every work-group has its own.
+_MOST_FAR_NBYTES = 1 << 29
 
 
 class NotCheckable(Exception):
@@ -78,7 +81,9 @@ class CheckedSource:
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source, file)
-        self._native = BackendProgram(self.program.source, self.program.options)
+        source, options = self.program.source, self.program.options
+        self._native = BackendProgram(source, options)
+        self._far = BackendProgram(f"#define {self.program.far_macro}\n{source}", options)
 
     def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
         """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits."""
@@ -97,9 +102,10 @@ class CheckedSource:
         self, backend: Backend, kernel: CheckedKernel, args: Sequence[Argument], ndrange: NDRange
     ) -> Checked:
         run = _Run(self.program, kernel, args)
+        native = self._far if run.needs_far(backend, self._native, ndrange) else self._native
         try:
             run.upload(backend)
-            log = run.launch(backend, self._native, ndrange)
+            log = run.launch(backend, native, ndrange)
         finally:
             run.free(backend)
         found = list(records(log, len(self.program.sites)))
@@ -132,6 +138,8 @@ class _Run:
         self._natives: list[Allocation] = []
         self._hidden: list[Allocation] = []
         self._local_cells = 0
+        self._head = self._numbers()
+        self._far_nbytes = 0
 
     def _slot(self, memory: Memory) -> int | None:
         return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
@@ -142,18 +150,18 @@ class _Run:
             self._natives.append(self._uploaded(backend, memory.content))
         scratch = 2 * self._program.scratch_nbytes
         for content in (
-            np.array(self._numbers(), np.uint64).view(np.uint8),
+            np.array(self._head, np.uint64).view(np.uint8),
             np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
             self._initial(),
-            np.zeros(scratch + 4 * self._program.log_words, np.uint8),
+            np.zeros(self._program.far_offset + self._far_nbytes, np.uint8),
         ):
             self._hidden.append(self._uploaded(backend, content))
 
     def launch(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> npt.NDArray[np.uint32]:
         """Run the kernel and bring the memories up to date. The log."""
         scratch = 2 * self._program.scratch_nbytes
-        local = LocalBytes(scratch + max(1, self._local_cells) * _LOCAL_CELL_NBYTES)
-        self._fit(backend, program, local)
+        near = 0 if self._far_nbytes else max(1, self._local_cells) * _LOCAL_CELL_NBYTES
+        local = LocalBytes(scratch + near)
         args = [*(self._native(arg) for arg in self._args), *self._hidden, local]
         size, group, first = ndrange.global_size, ndrange.local_size, ndrange.offset
         shape = LaunchShape(ndrange, whole_chunk(ndrange), size, group, first, (), None)
@@ -166,7 +174,7 @@ class _Run:
         backend.read(log, found, Box.contiguous(0, 0, log.nbytes))
         backend.record().wait()
         self._mark(touched.view(np.uint32)[::2] != 0)
-        return found[scratch:].view(np.uint32)
+        return found[scratch : scratch + 4 * self._program.log_words].view(np.uint32)
 
     def free(self, backend: Backend) -> None:
         for allocation in (*self._natives, *self._hidden):
@@ -221,16 +229,24 @@ class _Run:
         assert slot is not None
         return self._natives[slot] if not arg.offset else (self._natives[slot], arg.offset)
 
-    def _fit(self, backend: Backend, program: BackendProgram, local: LocalBytes) -> None:
-        """Raises NotCheckable where a work-group would need more local memory than there is."""
+    def needs_far(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> bool:
+        """Whether local memory has no room for its own shadow. Raises NotCheckable where there is no other room."""
         own = backend.build(program).kernels[self._kernel.name].local_memory_nbytes
         given = sum(arg.nbytes for arg in self._args if isinstance(arg, LocalBytes))
         room = max(backend.info.local_memory_nbytes, backend.info.most_local_nbytes)
-        if own + given + local.nbytes > room:
+        scratch = 2 * self._program.scratch_nbytes
+        if own + given + scratch + self._local_cells * _LOCAL_CELL_NBYTES <= room:
+            return False
+        ngroups = prod(
+            -(-size // group) for size, group in zip(ndrange.global_size, ndrange.local_size, strict=True)
+        )
+        self._far_nbytes = ngroups * self._local_cells * _LOCAL_CELL_NBYTES
+        if own + given + scratch > room or self._far_nbytes > _MOST_FAR_NBYTES:
             raise NotCheckable(
-                f"kernel {self._kernel.name} needs {own + given + local.nbytes} bytes of local memory to be checked, "
-                f"and there are {room}"
+                f"kernel {self._kernel.name} needs {self._far_nbytes >> 20} MiB to have its local memory checked in "
+                f"{ngroups} work-groups, and gets {_MOST_FAR_NBYTES >> 20}"
             )
+        return True
 
 
 def size_of(root: Root, args: Sequence[Argument]) -> int:

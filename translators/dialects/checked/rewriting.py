@@ -27,7 +27,17 @@ from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
 from .accesses import Body, Recorder
-from .program import HEAD_NUMBERS, KEPT, MOST_RECORDS, RECORD_WORDS, CheckedKernel, CheckedProgram, Kind, Root
+from .program import (
+    HEAD_NUMBERS,
+    KEPT,
+    MOST_RECORDS,
+    RECORD_WORDS,
+    CheckedKernel,
+    CheckedProgram,
+    Kind,
+    Root,
+    far_offset,
+)
 from .roots import is_pointer
 
 __all__ = ["Untranslatable", "translate_checked"]
@@ -82,6 +92,7 @@ class _Translation:
             granule,
             scratch,
             tuple(sorted(set(self.recorder.skipped))),
+            f"{self.prefix}FAR",
         )
 
     def _refuse(self) -> None:
@@ -194,7 +205,9 @@ class _Translation:
             else:
                 text.append(f"{p}root({p}c, {number}, (ulong){name}, 0, {p}numbers);")
         if local:
-            text.append(f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE);")
+            text.append(
+                f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+            )
         insert_at_entry(self.edits, function.body_start, " ".join(text))
 
     def _prelude(self, granule: int, scratch: int) -> str:
@@ -204,6 +217,7 @@ class _Translation:
             "P_ROOTS": most_roots, "P_HEAD": HEAD_NUMBERS, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
+            "P_LOGGED": far_offset(len(self.recorder.sites), scratch),
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
