@@ -450,7 +450,7 @@ class Body:
         check = f"{self.p}{_CHECKS[space]}"
         if call.offset is None:
             raw = self.recorder.text(pointer)
-            self.edits.insert(start, f"(__typeof__({raw})){check}({self.p}c, (")
+            self.edits.insert(start, f"({_pointer_type(raw)}){check}({self.p}c, (")
             first = "0u"
         else:
             self.edits.insert(start, "(")
@@ -462,7 +462,7 @@ class Body:
         """Vectors are counted from the pointer: the function gets a pointer to the one that is meant."""
         raw, space = self.recorder.text(pointer), self._pointee_space(pointer)
         start, stop = self.recorder.extent(offset)
-        self.edits.insert(start, f"0, (__typeof__({raw})){self.p}{_CHECKS[space]}v({self.p}c, (long)(")
+        self.edits.insert(start, f"0, ({_pointer_type(raw)}){self.p}{_CHECKS[space]}v({self.p}c, (long)(")
         self._expression(offset)
         self.edits.insert(stop, ")")
 
@@ -494,3 +494,8 @@ class Body:
         self._expression(count)
         roots = f"{self.roots.of(near)}, {self.roots.of(far)}"
         self.edits.insert(stop, f"), {pointee.get_size()}, {stride}, {site}, {roots}, {int(to_local)}u)")
+
+
+def _pointer_type(raw: str) -> str:
+    """The type of a pointer's text, or what an array's becomes (C99 6.3.2.1)."""
+    return f"__typeof__(&({raw})[0])"
