@@ -25,6 +25,7 @@ typedef __private P_ctx *P_C;
 #define P_L_ATOMIC 0x10000UL
 #define P_L_SAME 0x20000UL
 #define P_L_MANY 0x40000UL
+#define P_L_VOLATILE 0x80000UL
 #define P_READS 1u
 #define P_WRITES 2u
 #define P_ATOMICALLY 4u
@@ -175,25 +176,29 @@ uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel,
   ulong now = P_NOW(c), me = P_ITEM(c), stamp = now | me | (site & 0xffff), seen = *w, rd = *r, bad = 0;
   ulong others = 0xffff00000UL;
   uint recent = seen >> 36 == now >> 36 && (seen & others) && (seen & others) != me && !(seen & P_L_SAME);
-  if (mode & P_ATOMICALLY) {
-    if (mode & P_READS && !seen && !(mode & (P_UNSURE | P_VOLATILE))) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = stamp | P_L_ATOMIC; return 1; }
-    if (!(mode & P_VOLATILE)) {
-      if (recent && !(seen & P_L_ATOMIC)) bad = seen;
-      else if (rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY))) bad = rd;
-    }
+  uint is_volatile = (mode & P_VOLATILE) != 0, read_now = rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY));
+  if (mode & P_ATOMICALLY && !is_volatile) {
+    if (mode & P_READS && !seen && !(mode & P_UNSURE)) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = stamp | P_L_ATOMIC; return 1; }
+    if (recent && !(seen & P_L_ATOMIC)) bad = seen;
+    else if (read_now && !(rd & P_L_VOLATILE)) bad = rd;
     if (mode & P_WRITES) *w = seen >> 36 == now >> 36 && (seen & others) == me && !(seen & P_L_ATOMIC) ? seen : stamp | P_L_ATOMIC;
     if (bad) P_conflict(c, 1, site, root, rel, size, a, cell, 0, (uint)(bad & 0xffff), bad & P_L_MANY ? 0 : (uint)(bad >> 20 & 0xffff));
     return bad != 0;
   }
+  /* A volatile access looks at what atomics change, and orders nothing: beside other accesses it is one like them. */
+  recent = recent && !(is_volatile && (seen & P_L_ATOMIC));
   if (mode & P_READS) {
-    if (!seen && !(mode & P_UNSURE)) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = P_L_SAME; return 1; }
+    if (!seen && !(mode & P_UNSURE) && !is_volatile) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = P_L_SAME; return 1; }
     if (recent) bad = seen;
-    if (rd >> 36 != now >> 36) *r = stamp;
-    else if ((rd & others) != me) *r = rd | P_L_MANY;
+    if (rd >> 36 != now >> 36) *r = stamp | (is_volatile ? P_L_VOLATILE : 0);
+    else {
+      if (!is_volatile) rd &= ~P_L_VOLATILE;
+      *r = (rd & others) != me ? rd | P_L_MANY : rd;
+    }
   }
   if (mode & P_WRITES) {
     if (recent) bad = seen;
-    else if (!bad && rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY))) bad = rd;
+    else if (!bad && read_now) bad = rd;
     *w = stamp;
     if ((mode & P_SETTLES) && size <= 16 && !c->pending) {
       c->pending = 2; c->pending_place = a; c->pending_size = size; c->pending_cell = cell; c->pending_local = 1;

@@ -289,7 +289,8 @@ class Body:
         if type_.kind is TypeKind.RECORD:
             mode |= UNSURE
         if type_.is_volatile_qualified():
-            mode = mode & ~SETTLES | ATOMICALLY | VOLATILE
+            # In local memory it may still be found to have the same value; elsewhere it is how groups wait for each other.
+            mode = mode | VOLATILE if space is Space.LOCAL else mode & ~SETTLES | ATOMICALLY | VOLATILE
         self.recorder.saw(type_)
         root = self.roots.of(cursor)
         site = self.recorder.site(

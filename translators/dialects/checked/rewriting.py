@@ -51,6 +51,10 @@ _NAMES = {
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
+#: A checked loop's body is too large to be laid out many times over: compilers take seconds for it.
+_UNROLL = re.compile(
+    rb"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+loop[ \t]+)?(?:no)?unroll\b[^\n]*$", re.MULTILINE
+)
 
 
 def translate_checked(program: ParsedProgram) -> CheckedProgram:
@@ -73,6 +77,8 @@ class _Translation:
 
     def run(self) -> CheckedProgram:
         self._refuse()
+        for match in _UNROLL.finditer(self.functions.text):
+            self.edits.replace(match.start(), match.end(), "")
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
