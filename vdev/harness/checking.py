@@ -25,13 +25,15 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
+from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, size_of
 from vdev.harness.reading import Reader, records
+from vdev.harness.screening import Screen
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
 from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
-Mask = npt.NDArray[np.bool_]
+__all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
 
 _CELL_NBYTES = 8  #: of shadow for a granule of global memory
 _LOCAL_CELL_NBYTES = 24
@@ -41,27 +43,6 @@ _MOST_FAR_NBYTES = 1 << 29
 
 class NotCheckable(Exception):
     """A program or launch that cannot be checked; the text says why."""
-
-
-@dataclass
-class Memory:
-    """A buffer: its content, and which bytes of it somebody has written."""
-
-    content: Bytes
-    written: Mask
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """An argument that points `offset` bytes into `memory` and may use `nbytes` from there."""
-
-    memory: Memory
-    offset: int
-    nbytes: int
-
-
-#: A kernel argument: a buffer, a value's bytes, local memory, or a null pointer.
-Argument = Pointer | bytes | LocalBytes | None
 
 
 @dataclass
@@ -84,10 +65,13 @@ class CheckedSource:
         source, options = self.program.source, self.program.options
         self._native = BackendProgram(source, options)
         self._far = BackendProgram(f"#define {self.program.far_macro}\n{source}", options)
+        self._screen = Screen(parsed)
 
     def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
         """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits."""
         kernel = self.program.kernels[name]
+        if self._screen.passes(backend, name, args, ndrange):
+            return Checked([])
         try:
             backend.build(self._native)
             return self._launched(backend, kernel, args, ndrange)
@@ -126,10 +110,7 @@ class _Run:
         self._program = program
         self._kernel = kernel
         self._args = args
-        self._memories: list[Memory] = []
-        for arg in args:
-            if isinstance(arg, Pointer) and self._slot(arg.memory) is None:
-                self._memories.append(arg.memory)
+        self._memories = memories_of(args)
         self._granule = granule = program.granule
         sizes = [-(-len(memory.content) // granule) for memory in self._memories]
         #: by memory, and the end: granules before it
@@ -148,7 +129,6 @@ class _Run:
         """Allocate and fill everything that the kernel gets."""
         for memory in self._memories:
             self._natives.append(self._uploaded(backend, memory.content))
-        scratch = 2 * self._program.scratch_nbytes
         for content in (
             np.array(self._head, np.uint64).view(np.uint8),
             np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
@@ -231,27 +211,17 @@ class _Run:
 
     def needs_far(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> bool:
         """Whether local memory has no room for its own shadow. Raises NotCheckable where there is no other room."""
-        own = backend.build(program).kernels[self._kernel.name].local_memory_nbytes
-        given = sum(arg.nbytes for arg in self._args if isinstance(arg, LocalBytes))
-        room = max(backend.info.local_memory_nbytes, backend.info.most_local_nbytes)
-        scratch = 2 * self._program.scratch_nbytes
-        if own + given + scratch + self._local_cells * _LOCAL_CELL_NBYTES <= room:
+        scratch = LocalBytes(2 * self._program.scratch_nbytes)
+        needed, room = local_room(backend, program, self._kernel.name, self._args, scratch)
+        if needed + self._local_cells * _LOCAL_CELL_NBYTES <= room:
             return False
         ngroups = prod(
             -(-size // group) for size, group in zip(ndrange.global_size, ndrange.local_size, strict=True)
         )
         self._far_nbytes = ngroups * self._local_cells * _LOCAL_CELL_NBYTES
-        if own + given + scratch > room or self._far_nbytes > _MOST_FAR_NBYTES:
+        if needed > room or self._far_nbytes > _MOST_FAR_NBYTES:
             raise NotCheckable(
                 f"kernel {self._kernel.name} needs {self._far_nbytes >> 20} MiB to have its local memory checked in "
                 f"{ngroups} work-groups, and gets {_MOST_FAR_NBYTES >> 20}"
             )
         return True
-
-
-def size_of(root: Root, args: Sequence[Argument]) -> int:
-    """Bytes of a root in a launch; 0 for a null pointer."""
-    if root.arg is None:
-        return root.nbytes
-    arg = args[root.arg]
-    return arg.nbytes if isinstance(arg, Pointer | LocalBytes) else 0
