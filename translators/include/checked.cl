@@ -1,5 +1,11 @@
+/* The shadow of local memory stands in local memory, or behind the log where it finds no room there. */
+#ifdef P_FAR
+#define P_NEAR __global
+#else
+#define P_NEAR __local
+#endif
 typedef struct P_ctx_s {
-  volatile __global uint *cells; __global const uchar *init; volatile __global uint *log; __local uchar *scratch; __local ulong *local_cells;
+  volatile __global uint *cells; __global const uchar *init; volatile __global uint *log; __local uchar *scratch; P_NEAR ulong *local_cells;
   ulong lo[P_ROOTS], size[P_ROOTS], cell[P_ROOTS];
   ulong stamp, pending_place, pending_rel, pending_old[2], pending_cell;
   uint group, me, item, epoch, pending, pending_size, pending_site, pending_other, pending_with;
@@ -19,6 +25,7 @@ typedef __private P_ctx *P_C;
 #define P_L_ATOMIC 0x10000UL
 #define P_L_SAME 0x20000UL
 #define P_L_MANY 0x40000UL
+#define P_L_VOLATILE 0x80000UL
 #define P_READS 1u
 #define P_WRITES 2u
 #define P_ATOMICALLY 4u
@@ -39,8 +46,13 @@ __attribute__((noinline)) void P_report(P_C c, uint kind, uint site, int root, u
 void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global uchar *init, __global uchar *log, __local ulong *local_memory);
 void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global uchar *init, __global uchar *log, __local ulong *local_memory) {
   c->cells = cells; c->init = init; c->log = (volatile __global uint *)(log + 2 * P_SCRATCH);
-  c->scratch = (__local uchar *)local_memory; c->local_cells = local_memory + 2 * P_SCRATCH / 8;
+  c->scratch = (__local uchar *)local_memory;
   c->group = (uint)((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0));
+#ifdef P_FAR
+  c->local_cells = (__global ulong *)(log + P_LOGGED) + c->group * 3 * numbers[0];
+#else
+  c->local_cells = local_memory + 2 * P_SCRATCH / 8;
+#endif
   c->item = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
   c->epoch = 0; c->stamp = P_NOW(c) | P_ITEM(c); c->me = (c->group % 0x7fffdu + 1) << 13; c->pending = 0; c->nroots = 0; c->skip = 0; c->atomics = 0; c->ordered = 0;
 }
@@ -99,7 +111,7 @@ __attribute__((noinline)) void P_settle(P_C c) {
   c->pending = 0;
   if (c->pending_local) {
     /* An engine may keep a copy for each work-item until the next barrier: what others have written is in the shadow alone. */
-    __local ulong *cell = c->local_cells + 3 * c->pending_cell;
+    P_NEAR ulong *cell = c->local_cells + 3 * c->pending_cell;
     now[0] ^= now[1] * 0x9e3779b97f4a7c15UL; now[1] = c->pending_old[1] = 0;
     cell[2] = now[0];
     if (conflict && now[0] == c->pending_old[0]) cell[0] |= P_L_SAME;
@@ -160,29 +172,33 @@ uint P_touch(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint 
 
 uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint size, ulong a);
 uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint size, ulong a) {
-  __local ulong *w = c->local_cells + 3 * cell, *r = w + 1;
+  P_NEAR ulong *w = c->local_cells + 3 * cell, *r = w + 1;
   ulong now = P_NOW(c), me = P_ITEM(c), stamp = now | me | (site & 0xffff), seen = *w, rd = *r, bad = 0;
   ulong others = 0xffff00000UL;
   uint recent = seen >> 36 == now >> 36 && (seen & others) && (seen & others) != me && !(seen & P_L_SAME);
-  if (mode & P_ATOMICALLY) {
-    if (mode & P_READS && !seen && !(mode & (P_UNSURE | P_VOLATILE))) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = stamp | P_L_ATOMIC; return 1; }
-    if (!(mode & P_VOLATILE)) {
-      if (recent && !(seen & P_L_ATOMIC)) bad = seen;
-      else if (rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY))) bad = rd;
-    }
+  uint is_volatile = (mode & P_VOLATILE) != 0, read_now = rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY));
+  if (mode & P_ATOMICALLY && !is_volatile) {
+    if (mode & P_READS && !seen && !(mode & P_UNSURE)) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = stamp | P_L_ATOMIC; return 1; }
+    if (recent && !(seen & P_L_ATOMIC)) bad = seen;
+    else if (read_now && !(rd & P_L_VOLATILE)) bad = rd;
     if (mode & P_WRITES) *w = seen >> 36 == now >> 36 && (seen & others) == me && !(seen & P_L_ATOMIC) ? seen : stamp | P_L_ATOMIC;
     if (bad) P_conflict(c, 1, site, root, rel, size, a, cell, 0, (uint)(bad & 0xffff), bad & P_L_MANY ? 0 : (uint)(bad >> 20 & 0xffff));
     return bad != 0;
   }
+  /* A volatile access looks at what atomics change, and orders nothing: beside other accesses it is one like them. */
+  recent = recent && !(is_volatile && (seen & P_L_ATOMIC));
   if (mode & P_READS) {
-    if (!seen && !(mode & P_UNSURE)) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = P_L_SAME; return 1; }
+    if (!seen && !(mode & P_UNSURE) && !is_volatile) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = P_L_SAME; return 1; }
     if (recent) bad = seen;
-    if (rd >> 36 != now >> 36) *r = stamp;
-    else if ((rd & others) != me) *r = rd | P_L_MANY;
+    if (rd >> 36 != now >> 36) *r = stamp | (is_volatile ? P_L_VOLATILE : 0);
+    else {
+      if (!is_volatile) rd &= ~P_L_VOLATILE;
+      *r = (rd & others) != me ? rd | P_L_MANY : rd;
+    }
   }
   if (mode & P_WRITES) {
     if (recent) bad = seen;
-    else if (!bad && rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY))) bad = rd;
+    else if (!bad && read_now) bad = rd;
     *w = stamp;
     if ((mode & P_SETTLES) && size <= 16 && !c->pending) {
       c->pending = 2; c->pending_place = a; c->pending_size = size; c->pending_cell = cell; c->pending_local = 1;
@@ -243,7 +259,7 @@ __attribute__((noinline)) __local void *P_l(P_C c, const volatile __local void *
   if (root >= 0 && !(mode & (P_ATOMICALLY | P_VOLATILE | P_WRITES)) && !c->skip) {
     ulong rel = (ulong)p + off - c->lo[root], n = c->size[root];
     if (rel < n && size <= n - rel && (rel & (P_GRANULE - 1)) + size <= P_GRANULE) {
-      __local ulong *cell = c->local_cells + 3 * (c->cell[root] + (rel >> P_SHIFT));
+      P_NEAR ulong *cell = c->local_cells + 3 * (c->cell[root] + (rel >> P_SHIFT));
       ulong seen = cell[0], rd = cell[1], stamp = c->stamp;
       if (seen && (rd ^ stamp) >> 36 == 0 && (((rd ^ stamp) & P_ITEMS) == 0 || (rd & P_L_MANY)) &&
           ((seen ^ stamp) >> 36 || ((seen ^ stamp) & P_ITEMS) == 0 || (seen & P_L_SAME)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,8 @@ __all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Po
 
 _CELL_NBYTES = 8  #: of shadow for a granule of global memory
 _LOCAL_CELL_NBYTES = 24
+#: Shadow of local memory behind the log, at most: every work-group has its own.
+_MOST_FAR_NBYTES = 1 << 29
 
 
 class NotCheckable(Exception):
@@ -59,7 +62,9 @@ class CheckedSource:
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source, file)
-        self._native = BackendProgram(self.program.source, self.program.options)
+        source, options = self.program.source, self.program.options
+        self._native = BackendProgram(source, options)
+        self._far = BackendProgram(f"#define {self.program.far_macro}\n{source}", options)
         self._screen = Screen(parsed)
 
     def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
@@ -81,9 +86,10 @@ class CheckedSource:
         self, backend: Backend, kernel: CheckedKernel, args: Sequence[Argument], ndrange: NDRange
     ) -> Checked:
         run = _Run(self.program, kernel, args)
+        native = self._far if run.needs_far(backend, self._native, ndrange) else self._native
         try:
             run.upload(backend)
-            log = run.launch(backend, self._native, ndrange)
+            log = run.launch(backend, native, ndrange)
         finally:
             run.free(backend)
         found = list(records(log, len(self.program.sites)))
@@ -113,6 +119,8 @@ class _Run:
         self._natives: list[Allocation] = []
         self._hidden: list[Allocation] = []
         self._local_cells = 0
+        self._head = self._numbers()
+        self._far_nbytes = 0
 
     def _slot(self, memory: Memory) -> int | None:
         return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
@@ -121,20 +129,19 @@ class _Run:
         """Allocate and fill everything that the kernel gets."""
         for memory in self._memories:
             self._natives.append(self._uploaded(backend, memory.content))
-        scratch = 2 * self._program.scratch_nbytes
         for content in (
-            np.array(self._numbers(), np.uint64).view(np.uint8),
+            np.array(self._head, np.uint64).view(np.uint8),
             np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
             self._initial(),
-            np.zeros(scratch + 4 * self._program.log_words, np.uint8),
+            np.zeros(self._program.far_offset + self._far_nbytes, np.uint8),
         ):
             self._hidden.append(self._uploaded(backend, content))
 
     def launch(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> npt.NDArray[np.uint32]:
         """Run the kernel and bring the memories up to date. The log."""
         scratch = 2 * self._program.scratch_nbytes
-        local = LocalBytes(scratch + max(1, self._local_cells) * _LOCAL_CELL_NBYTES)
-        self._fit(backend, program, local)
+        near = 0 if self._far_nbytes else max(1, self._local_cells) * _LOCAL_CELL_NBYTES
+        local = LocalBytes(scratch + near)
         args = [*(self._native(arg) for arg in self._args), *self._hidden, local]
         size, group, first = ndrange.global_size, ndrange.local_size, ndrange.offset
         shape = LaunchShape(ndrange, whole_chunk(ndrange), size, group, first, (), None)
@@ -147,7 +154,7 @@ class _Run:
         backend.read(log, found, Box.contiguous(0, 0, log.nbytes))
         backend.record().wait()
         self._mark(touched.view(np.uint32)[::2] != 0)
-        return found[scratch:].view(np.uint32)
+        return found[scratch : scratch + 4 * self._program.log_words].view(np.uint32)
 
     def free(self, backend: Backend) -> None:
         for allocation in (*self._natives, *self._hidden):
@@ -202,11 +209,19 @@ class _Run:
         assert slot is not None
         return self._natives[slot] if not arg.offset else (self._natives[slot], arg.offset)
 
-    def _fit(self, backend: Backend, program: BackendProgram, local: LocalBytes) -> None:
-        """Raises NotCheckable where a work-group would need more local memory than there is."""
-        needed, room = local_room(backend, program, self._kernel.name, self._args, local)
-        if needed > room:
+    def needs_far(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> bool:
+        """Whether local memory has no room for its own shadow. Raises NotCheckable where there is no other room."""
+        scratch = LocalBytes(2 * self._program.scratch_nbytes)
+        needed, room = local_room(backend, program, self._kernel.name, self._args, scratch)
+        if needed + self._local_cells * _LOCAL_CELL_NBYTES <= room:
+            return False
+        ngroups = prod(
+            -(-size // group) for size, group in zip(ndrange.global_size, ndrange.local_size, strict=True)
+        )
+        self._far_nbytes = ngroups * self._local_cells * _LOCAL_CELL_NBYTES
+        if needed > room or self._far_nbytes > _MOST_FAR_NBYTES:
             raise NotCheckable(
-                f"kernel {self._kernel.name} needs {needed} bytes of local memory to be checked, "
-                f"and there are {room}"
+                f"kernel {self._kernel.name} needs {self._far_nbytes >> 20} MiB to have its local memory checked in "
+                f"{ngroups} work-groups, and gets {_MOST_FAR_NBYTES >> 20}"
             )
+        return True

@@ -297,7 +297,8 @@ class Body:
         if type_.kind is TypeKind.RECORD:
             mode |= UNSURE
         if type_.is_volatile_qualified():
-            mode = mode & ~SETTLES | ATOMICALLY | VOLATILE
+            # In local memory it may still be found to have the same value; elsewhere it is how groups wait for each other.
+            mode = mode | VOLATILE if space is Space.LOCAL else mode & ~SETTLES | ATOMICALLY | VOLATILE
         self.recorder.saw(type_)
         root = self.roots.of(cursor)
         site = self.recorder.site(
@@ -458,7 +459,7 @@ class Body:
         check = f"{self.p}{CHECKS[space]}"
         if call.offset is None:
             raw = self.recorder.text(pointer)
-            self.edits.insert(start, f"(__typeof__({raw})){check}({self.p}c, (")
+            self.edits.insert(start, f"({_pointer_type(raw)}){check}({self.p}c, (")
             first = "0u"
         else:
             self.edits.insert(start, "(")
@@ -470,7 +471,7 @@ class Body:
         """Vectors are counted from the pointer: the function gets a pointer to the one that is meant."""
         raw, space = self.recorder.text(pointer), self._pointee_space(pointer)
         start, stop = self.recorder.extent(offset)
-        self.edits.insert(start, f"0, (__typeof__({raw})){self.p}{CHECKS[space]}v({self.p}c, (long)(")
+        self.edits.insert(start, f"0, ({_pointer_type(raw)}){self.p}{CHECKS[space]}v({self.p}c, (long)(")
         self._expression(offset)
         self.edits.insert(stop, ")")
 
@@ -502,3 +503,8 @@ class Body:
         self._expression(count)
         roots = f"{self.roots.of(near)}, {self.roots.of(far)}"
         self.edits.insert(stop, f"), {pointee.get_size()}, {stride}, {site}, {roots}, {int(to_local)}u)")
+
+
+def _pointer_type(raw: str) -> str:
+    """The type of a pointer's text, or what an array's becomes (C99 6.3.2.1)."""
+    return f"__typeof__(&({raw})[0])"

@@ -88,10 +88,20 @@ class CheckedKernel:
     read: frozenset[int] = frozenset()  #: and may read
 
 
+def far_offset(nsites: int, scratch_nbytes: int) -> int:
+    """Bytes of scratch memory and log, in whole 64-bit words."""
+    return 2 * scratch_nbytes + -(-_log_words(nsites) // 2) * 8
+
+
+def _log_words(nsites: int) -> int:
+    return 1 + len(Kind) * (nsites + 1) + MOST_RECORDS * RECORD_WORDS
+
+
 @dataclass(frozen=True)
 class CheckedProgram:
-    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form. `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked
-    and why). `scratch_nbytes`: where accesses go that must not happen, in global and in local memory, twice each.
+    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form. `granule`: bytes that one cell of
+    shadow stands for. `skipped`: (line, what is not checked and why). `scratch_nbytes`: where
+    accesses go that must not happen, in global and in local memory, twice each.
     """
 
     source: str
@@ -101,11 +111,17 @@ class CheckedProgram:
     granule: int
     scratch_nbytes: int
     skipped: tuple[tuple[int, str], ...]
+    far_macro: str  #: a text that defines it keeps the shadow of local memory behind the log
 
     @property
     def log_words(self) -> int:
         """32-bit words of the log behind the scratch memory: a counter, one for each kind and site, records."""
-        return 1 + len(Kind) * (len(self.sites) + 1) + MOST_RECORDS * RECORD_WORDS
+        return _log_words(len(self.sites))
+
+    @property
+    def far_offset(self) -> int:
+        """Bytes from the start of the scratch memory to what stands behind the log."""
+        return far_offset(len(self.sites), self.scratch_nbytes)
 
     def numbers(self, nbytes: list[int], cells: list[int], local_cells: int) -> list[int]:
         """The numbers of a launch: by root, bytes and first granule of its shadow."""

@@ -41,6 +41,7 @@ from .program import (
     CheckedProgram,
     Kind,
     Root,
+    far_offset,
 )
 from .roots import is_pointer
 
@@ -55,6 +56,10 @@ _NAMES = {
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
+#: A checked loop's body is too large to be laid out many times over: compilers take seconds for it.
+_UNROLL = re.compile(
+    rb"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+loop[ \t]+)?(?:no)?unroll\b[^\n]*$", re.MULTILINE
+)
 _MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
@@ -89,6 +94,8 @@ class _Translation:
 
     def run(self) -> CheckedProgram:
         self._refuse()
+        for match in _UNROLL.finditer(self.functions.text):
+            self.edits.replace(match.start(), match.end(), "")
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -108,6 +115,7 @@ class _Translation:
             granule,
             scratch,
             tuple(sorted(set(self.recorder.skipped))),
+            f"{self.prefix}FAR",
         )
 
     def _refuse(self) -> None:
@@ -224,7 +232,9 @@ class _Translation:
                 text.append(self._root(number, name))
         text += self._marks(function)
         if local:
-            text.append(f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE);")
+            text.append(
+                f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+            )
         insert_at_entry(self.edits, function.body_start, " ".join(text))
 
     def _root(self, number: int, name: str) -> str:
@@ -242,6 +252,7 @@ class _Translation:
             "P_ROOTS": most_roots, "P_HEAD": self.head_numbers, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
+            "P_LOGGED": far_offset(len(self.recorder.sites), scratch),
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
@@ -305,7 +316,9 @@ class _FastTranslation(_Translation):
         )
         definitions = "".join(self.recorder.definitions()).replace("noinline", "always_inline")
         masks += f"#define P_COUNTERS {FAST_COUNTERS}u\n"
-        return f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
+        return (
+            f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
+        )
 
 
 @lru_cache(maxsize=2)

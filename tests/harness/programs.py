@@ -1,0 +1,240 @@
+"""`python -m tests.harness.programs`: real programs whole under `vdev-check`, and a table of what it said.
+
+The samples, PyOpenCL's examples and its tests, file by file, and loopy's tests where loopy is installed and `--loopy` names
+the folder of them. Each program runs in a process of its own with every launch checked. A row of the table says how many
+launches were checked, what was found, and what could not be checked and why. A finding that is known to be real stands in
+`EXPLAINED` with its reason; the exit status is 0 where no other was made, and every program ended as it should.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.outcomes import environment
+from tests.conformance.source import fetch
+from tests.cpu.test_samples import ARGUMENTS, PICTURES, SAMPLES
+
+SECONDS = 1800
+_CHILD = """
+import json, sys
+from dataclasses import asdict
+from vdev.harness.reports import run_program
+report = run_program(sys.argv[3:], quiet=True, most=int(sys.argv[2]))
+fields = asdict(report)
+open(sys.argv[1], "w").write(json.dumps(fields))
+"""
+_PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A finding that is no false alarm: by kernel, kind and variable (regular expressions), and why it is one."""
+
+    kernel: str
+    kind: str
+    argument: str
+    reason: str
+
+
+EXPLAINED = (
+    Known(
+        r"scan_lev[12]",
+        "unwritten-value",
+        r"psc_l(data|_segment_start_flags)",
+        "the last tile of a scan is partly filled; work-items behind its end read, and drop what they make of it",
+    ),
+    Known(
+        r"sum",
+        "unwritten-value",
+        r"a",
+        "test_wrapper doubles a buffer of which nobody has written anything",
+    ),
+    Known(
+        r"loopy_kernel",
+        "unwritten-value",
+        r"y[12]?",
+        "test_callables packs a call's results: what they were before the call is copied in, and nobody has written it",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program: what it is called, its command line behind `vdev-check`, and the folder it runs in. `needs_end`: whether
+    it has to end with status 0.
+    """
+
+    group: str
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+    needs_end: bool = True
+
+
+def samples(folder: Path) -> Iterator[Case]:
+    for name, arguments in ARGUMENTS.items():
+        picture = ["--output", str(folder / "picture.png")] if name in PICTURES else []
+        yield Case("samples", name, (str(SAMPLES / f"{name}.py"), *arguments.split(), *picture), folder)
+
+
+def examples(folder: Path) -> Iterator[Case]:
+    """PyOpenCL's. One that asks for a screen or a terminal, or for a package that is not here, ends by itself."""
+    copy = shutil.copytree(fetch() / "examples", folder / "examples")
+    for path in sorted(copy.glob("*.py")):
+        yield Case("examples", path.stem, (path.name,), copy, needs_end=False)
+
+
+def suite(_folder: Path) -> Iterator[Case]:
+    yield from _tests("pyopencl", fetch() / "test")
+
+
+def _tests(group: str, folder: Path) -> Iterator[Case]:
+    for path in sorted(folder.glob("test_*.py")):
+        yield Case(group, path.stem, (*_PYTEST, f"--rootdir={folder}", path.name), folder, needs_end=False)
+
+
+def run(case: Case, seconds: float = SECONDS, most: int = 0) -> dict[str, Any]:
+    """A row: counts, findings that are explained and others, notes, and what could not be checked. `most`: launches of each
+    kernel that are checked; 0: all.
+    """
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "report.json")
+        environ = environment(None) | {"XDG_CACHE_HOME": scratch, "VDEV_WORKERS": "cpu:1"}
+        with Path(scratch, "log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _CHILD, str(path), str(most), *case.command], cwd=case.folder, env=environ,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        found = json.loads(path.read_text()) if path.exists() else None
+        output = Path(scratch, "log").read_text(errors="replace")
+    row: dict[str, Any] = {
+        "group": case.group,
+        "program": case.name,
+        "seconds": round(time.monotonic() - started),
+    }
+    if found is None:
+        return row | {"ended": f"not done after {seconds:.0f} s", "checked": 0, "findings": []}
+    return row | _row(found, output)
+
+
+def _row(found: dict[str, Any], output: str) -> dict[str, Any]:
+    findings = [_finding(fields) for fields in found["findings"]]
+    return {
+        "ended": _ended(found["status"], output),
+        "checked": found["nchecked"],
+        "findings": [text for text, reason in findings if reason is None],
+        "explained": {text: reason for text, reason in findings if reason is not None},
+        "notes": sorted({f"{kernel}: {what}" for kernel, _, what in found["notes"]}),
+        "not checked": found["unchecked"],
+    }
+
+
+def _finding(fields: dict[str, Any]) -> tuple[str, str | None]:
+    """A finding in a line, and why it is none to worry about."""
+    text = f"{fields['kind']}: {fields['message']} ({fields['place']['excerpt'].strip()})"
+    for known in EXPLAINED:
+        asked = (
+            (known.kernel, fields["kernel"]),
+            (known.kind, fields["kind"]),
+            (known.argument, fields["argument"]),
+        )
+        if all(re.fullmatch(pattern, value) for pattern, value in asked):
+            return text, known.reason
+    return text, None
+
+
+def _ended(status: int, output: str) -> str:
+    """The status, and for tests what pytest says of them."""
+    summary = re.findall(r"^\d+ (?:passed|failed|skipped|error).* in [\d.]+s.*$", output, re.MULTILINE)
+    if summary:
+        return re.sub(r", \d+ warnings?| in .*", "", str(summary[-1]))
+    return "well" if status == 0 else f"status {status}: {(output.strip().splitlines() or [''])[-1][:100]}"
+
+
+def is_well(case: Case, row: dict[str, Any]) -> bool:
+    """Whether nothing is left to explain."""
+    return (
+        not row["findings"]
+        and not row["ended"].startswith("not done")
+        and (not case.needs_end or row["ended"] == "well")
+    )
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| program | ended | launches checked | findings | explained | notes | not checked |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        unchecked = "; ".join(f"{count}: {reason}" for reason, count in row.get("not checked", {}).items())
+        cells = (
+            f"{row['group']}: {row['program']}", row["ended"], row["checked"], len(row["findings"]),
+            len(row.get("explained", ())), len(row.get("notes", ())), unchecked,
+        )  # fmt: skip
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.programs", description=__doc__)
+    parser.add_argument(
+        "--groups", default="samples,examples,pyopencl", help="of these (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--loopy", metavar="FOLDER", type=Path, help="loopy's folder of tests, to be run as well"
+    )
+    parser.add_argument("--only", default="", help="programs whose names hold this text")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="for each program (default: %(default)s)"
+    )
+    parser.add_argument("--most", type=int, default=0, help="launches of each kernel to check (default: all)")
+    parser.add_argument(
+        "--json", type=Path, help="a file for the rows; those that it has of other programs stay"
+    )
+    options = parser.parse_args()
+    groups = {"samples": samples, "examples": examples, "pyopencl": suite}
+    known = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
+    rows = {(row["group"], row["program"]): row for row in known}
+    done = True
+    with tempfile.TemporaryDirectory() as scratch:
+        cases = [case for name in options.groups.split(",") if name for case in groups[name](Path(scratch))]
+        cases += _tests("loopy", options.loopy.resolve()) if options.loopy else []
+        for case in cases:
+            if options.only not in case.name:
+                continue
+            row = rows[case.group, case.name] = run(case, options.seconds, options.most)
+            done = done and is_well(case, row)
+            print(
+                f"{case.group} {case.name}: {row['ended']}, {row['checked']} checked, {row['seconds']} s",
+                flush=True,
+            )
+            for text in row["findings"]:
+                print(f"  {text}", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(list(rows.values()), indent=1, ensure_ascii=False) + "\n")
+    print(table(list(rows.values())))
+    return 0 if done else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Shapes of real programs that once were refused, missed or slow: pairs as in `pairs`, and kernels that have no mistake."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.harness.pairs import ITEMS, OUT, F, I, Pair, floats, ints, zeros
+from vdev.harness import empty, local
+
+PAIRS = [
+    Pair(
+        "an array is given to an atomic function",
+        OUT,
+        """
+kernel void k(global int *out, global const int *in) {
+  local int count[1];
+  if (get_local_id(0) == 0) count[0] = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  int rank = atomic_inc(count);
+BUG  out[get_group_id(0) * get_local_size(0) + rank + 1] = in[get_global_id(0)];
+FIX  out[get_group_id(0) * get_local_size(0) + rank] = in[get_global_id(0)];
+}""",
+        (empty(64, I), ints()),
+        64,
+        64,
+    ),
+    Pair(
+        "a vector is loaded from an array",
+        ITEMS,
+        """
+kernel void k(global int *out, global const int *in) {
+  local int tile[64];
+  int l = get_local_id(0);
+  tile[l] = in[l];
+BUG  out[l] = vload4(l / 4, tile).x;
+FIX  barrier(CLK_LOCAL_MEM_FENCE); out[l] = vload4(l / 4, tile).x;
+}""",
+        (empty(64, I), ints()),
+        64,
+        64,
+    ),
+    Pair(
+        "volatile memory of a reduction that is used again",
+        ITEMS,
+        """
+float total(float value, volatile local float *room) {
+  int l = get_local_id(0);
+FIX  barrier(CLK_LOCAL_MEM_FENCE);
+BUG
+  room[l] = value; //@
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int step = get_local_size(0) / 2; step > 0; step /= 2) {
+    if (l < step) room[l] += room[l + step];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  return room[0]; //@
+}
+kernel void k(global float *out, global const float *in, volatile local float *room) {
+  float first = total(in[get_global_id(0)], room);
+  float second = total(in[get_global_id(0)] * first, room);
+  if (get_local_id(0) == 0) out[get_group_id(0)] = first + second;
+}""",
+        (empty(4, F), floats(), local(16, F)),
+    ),
+    Pair(
+        "volatile memory without a barrier, as if work-items ran in step",
+        ITEMS,
+        """
+kernel void k(global float *out, global const float *in, volatile local float *room) {
+  int l = get_local_id(0);
+  room[l] = in[get_global_id(0)];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int step = 8; step > 0; step /= 2) {
+    if (l < step) room[l] += room[l + step]; //@
+FIX    barrier(CLK_LOCAL_MEM_FENCE);
+BUG
+  }
+  if (l == 0) out[get_group_id(0)] = room[0]; //@
+}""",
+        (empty(4, F), floats(), local(16, F)),
+    ),
+    Pair(
+        "local memory whose shadow finds no room beside it",
+        ITEMS,
+        """
+kernel void k(global int *out, global const uchar *in) {
+  local uchar tile[16384];
+  int l = get_local_id(0);
+  for (int i = l; i < 16384; i += get_local_size(0)) tile[i] = in[i];
+FIX  barrier(CLK_LOCAL_MEM_FENCE);
+BUG
+  out[get_global_id(0)] = tile[16383 - l]; //@
+}""",
+        (empty(64, I), np.arange(16384, dtype=np.uint8)),
+    ),
+]
+
+#: What correct programs do: (name, kernel `k`, arguments).
+CORRECT = [
+    (
+        "a sum of floats through compare and exchange, which looks through a volatile pointer first",
+        """
+void add(volatile local float *place, float value) {
+  union { uint bits; float number; } old, next;
+  do {
+    old.number = *place;
+    next.number = old.number + value;
+  } while (atomic_cmpxchg((volatile local uint *)place, old.bits, next.bits) != old.bits);
+}
+kernel void k(global float *out, global const float *in) {
+  local float sum;
+  if (get_local_id(0) == 0) sum = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  add(&sum, in[get_global_id(0)]);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (get_local_id(0) == 0) out[get_group_id(0)] = sum;
+}""",
+        (empty(4, F), floats()),
+    ),
+    (
+        "loops that ask to be unrolled",
+        """
+kernel void k(global int *out, global const int *in) {
+  int sum = 0;
+  #pragma unroll
+  for (int i = 0; i < 64; i++) {
+    #pragma unroll 8
+    for (int j = 0; j < 64; j++) sum += in[(i + j) & 63];
+  }
+  out[get_global_id(0)] = sum;
+}""",
+        (zeros(), ints()),
+    ),
+]
