@@ -5,6 +5,7 @@ typedef struct P_ctx_s {
   uint group, me, item, epoch, pending, pending_size, pending_site, pending_other, pending_with;
   int nroots, pending_root;
   uchar is_local[P_ROOTS], skip, atomics, ordered, pending_local;
+  P_FIELDS
 } P_ctx;
 typedef __private P_ctx *P_C;
 
@@ -28,6 +29,7 @@ typedef __private P_ctx *P_C;
 
 __attribute__((noinline)) void P_report(P_C c, uint kind, uint site, int root, ulong rel, uint size, uint other_site, uint other);
 __attribute__((noinline)) void P_report(P_C c, uint kind, uint site, int root, ulong rel, uint size, uint other_site, uint other) {
+  if (P_QUIET(c)) return;
   if (atomic_inc(c->log + 1 + kind * P_SITES + site) >= P_KEPT) return;
   uint slot = atomic_inc(c->log);
   if (slot >= P_MOST) return;

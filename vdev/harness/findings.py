@@ -17,6 +17,7 @@ REMEDIES = {
     "race-between-items": "put barrier(CLK_LOCAL_MEM_FENCE) between the two accesses, where all work-items reach it",
     "same-value-race": "the value does not depend on the order here; let one work-item write it",
     "unwritten-value": "write the element first, or give the buffer its initial content",
+    "divergent-barrier": "let all work-items of a group reach it: put it behind the condition, or make the condition the same for all",
     "division-by-zero": "test the divisor: the result is undefined (OpenCL C 6.3)",
     "compiler": "what clang says of the text: mend it, or say in the text that it is meant",
     "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it where that is meant",

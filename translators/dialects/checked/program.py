@@ -26,8 +26,9 @@ class Kind(IntEnum):
     SHIFT = 8
     SAME_GROUPS = 9  #: as GROUPS, and the value was there already
     SAME_ITEMS = 10
-    NOTE_ELSEWHERE = 11  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 12  #: two work-groups on one address, perhaps in an order that atomics make
+    BARRIER = 11  #: a barrier that not all work-items of the group reach
+    NOTE_ELSEWHERE = 12  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 13  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place

@@ -27,6 +27,7 @@ from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
 from .accesses import Body, Recorder
+from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
 from .program import HEAD_NUMBERS, KEPT, MOST_RECORDS, RECORD_WORDS, CheckedKernel, CheckedProgram, Kind, Root
 from .roots import is_pointer
 
@@ -37,7 +38,8 @@ _NAMES = {
     "P_OUTSIDE": Kind.OUTSIDE, "P_NULL": Kind.NULL, "P_GROUPS_RACE": Kind.GROUPS, "P_ITEMS_RACE": Kind.ITEMS,
     "P_UNWRITTEN": Kind.UNWRITTEN, "P_UNWRITTEN_LOCAL": Kind.UNWRITTEN_LOCAL, "P_INDEX": Kind.INDEX,
     "P_DIVISION": Kind.DIVISION, "P_SHIFT_KIND": Kind.SHIFT, "P_GROUPS_SAME": Kind.SAME_GROUPS,
-    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE, "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
+    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
+    "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
@@ -63,6 +65,7 @@ class _Translation:
 
     def run(self) -> CheckedProgram:
         self._refuse()
+        self.meetings = Meetings(self.functions, self.recorder, self.edits)
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -117,7 +120,7 @@ class _Translation:
             for index, parameter in enumerate(function.cursor.get_arguments())
             if is_pointer(parameter)
         }
-        Body(self.recorder, self.edits, self.functions, function, known).rewrite()
+        Body(self.recorder, self.edits, self.functions, function, known, self.meetings).rewrite()
 
     def _kernel(self, function: Function) -> None:
         info = self.program.kernels[function.name]
@@ -146,7 +149,7 @@ class _Translation:
         ):
             self._register(statement, variable, number)
         self.kernels[function.name] = CheckedKernel(function.name, len(info.args), tuple(roots), local)
-        Body(self.recorder, self.edits, self.functions, function, known).rewrite()
+        Body(self.recorder, self.edits, self.functions, function, known, self.meetings).rewrite()
 
     def _local_variables(self, function: Function) -> Iterator[tuple[Cursor, Cursor]]:
         """(statement, variable) of what a kernel declares in local memory."""
@@ -186,8 +189,11 @@ class _Translation:
 
     def _entry(self, function: Function, roots: list[Root], spellings: list[str], local: bool) -> None:
         p = self.prefix
-        text = [f" {p}ctx {p}context; {p}C {p}c = &{p}context;"]
+        careful = self.meetings.careful
+        text = [f" __local uint {p}votes[{VOTE_WORDS}];"] if careful else []
+        text.append(f" {p}ctx {p}context; {p}C {p}c = &{p}context;")
         text.append(f"{p}begin({p}c, {p}numbers, {p}cells, {p}init, {p}log, {p}local);")
+        text += [f"{p}meet_begin({p}c, {p}votes);"] if careful else []
         for number, (root, name) in enumerate(zip(roots, spellings, strict=False)):
             if root.space is ArgKind.LOCAL:
                 text.append(f"{p}root_l({p}c, {number}, {name}, {p}numbers);")
@@ -207,13 +213,18 @@ class _Translation:
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-        text += _include() + "".join(self.recorder.definitions())
+        careful = self.meetings.careful
+        text += (
+            f"#define P_FIELDS {FIELDS if careful else ''}\n#define P_QUIET(c) {QUIET if careful else '0'}\n"
+        )
+        text += _include("checked.cl") + (_include("checked/barriers.cl") if careful else "")
+        text += "".join(self.recorder.definitions())
         return re.sub(r"\bP_", p, text)
 
 
-@lru_cache(maxsize=1)
-def _include() -> str:
-    with open(os.path.join(clang.INCLUDE_DIR, "checked.cl"), encoding="utf-8") as content:
+@lru_cache(maxsize=8)
+def _include(name: str) -> str:
+    with open(os.path.join(clang.INCLUDE_DIR, name), encoding="utf-8") as content:
         return content.read()
 
 
