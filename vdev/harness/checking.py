@@ -25,7 +25,13 @@ from vdev.backends.base import (
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
 from vdev.harness.reading import Reader, records
-from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
+from vdev.translators.dialects.checked import (
+    ON_REQUEST,
+    CheckedKernel,
+    CheckedProgram,
+    Root,
+    translate_checked,
+)
 from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
@@ -72,9 +78,9 @@ class Checked:
 class CheckedSource:
     """A program made checkable, built on first use. Raises NotCheckable."""
 
-    def __init__(self, parsed: ParsedProgram, file: str = "") -> None:
+    def __init__(self, parsed: ParsedProgram, file: str = "", kinds: frozenset[str] = frozenset()) -> None:
         try:
-            self.program: CheckedProgram = translate_checked(parsed)
+            self.program: CheckedProgram = translate_checked(parsed, kinds & ON_REQUEST)
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source, file)

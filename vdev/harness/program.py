@@ -129,7 +129,7 @@ class Program:
             raise NotCheckable(
                 "clang's parser does not take the program, or its macros could not be expanded"
             )
-        return CheckedSource(self._program.lowered.program, self.file)
+        return CheckedSource(self._program.lowered.program, self.file, self.way.report)
 
 
 class Kernel:

@@ -34,17 +34,29 @@ _NAMES = {
     Kind.ITEMS: "race-between-items",
     Kind.UNWRITTEN: "unwritten-value",
     Kind.UNWRITTEN_LOCAL: "unwritten-value",
+    Kind.UNWRITTEN_PRIVATE: "unwritten-value",
     Kind.INDEX: "index",
     Kind.DIVISION: "division-by-zero",
     Kind.SHIFT: "shift-too-wide",
     Kind.BARRIER: "divergent-barrier",
+    Kind.CONVERSION: "conversion-out-of-range",
+    Kind.OVERFLOW: "signed-overflow",
+    Kind.NON_FINITE: "non-finite",
     Kind.SAME_GROUPS: "same-value-race",
     Kind.SAME_ITEMS: "same-value-race",
 }
 _RACES = (Kind.GROUPS, Kind.ITEMS, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
 #: Kinds whose second site is the other side.
-_PAIRED = (*_RACES, Kind.BARRIER)
+_PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
+_SAYS = {
+    Kind.BARRIER: "calls {} where not all work-items of the group come",
+    Kind.CONVERSION: "converts a number that {} does not have",
+    Kind.OVERFLOW: "computes an integer beyond its signed type",
+    Kind.NON_FINITE: "computes infinity or no number from finite numbers",
+    Kind.UNWRITTEN_PRIVATE: "uses {}, which nobody has written",
+    Kind.DIVISION: "divides by zero",
+}
 _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
     Kind.NOTE_ORDERED: "two work-groups meet in an order that atomics may make: no race is reported",
@@ -145,6 +157,8 @@ class Reader:
     def _message(self, kernel: CheckedKernel, record: Record, site: Site, name: str, size: int | None) -> str:
         did = f"kernel {kernel.name} {_DID.get(site.action, 'uses')}"
         what = f"{record.nbytes} bytes at byte {record.rel} of {name}"
+        if record.kind in _SAYS:
+            return f"kernel {kernel.name} {_SAYS[record.kind].format(site.name)}"
         match record.kind:
             case Kind.OUTSIDE:
                 return f"{did} {what}, which has {size}"
@@ -164,10 +178,6 @@ class Reader:
                 return (
                     f"kernel {kernel.name} uses index {record.rel} of {name}, which has {site.limit} elements"
                 )
-            case Kind.BARRIER:
-                return f"kernel {kernel.name} calls {site.name} where not all work-items of the group come"
-            case Kind.DIVISION:
-                return f"kernel {kernel.name} divides by zero"
             case _:
                 return f"kernel {kernel.name} shifts a value of {site.limit} bits by {record.rel}"
 

@@ -203,7 +203,8 @@ class Meetings:
 
     # what the text becomes
 
-    def _wrap(self, cursor: Cursor, wrap: Wrap) -> None:
+    def put(self, cursor: Cursor, wrap: Wrap) -> None:
+        """Put a text around a cursor, within what is put there already."""
         self.wraps.setdefault(int(cursor.hash), []).append(wrap)
 
     def _emit(self, function: Function) -> None:
@@ -231,7 +232,7 @@ class Meetings:
             f" {p}c->base += {_LEVELS};" + ("" if void else f" {result.spelling} {p}ret;"),
         )
         end = f" {label}: {p}join({p}c, 1, 1, 1, 1); {p}c->escape = 0; {p}c->base -= {_LEVELS}; "
-        self._wrap(
+        self.put(
             function.cursor,
             Wrap(function.stop - 1, "", function.stop - 1, end + ("" if void else f"return {p}ret; ")),
         )
@@ -248,7 +249,7 @@ class Meetings:
         site = self._recorder.site(call, "barrier", function.name, name=name)
         result = call.type.spelling
         other = "(void)0" if call.type.get_canonical().kind is TypeKind.VOID else f"({result})0"
-        self._wrap(call, Wrap(start, f"({self._p}meet({self._p}c, {site}) ? ", stop, f" : {other})"))
+        self.put(call, Wrap(start, f"({self._p}meet({self._p}c, {site}) ? ", stop, f" : {other})"))
 
     def _statements(self, function: Function, plans: _Plans, cursor: Cursor, around: _Around) -> None:
         number = int(cursor.hash)
@@ -287,10 +288,10 @@ class Meetings:
         parts = expression_parts(cursor)
         if parts:
             value = self._recorder.extent(parts[0])
-            self._wrap(cursor, Wrap(start, f"{{ {p}ret = ", end, f" {leave} }}", len("return")))
+            self.put(cursor, Wrap(start, f"{{ {p}ret = ", end, f" {leave} }}", len("return")))
             assert value[0] > start
         else:
-            self._wrap(cursor, Wrap(start, f"{{ {leave} }}", end, "", end - start))
+            self.put(cursor, Wrap(start, f"{{ {leave} }}", end, "", end - start))
 
     def _planned(self, function: Function, cursor: Cursor, around: _Around) -> _Around:
         """A statement that votes on its condition, and behind which the group meets again. What is within it."""
@@ -307,12 +308,12 @@ class Meetings:
             raw = self._recorder.text(asked)
             start, stop = self._recorder.extent(asked)
             head = f"(__typeof__({raw})){p}pick({p}c, (ulong)("
-            self._wrap(asked, Wrap(start, head, stop, f"), {level}, {site})"))
+            self.put(asked, Wrap(start, head, stop, f"), {level}, {site})"))
         else:
             self._asked(cursor, asked, f"{p}if({p}c, ", f"{level}, {site})")
         start, stop = self._recorder.extent(cursor)
         end = self._end(cursor, stop)
-        self._wrap(cursor, Wrap(start, "{ ", end, f" {label}: ; {self._behind(cursor, around, level)} }}"))
+        self.put(cursor, Wrap(start, "{ ", end, f" {label}: ; {self._behind(cursor, around, level)} }}"))
         within = _Around(level, label, around.returns, around.breaks, around.continues, True, True)
         if kind in LOOPS:
             within = _Around(level, label, around.returns, level, level + 1)
@@ -325,7 +326,7 @@ class Meetings:
             self._edits.insert(semicolons(cursor)[1], f"{head}1, {tail}")
             return
         start, stop = self._recorder.extent(asked)
-        self._wrap(asked, Wrap(start, f"{head}!!(", stop, f"), {tail}"))
+        self.put(asked, Wrap(start, f"{head}!!(", stop, f"), {tail}"))
 
     def _end(self, cursor: Cursor, stop: int) -> int:
         """Behind a statement, with the semicolon that clang does not count."""
@@ -360,7 +361,7 @@ class Meetings:
         start, stop = self._recorder.extent(cursor)
         join = f"{p}join({p}c, {level}, 1, 1, 1);"
         if cursor.type.get_canonical().kind is TypeKind.VOID:
-            self._wrap(cursor, Wrap(start, "({ ", stop, f"; {join} }})"))
+            self.put(cursor, Wrap(start, "({ ", stop, f"; {join} }})"))
         else:
             head = f"({{ {cursor.type.spelling} {p}value = "
-            self._wrap(cursor, Wrap(start, head, stop, f"; {join} {p}value; }})"))
+            self.put(cursor, Wrap(start, head, stop, f"; {join} {p}value; }})"))

@@ -27,8 +27,12 @@ class Kind(IntEnum):
     SAME_GROUPS = 9  #: as GROUPS, and the value was there already
     SAME_ITEMS = 10
     BARRIER = 11  #: a barrier that not all work-items of the group reach
-    NOTE_ELSEWHERE = 12  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 13  #: two work-groups on one address, perhaps in an order that atomics make
+    CONVERSION = 12  #: a floating-point value that its integer type does not have
+    OVERFLOW = 13  #: of signed integers
+    NON_FINITE = 14  #: NaN or infinity from finite operands
+    UNWRITTEN_PRIVATE = 15  #: a private variable used before it is written
+    NOTE_ELSEWHERE = 16  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 17  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place

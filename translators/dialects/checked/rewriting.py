@@ -28,6 +28,8 @@ from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
 from .accesses import Body, Recorder
 from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
+from .numbers import Numbers
+from .private import Private
 from .program import HEAD_NUMBERS, KEPT, MOST_RECORDS, RECORD_WORDS, CheckedKernel, CheckedProgram, Kind, Root
 from .roots import is_pointer
 
@@ -38,34 +40,42 @@ _NAMES = {
     "P_OUTSIDE": Kind.OUTSIDE, "P_NULL": Kind.NULL, "P_GROUPS_RACE": Kind.GROUPS, "P_ITEMS_RACE": Kind.ITEMS,
     "P_UNWRITTEN": Kind.UNWRITTEN, "P_UNWRITTEN_LOCAL": Kind.UNWRITTEN_LOCAL, "P_INDEX": Kind.INDEX,
     "P_DIVISION": Kind.DIVISION, "P_SHIFT_KIND": Kind.SHIFT, "P_GROUPS_SAME": Kind.SAME_GROUPS,
-    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
+    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
+    "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
+    "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
     "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
 
 
-def translate_checked(program: ParsedProgram) -> CheckedProgram:
-    """Check every access of every kernel. Raises Untranslatable, with the reason, where the text cannot be rewritten."""
+def translate_checked(program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> CheckedProgram:
+    """Check every access of every kernel. `kinds`: what is looked for only where it is asked for (`ON_REQUEST`). Raises
+    Untranslatable, with the reason, where the text cannot be rewritten."""
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program).run()
+    return _Translation(program, kinds).run()
 
 
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram) -> None:
+    def __init__(self, program: ParsedProgram, kinds: frozenset[str]) -> None:
         self.program = program
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         self.recorder = Recorder(program, self.prefix)
         self.kernels: dict[str, CheckedKernel] = {}
+        self.kinds = kinds
 
     def run(self) -> CheckedProgram:
         self._refuse()
         self.meetings = Meetings(self.functions, self.recorder, self.edits)
+        self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
+        self.numbers.look()
+        self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put)
+        self.private.look()
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -218,7 +228,8 @@ class _Translation:
             f"#define P_FIELDS {FIELDS if careful else ''}\n#define P_QUIET(c) {QUIET if careful else '0'}\n"
         )
         text += _include("checked.cl") + (_include("checked/barriers.cl") if careful else "")
-        text += "".join(self.recorder.definitions())
+        text += _include("checked/private.cl") if self.private.used else ""
+        text += "".join(self.recorder.definitions()) + self.numbers.definitions()
         return re.sub(r"\bP_", p, text)
 
 
