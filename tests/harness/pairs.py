@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.harness.pairs_barriers import BARRIERS
 from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
+from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
 
@@ -1029,4 +1030,18 @@ FIX  v >>= n & 31;
     ),
 ]
 
-PAIRS = [*OUTSIDE, *INDEX, *NULL, *GROUPS, *WITHIN, *VALUES, *NUMBERS, *BARRIERS]
+PAIRS = [
+    *OUTSIDE,
+    *INDEX,
+    *NULL,
+    *GROUPS,
+    *WITHIN,
+    *VALUES,
+    *NUMBERS,
+    *BARRIERS,
+    *PRIVATE,
+    *LEAVING,
+    *POINTERS,
+    *COPIES,
+    *ORDERS,
+]

@@ -45,8 +45,9 @@ class Pair:
     text: str
     args: Sequence[Any]
     global_size: int | tuple[int, ...] = N
-    local_size: int | tuple[int, ...] = 16
+    local_size: int | tuple[int, ...] | None = 16
     options: str = ""
+    report: tuple[str, ...] = ()
 
     def _lines(self, keep: str, drop: str) -> list[str]:
         """The text with the lines of one kernel; a line that only the other has leaves an empty one."""

@@ -18,6 +18,9 @@ REMEDIES = {
     "same-value-race": "the value does not depend on the order here; let one work-item write it",
     "unwritten-value": "write the element first, or give the buffer its initial content",
     "divergent-barrier": "let all work-items of a group reach it: put it behind the condition, or make the condition the same for all",
+    "misaligned": "use vload and vstore, which need the alignment of one element alone",
+    "copy-not-awaited": "call wait_group_events with the copy's event first: a barrier does not wait for it",
+    "order-dependent": "work-groups have no order: let the result not depend on which of them comes first",
     "division-by-zero": "test the divisor: the result is undefined (OpenCL C 6.3)",
     "conversion-out-of-range": "clamp the value first, or use convert_…_sat: the result is undefined (C99 6.3.1.4)",
     "signed-overflow": "compute with unsigned or wider numbers: the result is undefined (C99 6.5p5)",
@@ -27,7 +30,7 @@ REMEDIES = {
 }
 KINDS = tuple(REMEDIES)
 #: Kinds that are told of only where they are asked for.
-OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite"})
+OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", "order-dependent"})
 
 Ids = tuple[int, ...]
 

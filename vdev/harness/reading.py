@@ -42,12 +42,14 @@ _NAMES = {
     Kind.CONVERSION: "conversion-out-of-range",
     Kind.OVERFLOW: "signed-overflow",
     Kind.NON_FINITE: "non-finite",
+    Kind.MISALIGNED: "misaligned",
+    Kind.NOT_AWAITED: "copy-not-awaited",
     Kind.SAME_GROUPS: "same-value-race",
     Kind.SAME_ITEMS: "same-value-race",
 }
 _RACES = (Kind.GROUPS, Kind.ITEMS, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
 #: Kinds whose second site is the other side.
-_PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE)
+_PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE, Kind.NOT_AWAITED)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
 _SAYS = {
     Kind.BARRIER: "calls {} where not all work-items of the group come",
@@ -56,6 +58,7 @@ _SAYS = {
     Kind.NON_FINITE: "computes infinity or no number from finite numbers",
     Kind.UNWRITTEN_PRIVATE: "uses {}, which nobody has written",
     Kind.DIVISION: "divides by zero",
+    Kind.NOT_AWAITED: "uses {} while a copy is under way that nobody has waited for",
 }
 _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
@@ -178,6 +181,8 @@ class Reader:
                 return (
                     f"kernel {kernel.name} uses index {record.rel} of {name}, which has {site.limit} elements"
                 )
+            case Kind.MISALIGNED:
+                return f"kernel {kernel.name} accesses memory {record.rel} bytes behind a multiple of {site.limit}"
             case _:
                 return f"kernel {kernel.name} shifts a value of {site.limit} bits by {record.rel}"
 

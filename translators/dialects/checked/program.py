@@ -31,8 +31,10 @@ class Kind(IntEnum):
     OVERFLOW = 13  #: of signed integers
     NON_FINITE = 14  #: NaN or infinity from finite operands
     UNWRITTEN_PRIVATE = 15  #: a private variable used before it is written
-    NOTE_ELSEWHERE = 16  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 17  #: two work-groups on one address, perhaps in an order that atomics make
+    MISALIGNED = 16  #: an access at a place that its type cannot stand at
+    NOT_AWAITED = 17  #: what an asynchronous copy writes, used before anybody has waited
+    NOTE_ELSEWHERE = 18  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 19  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place

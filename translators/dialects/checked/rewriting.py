@@ -26,6 +26,7 @@ from ...frontend.edits import (
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
+from . import alignment, copies
 from .accesses import Body, Recorder
 from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
 from .numbers import Numbers
@@ -42,7 +43,8 @@ _NAMES = {
     "P_DIVISION": Kind.DIVISION, "P_SHIFT_KIND": Kind.SHIFT, "P_GROUPS_SAME": Kind.SAME_GROUPS,
     "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
     "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
-    "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
+    "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE,
+    "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
     "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
@@ -76,6 +78,8 @@ class _Translation:
         self.numbers.look()
         self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put)
         self.private.look()
+        self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
+        self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put)
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -223,14 +227,22 @@ class _Translation:
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-        careful = self.meetings.careful
-        text += (
-            f"#define P_FIELDS {FIELDS if careful else ''}\n#define P_QUIET(c) {QUIET if careful else '0'}\n"
-        )
-        text += _include("checked.cl") + (_include("checked/barriers.cl") if careful else "")
-        text += _include("checked/private.cl") if self.private.used else ""
+        text += self._kinds()
         text += "".join(self.recorder.definitions()) + self.numbers.definitions()
         return re.sub(r"\bP_", p, text)
+
+    def _kinds(self) -> str:
+        """`include/checked.cl`, and what the kinds that this program needs have beside it."""
+        careful = self.meetings.careful
+        fields = f"{FIELDS if careful else ''} {copies.FIELDS if self.copies else ''}"
+        parts = [f"#define P_FIELDS {fields}\n#define P_QUIET(c) {QUIET if careful else '0'}\n"]
+        parts.append(copies.MACROS if self.copies else copies.NO_MACROS)
+        flights = _include("checked/copies.cl") if self.copies else ""
+        parts.append(_include("checked.cl").replace("P_COPIES", flights))
+        parts += [_include("checked/barriers.cl")] if careful else []
+        parts += [_include("checked/private.cl")] if self.private.used else []
+        parts += [alignment.DEFINITION] if self.aligned else []
+        return "".join(parts)
 
 
 @lru_cache(maxsize=8)
