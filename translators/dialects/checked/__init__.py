@@ -6,6 +6,15 @@ cannot follow it leaves as it is, and says where and why.
 
 from .numbers import ON_REQUEST
 from .program import CheckedKernel, CheckedProgram, Root, Site
-from .rewriting import translate_checked
+from .rewriting import translate_checked, translate_fast
 
-__all__ = ["ON_REQUEST", "CheckedKernel", "CheckedProgram", "Root", "Site", "program", "translate_checked"]
+__all__ = [
+    "ON_REQUEST",
+    "CheckedKernel",
+    "CheckedProgram",
+    "Root",
+    "Site",
+    "program",
+    "translate_checked",
+    "translate_fast",
+]

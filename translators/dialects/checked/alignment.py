@@ -29,10 +29,16 @@ DEFINITION = f"""{HEAD};
 _UNASKED = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.VOID, TypeKind.FUNCTIONPROTO)
 
 
-def look(functions: Functions, recorder: Recorder, put: Callable[[Cursor, Wrap], None]) -> bool:
-    """Plan the checks of a program; whether there are any."""
+def look(
+    functions: Functions, recorder: Recorder, put: Callable[[Cursor, Wrap], None], *, fast: bool
+) -> bool:
+    """Plan the checks of a program; whether there are any. A program that has some has no fast form."""
     cursors = [(function, cursor) for function in functions.defined for cursor in clang.walk(function.cursor)]
     greatest = max((_raised(cursor) for _, cursor in cursors), default=0)
+    if greatest and fast:
+        for function in functions.defined:
+            recorder.precise_only.setdefault(function.key, "a pointer that may be misaligned")
+        return False
     for function, cursor in cursors if greatest else []:
         pointer = _through(cursor)
         if pointer is not None:

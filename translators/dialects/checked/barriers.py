@@ -80,9 +80,11 @@ class _Plans:
 
 
 class Meetings:
-    """The barriers of one program. `wraps`: by cursor, what is put around it."""
+    """The barriers of one program. `wraps`: by cursor, what is put around it. `fast`: nobody votes, and functions in which
+    somebody would have no fast form.
+    """
 
-    def __init__(self, functions: Functions, recorder: Recorder, edits: Edits) -> None:
+    def __init__(self, functions: Functions, recorder: Recorder, edits: Edits, *, fast: bool = False) -> None:
         self._functions = functions
         self._recorder = recorder
         self._edits = edits
@@ -98,7 +100,11 @@ class Meetings:
         for function in functions.defined:
             if function.key in self._meeting:
                 self._decide(function)
-        if self.careful:
+        if self.careful and fast:
+            for key in self._meeting:
+                recorder.precise_only.setdefault(key, "a barrier that some work-items may not reach")
+            self._plans.clear()
+        elif self.careful:
             for function in functions.defined:
                 self._emit(function)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from clang.cindex import Cursor, CursorKind
@@ -29,12 +30,25 @@ from ...frontend.types import Space
 from . import alignment, copies
 from .accesses import Body, Recorder
 from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
+from .fast import FastBody
+from .intervals import mixed_roots
 from .numbers import Numbers
 from .private import Private
-from .program import HEAD_NUMBERS, KEPT, MOST_RECORDS, RECORD_WORDS, CheckedKernel, CheckedProgram, Kind, Root
+from .program import (
+    FAST_COUNTERS,
+    FAST_HEAD_NUMBERS,
+    HEAD_NUMBERS,
+    KEPT,
+    MOST_RECORDS,
+    RECORD_WORDS,
+    CheckedKernel,
+    CheckedProgram,
+    Kind,
+    Root,
+)
 from .roots import is_pointer
 
-__all__ = ["Untranslatable", "translate_checked"]
+__all__ = ["Untranslatable", "translate_checked", "translate_fast"]
 
 #: The kinds' names in `include/checked.cl`.
 _NAMES = {
@@ -49,6 +63,7 @@ _NAMES = {
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
+_MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
 def translate_checked(program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> CheckedProgram:
@@ -59,10 +74,22 @@ def translate_checked(program: ParsedProgram, kinds: frozenset[str] = frozenset(
     return _Translation(program, kinds).run()
 
 
+def translate_fast(program: ParsedProgram) -> CheckedProgram:
+    """The same checks, as a program that leaves a sign where one may have failed, and no record: the launch is then to be
+    made again. Its kernels are those that have such a form. Raises Untranslatable.
+    """
+    if not program.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
+    return _FastTranslation(program).run()
+
+
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram, kinds: frozenset[str]) -> None:
+    head_numbers = HEAD_NUMBERS
+    fast = False
+
+    def __init__(self, program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> None:
         self.program = program
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
@@ -73,13 +100,13 @@ class _Translation:
 
     def run(self) -> CheckedProgram:
         self._refuse()
-        self.meetings = Meetings(self.functions, self.recorder, self.edits)
+        self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
         self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
         self.numbers.look()
         self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put)
         self.private.look()
         self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
-        self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put)
+        self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -134,6 +161,9 @@ class _Translation:
             for index, parameter in enumerate(function.cursor.get_arguments())
             if is_pointer(parameter)
         }
+        self._body(function, known)
+
+    def _body(self, function: Function, known: dict[int, str]) -> None:
         Body(self.recorder, self.edits, self.functions, function, known, self.meetings).rewrite()
 
     def _kernel(self, function: Function) -> None:
@@ -163,7 +193,7 @@ class _Translation:
         ):
             self._register(statement, variable, number)
         self.kernels[function.name] = CheckedKernel(function.name, len(info.args), tuple(roots), local)
-        Body(self.recorder, self.edits, self.functions, function, known, self.meetings).rewrite()
+        self._body(function, known)
 
     def _local_variables(self, function: Function) -> Iterator[tuple[Cursor, Cursor]]:
         """(statement, variable) of what a kernel declares in local memory."""
@@ -212,24 +242,34 @@ class _Translation:
             if root.space is ArgKind.LOCAL:
                 text.append(f"{p}root_l({p}c, {number}, {name}, {p}numbers);")
             else:
-                text.append(f"{p}root({p}c, {number}, (ulong){name}, 0, {p}numbers);")
+                text.append(self._root(number, name))
+        text += self._marks(function)
         if local:
             text.append(f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE);")
         insert_at_entry(self.edits, function.body_start, " ".join(text))
+
+    def _root(self, number: int, name: str) -> str:
+        p = self.prefix
+        return f"{p}root({p}c, {number}, (ulong){name}, 0, {p}numbers);"
+
+    def _marks(self, function: Function) -> list[str]:
+        """What else a kernel tells its context."""
+        return []
 
     def _prelude(self, granule: int, scratch: int) -> str:
         p = self.prefix
         most_roots = max([1, *(len(kernel.roots) for kernel in self.kernels.values())])
         numbers = {
-            "P_ROOTS": most_roots, "P_HEAD": HEAD_NUMBERS, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
+            "P_ROOTS": most_roots, "P_HEAD": self.head_numbers, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-        text += self._kinds()
-        text += "".join(self.recorder.definitions()) + self.numbers.definitions()
-        return re.sub(r"\bP_", p, text)
+        return re.sub(r"\bP_", p, text + self._functions())
+
+    def _functions(self) -> str:
+        return self._kinds() + "".join(self.recorder.definitions()) + self.numbers.definitions()
 
     def _kinds(self) -> str:
         """`include/checked.cl`, and what the kinds that this program needs have beside it."""
@@ -243,6 +283,71 @@ class _Translation:
         parts += [_include("checked/private.cl")] if self.private.used else []
         parts += [alignment.DEFINITION] if self.aligned else []
         return "".join(parts)
+
+
+class _FastTranslation(_Translation):
+    """The same edits in the form of `fast`."""
+
+    head_numbers = FAST_HEAD_NUMBERS
+    fast = True
+
+    def __init__(self, program: ParsedProgram) -> None:
+        super().__init__(program)
+        #: by kernel: roots of global memory written and read, roots of local memory with intervals of both
+        self._masks: dict[str, tuple[set[int], set[int], set[int]]] = {}
+
+    def run(self) -> CheckedProgram:
+        program = super().run()
+        refused = self.recorder.precise_only
+        if any(function.key in refused and not function.kernel for function in self.functions.defined):
+            return replace(program, kernels={})
+        kept: dict[str, CheckedKernel] = {}
+        for function in self.functions.defined:
+            if function.kernel and function.key not in refused:
+                written, read, _ = self._masks[function.name]
+                kernel = program.kernels[function.name]
+                if len(kernel.roots) <= _MOST_FAST_ROOTS:
+                    kept[function.name] = replace(kernel, written=frozenset(written), read=frozenset(read))
+        return replace(program, kernels=kept)
+
+    def _body(self, function: Function, known: dict[int, str]) -> None:
+        body = FastBody(self.recorder, self.edits, self.functions, function, known, self.meetings)
+        body.rewrite()
+        if function.kernel:
+            compound = next(c for c in function.cursor.get_children() if c.kind is CursorKind.COMPOUND_STMT)
+            self._masks[function.name] = (
+                {int(root) for root in body.writes if root.isdigit()},
+                {int(root) for root in body.reads if root.isdigit()},
+                mixed_roots(compound, body.touches),
+            )
+
+    def _serialise(self, function: Function, attributes: str) -> None:
+        """Side by side, as the engine likes."""
+
+    def _root(self, number: int, name: str) -> str:
+        p = self.prefix
+        return f"{p}root_g({p}c, {number}, (ulong){name}, {p}numbers, {p}cells);"
+
+    def _marks(self, function: Function) -> list[str]:
+        p = self.prefix
+        return [f"{p}c->{what} = {p}{what}_{function.name};" for what in ("written", "read", "mixed")]
+
+    def _functions(self) -> str:
+        masks = "".join(
+            f"#define P_{what}_{name} {sum(1 << root for root in roots)}UL\n"
+            for name, found in self._masks.items()
+            for what, roots in zip(("written", "read", "mixed"), found, strict=True)
+        )
+        definitions = "#define P_report(c, ...) ((void)((c)->bad = 1))\n"
+        definitions += _include("checked/private.cl") if self.private.used else ""
+        definitions += (
+            "".join(self.recorder.definitions()).replace("noinline", "always_inline")
+            + self.numbers.definitions()
+        )
+        masks += f"#define P_COUNTERS {FAST_COUNTERS}u\n"
+        return (
+            f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
+        )
 
 
 @lru_cache(maxsize=8)
