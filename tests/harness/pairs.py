@@ -136,13 +136,14 @@ FIX  out[i] = in[i];
         (empty(N, I), ints()),
     ),
     Pair(
-        "a vector read half behind the end",
+        "a structure read half behind the end",
         OUT,
         """
+typedef struct { float x, y, z, w; } four;
 kernel void k(global float *out, global const float *in) {
   int i = get_global_id(0);
-BUG  float4 v = *(global const float4 *)(in + 4 * i + 2);
-FIX  float4 v = *(global const float4 *)(in + 4 * i);
+BUG  four v = *(global const four *)(in + 4 * i + 2);
+FIX  four v = *(global const four *)(in + 4 * i);
   out[i] = v.x + v.w;
 }""",
         (empty(16, F), floats(64)),
