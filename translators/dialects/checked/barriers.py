@@ -153,11 +153,17 @@ class Meetings:
                 if later or again:
                     self._important.add(int(cursor.hash))
         self._choose(function.cursor, plans, None, None)
-        if jump is not None and plans.planned:
+        if jump is not None and (plans.planned or any(map(self._jumps, cursors))):
             plans.planned.clear()
             self._recorder.skip(
                 jump, "whether all work-items reach the barriers beside a goto is not checked"
             )
+
+    def _jumps(self, cursor: Cursor) -> bool:
+        """Whether some work-items may jump from here, and others not."""
+        if cursor.kind not in _BRANCHING or self._uniform.of(condition(cursor)):
+            return False
+        return self._has(cursor, CursorKind.GOTO_STMT, ())
 
     def _choose(self, cursor: Cursor, plans: _Plans, loop: Cursor | None, target: Cursor | None) -> None:
         """`loop`: the innermost around it, `target`: what a break would leave."""
