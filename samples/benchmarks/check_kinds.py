@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,20 +149,22 @@ def _argument(arg: Any, declared: str) -> str:
 
 
 def rows(pairs: Sequence[Pair]) -> list[Row]:
+    """Oclgrind's runs are made beside ours."""
     found = []
-    for pair in pairs:
-        started = time.perf_counter()
-        row = Row(
-            pair,
-            ours(pair, pair.faulty),
-            ours(pair, pair.twin),
-            theirs(pair, pair.faulty),
-            theirs(pair, pair.twin),
-        )
-        found.append(row)
-        print(f"{pair.kind:24} {pair.name:50} {_word(row.ours):10} {_word(row.theirs):10} {row.theirs.note[:50]:50} "
-              f"{'alarm' if row.twin.said else ''} {'alarm: ' + row.their_twin.note if row.their_twin.said else ''} "
-              f"{time.perf_counter() - started:.1f} s", flush=True)  # fmt: skip
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [
+            (pool.submit(theirs, pair, pair.faulty), pool.submit(theirs, pair, pair.twin)) for pair in pairs
+        ]
+        for pair, (faulty, twin) in zip(pairs, jobs, strict=True):
+            row = Row(pair, ours(pair, pair.faulty), ours(pair, pair.twin), faulty.result(), twin.result())
+            found.append(row)
+            alarms = (
+                f"{'alarm' if row.twin.said else ''} {row.their_twin.note if row.their_twin.said else ''}"
+            )
+            print(
+                f"{pair.kind:24} {pair.name:50} {_word(row.ours):10} {_word(row.theirs):10} {row.theirs.note:50} {alarms}",
+                flush=True,
+            )
     return found
 
 
