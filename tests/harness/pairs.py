@@ -1,86 +1,12 @@
-"""Small kernels with one planted mistake each, and their corrected twins.
-
-In a text, lines that begin with `BUG` are in the faulty kernel alone, those with `FIX` in its twin alone; the line that
-findings name is the faulty one, or every line that ends in `//@`. Where `BUG` stands alone the twin has an empty line.
-"""
+"""The table of planted mistakes: what `pairs_form` says, by kinds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from vdev.harness import empty, local
-
-N = 64
-
-
-def ints(count: int = N, first: int = 1) -> np.ndarray:
-    return np.arange(first, first + count, dtype=np.int32)
-
-
-def floats(count: int = N) -> np.ndarray:
-    return np.arange(1, count + 1, dtype=np.float32)
-
-
-def chars(count: int = N) -> np.ndarray:
-    return np.arange(count, dtype=np.uint8)
-
-
-def zeros(count: int = N, dtype: Any = np.int32) -> np.ndarray:
-    return np.zeros(count, dtype)
-
-
-I, F = np.int32, np.float32  # noqa: E741
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A mistake of `kind` in kernel `k`, and what both kernels are called with."""
-
-    name: str
-    kind: str
-    text: str
-    args: Sequence[Any]
-    global_size: int | tuple[int, ...] = N
-    local_size: int | tuple[int, ...] = 16
-    options: str = ""
-
-    def _lines(self, keep: str, drop: str) -> list[str]:
-        """The text with the lines of one kernel; a line that only the other has leaves an empty one."""
-        found: list[str] = []
-        lines = self.text.strip("\n").split("\n")
-        for number, line in enumerate(lines):
-            if line.startswith(keep):
-                found.append(line[3:])
-            elif not line.startswith(drop):
-                found.append(line)
-            else:
-                partner = number + 1 if drop == "BUG" else number - 1
-                if not lines[partner].startswith(keep):
-                    found.append("")
-        return found
-
-    @property
-    def faulty(self) -> str:
-        return "\n".join(self._lines("BUG", "FIX"))
-
-    @property
-    def twin(self) -> str:
-        return "\n".join(self._lines("FIX", "BUG"))
-
-    @property
-    def lines(self) -> frozenset[int]:
-        """The lines that a finding may name."""
-        numbered = list(enumerate(self.faulty.split("\n"), 1))
-        marked = frozenset(number for number, line in numbered if line.endswith("//@"))
-        if marked:
-            return marked
-        twin = self.twin.split("\n")
-        return frozenset(number for number, line in numbered if line != twin[number - 1])
-
+from tests.harness.pairs_barriers import BARRIERS
+from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
+from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
 
@@ -210,13 +136,14 @@ FIX  out[i] = in[i];
         (empty(N, I), ints()),
     ),
     Pair(
-        "a vector read half behind the end",
+        "a structure read half behind the end",
         OUT,
         """
+typedef struct { float x, y, z, w; } four;
 kernel void k(global float *out, global const float *in) {
   int i = get_global_id(0);
-BUG  float4 v = *(global const float4 *)(in + 4 * i + 2);
-FIX  float4 v = *(global const float4 *)(in + 4 * i);
+BUG  four v = *(global const four *)(in + 4 * i + 2);
+FIX  four v = *(global const four *)(in + 4 * i);
   out[i] = v.x + v.w;
 }""",
         (empty(16, F), floats(64)),
@@ -1104,4 +1031,18 @@ FIX  v >>= n & 31;
     ),
 ]
 
-PAIRS = [*OUTSIDE, *INDEX, *NULL, *GROUPS, *WITHIN, *VALUES, *NUMBERS]
+PAIRS = [
+    *OUTSIDE,
+    *INDEX,
+    *NULL,
+    *GROUPS,
+    *WITHIN,
+    *VALUES,
+    *NUMBERS,
+    *BARRIERS,
+    *PRIVATE,
+    *LEAVING,
+    *POINTERS,
+    *COPIES,
+    *ORDERS,
+]

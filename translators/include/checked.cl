@@ -11,6 +11,7 @@ typedef struct P_ctx_s {
   uint group, me, item, epoch, pending, pending_size, pending_site, pending_other, pending_with;
   int nroots, pending_root;
   uchar is_local[P_ROOTS], skip, atomics, ordered, pending_local;
+  P_FIELDS
 } P_ctx;
 typedef __private P_ctx *P_C;
 
@@ -35,6 +36,7 @@ typedef __private P_ctx *P_C;
 
 __attribute__((noinline)) void P_report(P_C c, uint kind, uint site, int root, ulong rel, uint size, uint other_site, uint other);
 __attribute__((noinline)) void P_report(P_C c, uint kind, uint site, int root, ulong rel, uint size, uint other_site, uint other) {
+  if (P_QUIET(c)) return;
   if (atomic_inc(c->log + 1 + kind * P_SITES + site) >= P_KEPT) return;
   uint slot = atomic_inc(c->log);
   if (slot >= P_MOST) return;
@@ -54,7 +56,7 @@ void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global ucha
   c->local_cells = local_memory + 2 * P_SCRATCH / 8;
 #endif
   c->item = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
-  c->epoch = 0; c->stamp = P_NOW(c) | P_ITEM(c); c->me = (c->group % 0x7fffdu + 1) << 13; c->pending = 0; c->nroots = 0; c->skip = 0; c->atomics = 0; c->ordered = 0;
+  c->epoch = 0; c->stamp = P_NOW(c) | P_ITEM(c); c->me = (c->group % 0x7fffdu + 1) << 13; c->pending = 0; c->nroots = 0; c->skip = 0; c->atomics = 0; c->ordered = 0; P_begin_flights(c);
 }
 void P_root(P_C c, int root, ulong lo, uchar is_local, __global const ulong *numbers);
 void P_root(P_C c, int root, ulong lo, uchar is_local, __global const ulong *numbers) {
@@ -170,11 +172,13 @@ uint P_touch(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint 
   return 0;
 }
 
+P_COPIES
 uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint size, ulong a);
 uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint size, ulong a) {
   P_NEAR ulong *w = c->local_cells + 3 * cell, *r = w + 1;
   ulong now = P_NOW(c), me = P_ITEM(c), stamp = now | me | (site & 0xffff), seen = *w, rd = *r, bad = 0;
   ulong others = 0xffff00000UL;
+  if (P_is_flying(seen)) { P_report(c, P_NOT_AWAITED, site, root, rel, size, (uint)(seen & 0xffff), 0); return 1; }
   uint recent = seen >> 36 == now >> 36 && (seen & others) && (seen & others) != me && !(seen & P_L_SAME);
   uint is_volatile = (mode & P_VOLATILE) != 0, read_now = rd >> 36 == now >> 36 && ((rd & others) != me || (rd & P_L_MANY));
   if (mode & P_ATOMICALLY && !is_volatile) {
@@ -312,8 +316,10 @@ __attribute__((noinline)) ulong P_async(P_C c, const volatile __local void *near
   if (local_root >= 0) {
     ulong rel = local_place - c->lo[local_root];
     if (rel >= c->size[local_root] || near > c->size[local_root] - rel) { P_report(c, P_OUTSIDE, site, local_root, rel, (uint)near, 0, 0); return 0; }
-    if (to_local && c->item == 0)
+    if (to_local && c->item == 0) {
       for (ulong k = rel >> P_SHIFT; k <= (rel + near - 1) >> P_SHIFT; k++) c->local_cells[3 * (c->cell[local_root] + k)] = P_L_SAME;
+      P_flies(c, c->cell[local_root] + (rel >> P_SHIFT), ((rel + near - 1) >> P_SHIFT) - (rel >> P_SHIFT) + 1, site);
+    }
   }
   if (global_root >= 0) {
     ulong rel = global_place - c->lo[global_root];

@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         choices=KINDS,
-        help="tell of this kind, too (same-value-race)",
+        help="tell of this kind, too (same-value-race, signed-overflow, non-finite)",
     )
     parser.add_argument(
         "--most", type=int, default=0, metavar="N", help="check N launches of each kernel (default: all)"

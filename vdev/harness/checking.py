@@ -28,7 +28,13 @@ from vdev.harness.findings import Finding
 from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, size_of
 from vdev.harness.reading import Reader, records
 from vdev.harness.screening import Screen
-from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
+from vdev.translators.dialects.checked import (
+    ON_REQUEST,
+    CheckedKernel,
+    CheckedProgram,
+    Root,
+    translate_checked,
+)
 from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
@@ -56,16 +62,16 @@ class Checked:
 class CheckedSource:
     """A program made checkable, built on first use. Raises NotCheckable."""
 
-    def __init__(self, parsed: ParsedProgram, file: str = "") -> None:
+    def __init__(self, parsed: ParsedProgram, file: str = "", kinds: frozenset[str] = frozenset()) -> None:
         try:
-            self.program: CheckedProgram = translate_checked(parsed)
+            self.program: CheckedProgram = translate_checked(parsed, kinds & ON_REQUEST)
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source, file)
         source, options = self.program.source, self.program.options
         self._native = BackendProgram(source, options)
         self._far = BackendProgram(f"#define {self.program.far_macro}\n{source}", options)
-        self._screen = Screen(parsed)
+        self._screen = Screen(parsed, kinds & ON_REQUEST)
 
     def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
         """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits."""

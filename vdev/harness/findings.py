@@ -17,13 +17,20 @@ REMEDIES = {
     "race-between-items": "put barrier(CLK_LOCAL_MEM_FENCE) between the two accesses, where all work-items reach it",
     "same-value-race": "the value does not depend on the order here; let one work-item write it",
     "unwritten-value": "write the element first, or give the buffer its initial content",
+    "divergent-barrier": "let all work-items of a group reach it: put it behind the condition, or make the condition the same for all",
+    "misaligned": "use vload and vstore, which need the alignment of one element alone",
+    "copy-not-awaited": "call wait_group_events with the copy's event first: a barrier does not wait for it",
+    "order-dependent": "work-groups have no order: let the result not depend on which of them comes first",
     "division-by-zero": "test the divisor: the result is undefined (OpenCL C 6.3)",
+    "conversion-out-of-range": "clamp the value first, or use convert_…_sat: the result is undefined (C99 6.3.1.4)",
+    "signed-overflow": "compute with unsigned or wider numbers: the result is undefined (C99 6.5p5)",
+    "non-finite": "look at the operands: this is the first operation whose result is none",
     "compiler": "what clang says of the text: mend it, or say in the text that it is meant",
     "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it where that is meant",
 }
 KINDS = tuple(REMEDIES)
 #: Kinds that are told of only where they are asked for.
-OFF_BY_DEFAULT = frozenset({"same-value-race"})
+OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", "order-dependent"})
 
 Ids = tuple[int, ...]
 

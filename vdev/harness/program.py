@@ -21,7 +21,9 @@ from vdev.harness import arguments
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.coverage.counting import current
-from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError
+from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError, Place
+from vdev.harness.orders import KIND as ORDER_KIND
+from vdev.harness.orders import compare_orders
 from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
 from vdev.planner.partitioner import choose_local_size
 from vdev.session.session import Session, SessionKernel
@@ -132,7 +134,7 @@ class Program:
             raise NotCheckable(
                 "clang's parser does not take the program, or its macros could not be expanded"
             )
-        return CheckedSource(self._program.lowered.program, self.file)
+        return CheckedSource(self._program.lowered.program, self.file, self.way.report)
 
 
 class Kernel:
@@ -158,6 +160,8 @@ class Kernel:
         ndrange = self._ndrange(global_size, local_size, offset)
         findings, notes = self._check(ready, ndrange)
         self._count(ready, ndrange)
+        if ORDER_KIND in self.program.way.report:
+            self._compare(ready, ndrange, cuts=local_size is None and self.program.way.local_size is None)
         memories = [_memory(arg) for arg in ready]
         run = self._runner()
         run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
@@ -188,6 +192,18 @@ class Kernel:
         if wrong:
             raise FindingsError(wrong)
         return checked.findings, [*self.program.checked.program.skipped, *checked.notes]
+
+    def _compare(self, ready: Sequence[Ready], ndrange: NDRange, *, cuts: bool) -> None:
+        """Raises FindingsError where the result depends on the order of work-groups."""
+        args = [_argument(arg, _memory(arg)) for arg in ready]
+        line = self._kernel.info.line
+        text = self.program.source.splitlines()
+        excerpt = text[line - 1] if 0 < line <= len(text) else ""
+        place = Place(self.program.file, line, 1, self.name, "", excerpt)
+        required = any(self._kernel.resources.compile_work_group_size)
+        found = compare_orders(self._session, self._kernel, args, ndrange, place, cuts=cuts and not required)
+        if found:
+            raise FindingsError(found)
 
     def _checked(self, ready: Sequence[Ready], ndrange: NDRange) -> Checked:
         source = self.program.checked

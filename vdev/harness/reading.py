@@ -34,14 +34,32 @@ _NAMES = {
     Kind.ITEMS: "race-between-items",
     Kind.UNWRITTEN: "unwritten-value",
     Kind.UNWRITTEN_LOCAL: "unwritten-value",
+    Kind.UNWRITTEN_PRIVATE: "unwritten-value",
     Kind.INDEX: "index",
     Kind.DIVISION: "division-by-zero",
     Kind.SHIFT: "shift-too-wide",
+    Kind.BARRIER: "divergent-barrier",
+    Kind.CONVERSION: "conversion-out-of-range",
+    Kind.OVERFLOW: "signed-overflow",
+    Kind.NON_FINITE: "non-finite",
+    Kind.MISALIGNED: "misaligned",
+    Kind.NOT_AWAITED: "copy-not-awaited",
     Kind.SAME_GROUPS: "same-value-race",
     Kind.SAME_ITEMS: "same-value-race",
 }
 _RACES = (Kind.GROUPS, Kind.ITEMS, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
+#: Kinds whose second site is the other side.
+_PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE, Kind.NOT_AWAITED)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
+_SAYS = {
+    Kind.BARRIER: "calls {} where not all work-items of the group come",
+    Kind.CONVERSION: "converts a number that {} does not have",
+    Kind.OVERFLOW: "computes an integer beyond its signed type",
+    Kind.NON_FINITE: "computes infinity or no number from finite numbers",
+    Kind.UNWRITTEN_PRIVATE: "uses {}, which nobody has written",
+    Kind.DIVISION: "divides by zero",
+    Kind.NOT_AWAITED: "uses {} while a copy is under way that nobody has waited for",
+}
 _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
     Kind.NOTE_ORDERED: "two work-groups meet in an order that atomics may make: no race is reported",
@@ -97,7 +115,10 @@ class Reader:
         """One finding for each mistake, in order of lines. `sizes`: bytes of each root."""
         made: dict[tuple[object, ...], Finding] = {}
         racing = {site for r in found if r.kind in _RACES for site in (r.site, r.other_site)}
+        parted = any(record.kind is Kind.BARRIER for record in found)
         for record in found:
+            if parted and record.kind in (*_RACES, *_VALUES):
+                continue  # where a barrier is missed, what others find in memory is not what they should
             # What a race reads too early is not a mistake of its own, and depends on the schedule.
             early = record.kind in _VALUES and record.site in racing
             if record.kind in _NAMES and not early and not self._is_intended(record):
@@ -119,7 +140,7 @@ class Reader:
         site = self._site(record.site)
         root = kernel.roots[record.root] if 0 <= record.root < len(kernel.roots) else None
         size = sizes[record.root] if root is not None else None
-        other = self._site(record.other_site) if record.kind in _RACES and record.other_site else None
+        other = self._site(record.other_site) if record.kind in _PAIRED and record.other_site else None
         offset = record.rel if root is not None else None
         return Finding(
             _NAMES[record.kind],
@@ -132,13 +153,15 @@ class Reader:
             offset,
             size,
             None if other is None else self._place(other),
-            _other(ndrange, record) if record.kind in _RACES else None,
+            _other(ndrange, record) if record.kind in _PAIRED else None,
             record.count,
         )
 
     def _message(self, kernel: CheckedKernel, record: Record, site: Site, name: str, size: int | None) -> str:
         did = f"kernel {kernel.name} {_DID.get(site.action, 'uses')}"
         what = f"{record.nbytes} bytes at byte {record.rel} of {name}"
+        if record.kind in _SAYS:
+            return f"kernel {kernel.name} {_SAYS[record.kind].format(site.name)}"
         match record.kind:
             case Kind.OUTSIDE:
                 return f"{did} {what}, which has {size}"
@@ -158,8 +181,8 @@ class Reader:
                 return (
                     f"kernel {kernel.name} uses index {record.rel} of {name}, which has {site.limit} elements"
                 )
-            case Kind.DIVISION:
-                return f"kernel {kernel.name} divides by zero"
+            case Kind.MISALIGNED:
+                return f"kernel {kernel.name} accesses memory {record.rel} bytes behind a multiple of {site.limit}"
             case _:
                 return f"kernel {kernel.name} shifts a value of {site.limit} bits by {record.rel}"
 
@@ -185,7 +208,7 @@ class Reader:
 def _other(ndrange: NDRange, record: Record) -> Who | None:
     if not record.other:
         return None
-    if record.kind in (Kind.ITEMS, Kind.SAME_ITEMS):
+    if record.kind in (Kind.ITEMS, Kind.SAME_ITEMS, Kind.BARRIER):
         return _who(ndrange, record.group, record.other - 1)
     return Who(_delinearised(record.other - 1, ndrange.num_groups))
 

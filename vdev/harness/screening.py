@@ -21,6 +21,7 @@ from vdev.backends.base import (
     BackendProgram,
     Box,
     Bytes,
+    KernelArgument,
     LaunchShape,
     LocalBytes,
 )
@@ -46,14 +47,16 @@ _PIECE = 1 << 22  #: cells looked at together
 class Screen:
     """A program's fast form."""
 
-    def __init__(self, parsed: ParsedProgram) -> None:
+    def __init__(self, parsed: ParsedProgram, kinds: frozenset[str] = frozenset()) -> None:
+        self.program: CheckedProgram | None = None
+        if kinds:
+            return  # what is looked for on request is looked for precisely
         try:
             program = translate_fast(parsed)
         except Untranslatable as reason:
             logger.debug("no fast form: %s", reason)
-            self.program = None
             return
-        self.program: CheckedProgram | None = program
+        self.program = program
         self._natives = [
             BackendProgram(program.source, (*program.options, f"-DP_INITS={inits}")) for inits in (0, 1)
         ]
@@ -156,7 +159,7 @@ class _Screening:
         ]
         grid = self._ndrange
         shape = LaunchShape(grid, whole_chunk(grid), grid.global_size, grid.local_size, grid.offset, (), None)
-        given = [*args, hidden[0], cells, cells, log, local]
+        given: list[KernelArgument] = [*args, hidden[0], cells, cells, log, local]
         backend.launch(backend.kernel(native, self._kernel.name), given, shape)
         found = self._read(backend, log, scratch, 1 + min(items, FAST_COUNTERS))
         if found[0] or not self._agrees(backend, cells, int(found[1:].sum(dtype=np.uint64))):
@@ -208,7 +211,9 @@ class _Screening:
             elif written.any():
                 padded = np.ones(count * granule, np.bool_)
                 padded[: len(written)] = written
-                marks = padded.reshape(-1, granule).all(axis=1).astype(np.uint32).view(np.uint8)
+                marks: Bytes = (
+                    np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint32).view(np.uint8)
+                )
                 self._kept.append(marks)
                 backend.write(allocation, marks, Box.contiguous(0, 4 * first, len(marks)))
         return allocation

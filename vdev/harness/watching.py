@@ -33,6 +33,7 @@ class Watch:
     """
 
     def __init__(self, report: frozenset[str] = frozenset(), most: int = 0) -> None:
+        self.report = report
         self.hidden = OFF_BY_DEFAULT - report
         self.most = most
         self.nchecked = 0
@@ -110,7 +111,7 @@ class WatchedLaunches:
             try:
                 if program.lowered is None:
                     raise NotCheckable("clang's parser does not take the program")
-                found = CheckedSource(program.lowered.program)
+                found = CheckedSource(program.lowered.program, kinds=self._watch.report)
             except NotCheckable as reason:
                 found = reason
             self._sources[program] = found

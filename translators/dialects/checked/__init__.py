@@ -4,10 +4,12 @@ Decides what is checked and how the text says so; what is found is read by whoev
 cannot follow it leaves as it is, and says where and why.
 """
 
+from .numbers import ON_REQUEST
 from .program import CheckedKernel, CheckedProgram, Root, Site
 from .rewriting import translate_checked, translate_fast
 
 __all__ = [
+    "ON_REQUEST",
     "CheckedKernel",
     "CheckedProgram",
     "Root",

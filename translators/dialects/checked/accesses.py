@@ -16,6 +16,7 @@ from ...frontend.edits import Edits, Function, Functions
 from ...frontend.operator_kinds import SHIFTS, Binary, Joining, Placed
 from ...frontend.syntax import swizzle_components
 from ...frontend.types import OWN, Space
+from .barriers import Meetings, Wrap
 from .calls import Call, classify, is_plain
 from .roots import Roots, expression_parts, is_array, is_pointer
 from .sites import Recorder, flat, integer_name
@@ -57,7 +58,9 @@ class Body:
         functions: Functions,
         function: Function,
         known: dict[int, str],
+        meetings: Meetings,
     ) -> None:
+        self.wraps = meetings.wraps
         self.recorder = recorder
         self.edits = edits
         self.functions = functions
@@ -67,14 +70,32 @@ class Body:
         self.own = frozenset(function.key for function in functions.defined)
 
     def rewrite(self) -> None:
+        ends = self._wrapped(self.function.cursor)
         for child in self.function.cursor.get_children():
             if child.kind is CursorKind.COMPOUND_STMT:
                 self._statement(child)
+        self._close(ends)
+
+    def _wrapped(self, cursor: Cursor) -> list[Wrap]:
+        """What other modules put around an expression or a statement, before it; `_close` puts the rest behind it."""
+        found = self.wraps.pop(int(cursor.hash), [])
+        for wrap in found:
+            wrap.open(self.edits)
+        return found
+
+    def _close(self, wraps: list[Wrap]) -> None:
+        for wrap in reversed(wraps):
+            wrap.close(self.edits)
 
     # statements
 
     def _statement(self, cursor: Cursor) -> None:
         """A statement, or an expression whose value nobody wants."""
+        ends = self._wrapped(cursor)
+        self._bare_statement(cursor)
+        self._close(ends)
+
+    def _bare_statement(self, cursor: Cursor) -> None:
         parts = list(cursor.get_children())
         if cursor.kind in _STATEMENT_PARTS:
             for part in parts[:-1] if cursor.kind is CursorKind.CASE_STMT else []:
@@ -130,6 +151,11 @@ class Body:
     # expressions
 
     def _expression(self, cursor: Cursor, use: Use = Use.READ, flags: int = 0) -> None:
+        ends = self._wrapped(cursor)
+        self._bare_expression(cursor, use, flags)
+        self._close(ends)
+
+    def _bare_expression(self, cursor: Cursor, use: Use, flags: int) -> None:
         kind = cursor.kind
         if kind.is_statement():
             self._statement(cursor)

@@ -25,7 +25,7 @@ _BARRIERS = ("barrier", "work_group_barrier")
 _RESULTS = {"fract": 1, "modf": 1, "sincos": 1, "frexp": 1, "lgamma_r": 1, "remquo": 2}
 _COPIES = {"async_work_group_copy": None, "async_work_group_strided_copy": 3}
 #: What other work-items of the group have done is seen behind these.
-_MEETINGS = ("wait_group_events", "sub_group_barrier")
+_MEETINGS = ("sub_group_barrier",)
 _RELAXED = "memory_order_relaxed"
 
 
@@ -54,6 +54,8 @@ def classify(name: str, arguments: Sequence[Cursor], texts: Sequence[str], *, wa
         return _vector(match, len(arguments))
     if name in _BARRIERS or name in _FENCES:
         return _order(name, texts)
+    if name == "wait_group_events":
+        return Call(effect="P_landed(P_c), P_passed(P_c, 1, 1)")
     if name.startswith("work_group_") or name in _MEETINGS:
         return Call(effect="P_passed(P_c, 1, 1)")
     if name in _COPIES:

@@ -26,8 +26,15 @@ class Kind(IntEnum):
     SHIFT = 8
     SAME_GROUPS = 9  #: as GROUPS, and the value was there already
     SAME_ITEMS = 10
-    NOTE_ELSEWHERE = 11  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 12  #: two work-groups on one address, perhaps in an order that atomics make
+    BARRIER = 11  #: a barrier that not all work-items of the group reach
+    CONVERSION = 12  #: a floating-point value that its integer type does not have
+    OVERFLOW = 13  #: of signed integers
+    NON_FINITE = 14  #: NaN or infinity from finite operands
+    UNWRITTEN_PRIVATE = 15  #: a private variable used before it is written
+    MISALIGNED = 16  #: an access at a place that its type cannot stand at
+    NOT_AWAITED = 17  #: what an asynchronous copy writes, used before anybody has waited
+    NOTE_ELSEWHERE = 18  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 19  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place
@@ -99,9 +106,10 @@ def _log_words(nsites: int) -> int:
 
 @dataclass(frozen=True)
 class CheckedProgram:
-    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form. `granule`: bytes that one cell of
-    shadow stands for. `skipped`: (line, what is not checked and why). `scratch_nbytes`: where
-    accesses go that must not happen, in global and in local memory, twice each.
+    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form.
+
+    `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked and why). `scratch_nbytes`:
+    where accesses go that must not happen, in global and in local memory, twice each.
     """
 
     source: str

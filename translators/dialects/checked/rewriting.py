@@ -27,9 +27,13 @@ from ...frontend.edits import (
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
+from . import alignment, copies
 from .accesses import Body, Recorder
+from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
 from .fast import FastBody
 from .intervals import mixed_roots
+from .numbers import Numbers
+from .private import Private
 from .program import (
     FAST_COUNTERS,
     FAST_HEAD_NUMBERS,
@@ -52,7 +56,11 @@ _NAMES = {
     "P_OUTSIDE": Kind.OUTSIDE, "P_NULL": Kind.NULL, "P_GROUPS_RACE": Kind.GROUPS, "P_ITEMS_RACE": Kind.ITEMS,
     "P_UNWRITTEN": Kind.UNWRITTEN, "P_UNWRITTEN_LOCAL": Kind.UNWRITTEN_LOCAL, "P_INDEX": Kind.INDEX,
     "P_DIVISION": Kind.DIVISION, "P_SHIFT_KIND": Kind.SHIFT, "P_GROUPS_SAME": Kind.SAME_GROUPS,
-    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE, "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
+    "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
+    "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
+    "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE,
+    "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
+    "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
@@ -63,11 +71,12 @@ _UNROLL = re.compile(
 _MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
-def translate_checked(program: ParsedProgram) -> CheckedProgram:
-    """Check every access of every kernel. Raises Untranslatable, with the reason, where the text cannot be rewritten."""
+def translate_checked(program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> CheckedProgram:
+    """Check every access of every kernel. `kinds`: what is looked for only where it is asked for (`ON_REQUEST`). Raises
+    Untranslatable, with the reason, where the text cannot be rewritten."""
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program).run()
+    return _Translation(program, kinds).run()
 
 
 def translate_fast(program: ParsedProgram) -> CheckedProgram:
@@ -83,19 +92,28 @@ class _Translation:
     """One program being rewritten."""
 
     head_numbers = HEAD_NUMBERS
+    fast = False
 
-    def __init__(self, program: ParsedProgram) -> None:
+    def __init__(self, program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> None:
         self.program = program
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         self.recorder = Recorder(program, self.prefix)
         self.kernels: dict[str, CheckedKernel] = {}
+        self.kinds = kinds
 
     def run(self) -> CheckedProgram:
         self._refuse()
         for match in _UNROLL.finditer(self.functions.text):
             self.edits.replace(match.start(), match.end(), "")
+        self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
+        self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
+        self.numbers.look()
+        self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put)
+        self.private.look()
+        self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
+        self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -154,7 +172,7 @@ class _Translation:
         self._body(function, known)
 
     def _body(self, function: Function, known: dict[int, str]) -> None:
-        Body(self.recorder, self.edits, self.functions, function, known).rewrite()
+        Body(self.recorder, self.edits, self.functions, function, known, self.meetings).rewrite()
 
     def _kernel(self, function: Function) -> None:
         info = self.program.kernels[function.name]
@@ -223,8 +241,11 @@ class _Translation:
 
     def _entry(self, function: Function, roots: list[Root], spellings: list[str], local: bool) -> None:
         p = self.prefix
-        text = [f" {p}ctx {p}context; {p}C {p}c = &{p}context;"]
+        careful = self.meetings.careful
+        text = [f" __local uint {p}votes[{VOTE_WORDS}];"] if careful else []
+        text.append(f" {p}ctx {p}context; {p}C {p}c = &{p}context;")
         text.append(f"{p}begin({p}c, {p}numbers, {p}cells, {p}init, {p}log, {p}local);")
+        text += [f"{p}meet_begin({p}c, {p}votes);"] if careful else []
         for number, (root, name) in enumerate(zip(roots, spellings, strict=False)):
             if root.space is ArgKind.LOCAL:
                 text.append(f"{p}root_l({p}c, {number}, {name}, {p}numbers);")
@@ -259,13 +280,27 @@ class _Translation:
         return re.sub(r"\bP_", p, text + self._functions())
 
     def _functions(self) -> str:
-        return _include("checked.cl") + "".join(self.recorder.definitions())
+        return self._kinds() + "".join(self.recorder.definitions()) + self.numbers.definitions()
+
+    def _kinds(self) -> str:
+        """`include/checked.cl`, and what the kinds that this program needs have beside it."""
+        careful = self.meetings.careful
+        fields = f"{FIELDS if careful else ''} {copies.FIELDS if self.copies else ''}"
+        parts = [f"#define P_FIELDS {fields}\n#define P_QUIET(c) {QUIET if careful else '0'}\n"]
+        parts.append(copies.MACROS if self.copies else copies.NO_MACROS)
+        flights = _include("checked/copies.cl") if self.copies else ""
+        parts.append(_include("checked.cl").replace("P_COPIES", flights))
+        parts += [_include("checked/barriers.cl")] if careful else []
+        parts += [_include("checked/private.cl")] if self.private.used else []
+        parts += [alignment.DEFINITION] if self.aligned else []
+        return "".join(parts)
 
 
 class _FastTranslation(_Translation):
     """The same edits in the form of `fast`."""
 
     head_numbers = FAST_HEAD_NUMBERS
+    fast = True
 
     def __init__(self, program: ParsedProgram) -> None:
         super().__init__(program)
@@ -287,7 +322,7 @@ class _FastTranslation(_Translation):
         return replace(program, kernels=kept)
 
     def _body(self, function: Function, known: dict[int, str]) -> None:
-        body = FastBody(self.recorder, self.edits, self.functions, function, known)
+        body = FastBody(self.recorder, self.edits, self.functions, function, known, self.meetings)
         body.rewrite()
         if function.kernel:
             compound = next(c for c in function.cursor.get_children() if c.kind is CursorKind.COMPOUND_STMT)
@@ -314,14 +349,19 @@ class _FastTranslation(_Translation):
             for name, found in self._masks.items()
             for what, roots in zip(("written", "read", "mixed"), found, strict=True)
         )
-        definitions = "".join(self.recorder.definitions()).replace("noinline", "always_inline")
+        definitions = "#define P_report(c, ...) ((void)((c)->bad = 1))\n"
+        definitions += _include("checked/private.cl") if self.private.used else ""
+        definitions += (
+            "".join(self.recorder.definitions()).replace("noinline", "always_inline")
+            + self.numbers.definitions()
+        )
         masks += f"#define P_COUNTERS {FAST_COUNTERS}u\n"
         return (
             f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
         )
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _include(name: str) -> str:
     with open(os.path.join(clang.INCLUDE_DIR, name), encoding="utf-8") as content:
         return content.read()

@@ -1,0 +1,583 @@
+"""Private variables that are used before anybody has written them.
+
+Decides which variables are surely written before each use, by the paths through a function; only the others get shadow
+memory of their own (`include/checked/private.cl`). A copy to another variable is no use: the copy is as unwritten as what it
+was made from. Whoever has a variable's address may have written it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
+
+from ...frontend import clang
+from ...frontend.edits import Edits, Function, Functions
+from ...frontend.operator_kinds import LOGICAL, Joining, Placed
+from ...frontend.syntax import swizzle_components
+from ...frontend.types import OWN
+from .barriers import Wrap
+from .calls import is_plain
+from .roots import expression_parts, is_array, is_pointer
+from .sites import Recorder, flat, least_scalar
+from .uniform import LOOPS, condition
+from .uses import VECTORS, touched_nbytes
+
+_SCALARS = (
+    TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.SHORT, TypeKind.USHORT, TypeKind.INT, TypeKind.UINT,
+    TypeKind.LONG, TypeKind.ULONG, TypeKind.HALF, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.BOOL, TypeKind.ENUM,
+)  # fmt: skip
+_THROUGH = (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR)
+_SWIZZLE = re.compile(r"\s*\.\s*(\w+)\s*")
+#: Bytes of a variable, beyond which it has no shadow.
+_LARGEST = 4096
+_MOST_LEAVES = 32
+
+#: Variables surely written; None where no path comes.
+State = frozenset[int] | None
+
+
+def _joined(states: Iterable[State]) -> State:
+    """What is surely written where paths meet."""
+    found: State = None
+    for state in states:
+        found = state if found is None else found if state is None else found & state
+    return found
+
+
+@dataclass(frozen=True)
+class _Variable:
+    number: int
+    cursor: Cursor = field(compare=False)
+    statement: Cursor = field(compare=False)
+    granule: int
+    initial: Cursor | None = field(compare=False)
+
+    @property
+    def key(self) -> int:
+        return int(self.cursor.hash)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.cursor.type.get_size())
+
+
+class _Paths:
+    """The paths through a function: `unsure` has the variables that some path may use unwritten."""
+
+    def __init__(self, variables: dict[int, Cursor]) -> None:
+        self._variables = variables
+        self.unsure: set[int] = set()
+        self._breaks: list[list[State]] = []
+        self._continues: list[list[State]] = []
+
+    def follow(self, cursor: Cursor, state: State) -> State:
+        kind = cursor.kind
+        if kind is CursorKind.IF_STMT:
+            return self._if(list(cursor.get_children()), state)
+        if kind in LOOPS:
+            return self._loop(cursor, state)
+        if kind is CursorKind.SWITCH_STMT:
+            return self._switch(cursor, state)
+        if kind in (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT):
+            targets = self._breaks if kind is CursorKind.BREAK_STMT else self._continues
+            targets[-1].append(state)
+            return None
+        if kind in (CursorKind.RETURN_STMT, CursorKind.GOTO_STMT):
+            self._all(cursor, state)
+            return None
+        if kind is CursorKind.LABEL_STMT:
+            return self._all(cursor, frozenset())
+        return self._expression(cursor, state)
+
+    def _all(self, cursor: Cursor, state: State) -> State:
+        for child in clang.children(cursor):
+            state = self.follow(child, state)
+        return state
+
+    def _expression(self, cursor: Cursor, state: State) -> State:
+        kind = cursor.kind
+        if kind is CursorKind.CXX_UNARY_EXPR:
+            return state
+        if kind is CursorKind.DECL_REF_EXPR:
+            return self._used(cursor, state)
+        parts = expression_parts(cursor)
+        if kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(cursor) is Joining.ASSIGN:
+            return self._assigned(parts[0], self.follow(parts[1], state))
+        if kind is CursorKind.CONDITIONAL_OPERATOR and len(parts) == 3:
+            state = self.follow(parts[0], state)
+            return _joined([self.follow(parts[1], state), self.follow(parts[2], state)])
+        if kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(cursor) in LOGICAL:
+            state = self.follow(parts[0], state)
+            return _joined([state, self.follow(parts[1], state)])
+        if kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(cursor) is Placed.ADDRESS:
+            return self._assigned(parts[0], state)
+        if (
+            kind is CursorKind.UNEXPOSED_EXPR
+            and len(parts) == 1
+            and is_array(parts[0])
+            and is_pointer(cursor)
+        ):
+            return self.follow(parts[0], state)
+        if kind is CursorKind.VAR_DECL and state is not None:
+            state = self._all(cursor, state)
+            return None if state is None else state - {int(cursor.hash)}
+        return self._all(cursor, state)
+
+    def _used(self, cursor: Cursor, state: State) -> State:
+        key = 0 if cursor.referenced is None else int(cursor.referenced.hash)
+        if key in self._variables and state is not None and key not in state:
+            self.unsure.add(key)
+        return state
+
+    def _assigned(self, place: Cursor, state: State) -> State:
+        while place.kind is CursorKind.PAREN_EXPR:
+            place = expression_parts(place)[0]
+        if place.kind is not CursorKind.DECL_REF_EXPR:
+            return self._all(place, state)
+        key = 0 if place.referenced is None else int(place.referenced.hash)
+        return state | {key} if state is not None and key in self._variables else state
+
+    def _if(self, parts: list[Cursor], state: State) -> State:
+        state = self.follow(parts[0], state)
+        ways = [self.follow(part, state) for part in parts[1:]]
+        return _joined(ways if len(ways) == 2 else [state, *ways])
+
+    def _loop(self, cursor: Cursor, state: State) -> State:
+        parts = list(cursor.get_children())
+        asked = condition(cursor)
+        self._breaks.append([])
+        self._continues.append([])
+        if cursor.kind is CursorKind.DO_STMT:
+            state = _joined([self.follow(parts[0], state), *self._continues[-1]])
+            state = self.follow(parts[1], state)
+        else:
+            body, others = parts[-1], parts[:-1]
+            place = -1 if asked is None else asked.extent.start.offset
+            for part in others:
+                if (asked is not None and part.extent.start.offset <= place) or (
+                    asked is None and part.kind is CursorKind.DECL_STMT
+                ):
+                    state = self.follow(part, state)
+            end = _joined([self.follow(body, state), *self._continues[-1]])
+            for part in others:
+                if part.extent.start.offset > place and part.kind is not CursorKind.DECL_STMT:
+                    self.follow(part, end)
+        ends = asked is not None and not (clang.evaluate(asked) or 0)
+        after = _joined([state if ends else None, *self._breaks.pop()])
+        self._continues.pop()
+        return after if after is None else after | self._filled(cursor, {})
+
+    def _switch(self, cursor: Cursor, state: State) -> State:
+        parts = list(cursor.get_children())
+        state = self.follow(parts[0], state)
+        self._breaks.append([])
+        end: State = None
+        default = False
+        for statement in clang.children(parts[-1]):
+            while statement.kind in (CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT):
+                end = _joined([state, end])
+                default = default or statement.kind is CursorKind.DEFAULT_STMT
+                statement = list(statement.get_children())[-1]
+            end = self.follow(statement, end)
+        return _joined([end, *self._breaks.pop(), None if default else state])
+
+    def _filled(self, loop: Cursor, bounds: dict[int, int]) -> set[int]:
+        """Arrays of which a counting loop writes every element."""
+        counter = _counter(loop)
+        if counter is None:
+            return set()
+        bounds = bounds | dict([counter])
+        body = list(loop.get_children())[-1]
+        found: set[int] = set()
+        for statement in clang.children(body) if body.kind is CursorKind.COMPOUND_STMT else [body]:
+            if statement.kind is CursorKind.FOR_STMT:
+                found |= self._filled(statement, bounds)
+            elif (
+                statement.kind is CursorKind.BINARY_OPERATOR
+                and clang.binary_operator(statement) is Joining.ASSIGN
+            ):
+                found |= _whole_array(expression_parts(statement)[0], bounds)
+        leaves = any(
+            c.kind in (CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.GOTO_STMT)
+            for c in clang.walk(body)
+        )
+        return set() if leaves else found & set(self._variables)
+
+
+def _counter(loop: Cursor) -> tuple[int, int] | None:
+    """(variable, turns) of `for (int i = 0; i < N; i++)`."""
+    parts = list(loop.get_children())
+    if loop.kind is not CursorKind.FOR_STMT or len(parts) != 4:
+        return None
+    declared = next(parts[0].get_children(), None) if parts[0].kind is CursorKind.DECL_STMT else None
+    if declared is None or declared.kind is not CursorKind.VAR_DECL:
+        return None
+    start = expression_parts(declared)
+    operands = expression_parts(parts[1])
+    if not start or clang.evaluate(start[-1]) != 0 or parts[1].kind is not CursorKind.BINARY_OPERATOR:
+        return None
+    turns = clang.evaluate(operands[1])
+    counts = (
+        getattr(clang.binary_operator(parts[1]), "name", "") == "LESS"
+        and _named(operands[0]) == declared.hash
+    )
+    steps = parts[2].kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(parts[2]) is Placed.RAISE
+    return (int(declared.hash), turns) if counts and steps and isinstance(turns, int) else None
+
+
+def _named(cursor: Cursor) -> int | None:
+    while cursor.kind in _THROUGH and len(expression_parts(cursor)) == 1:
+        cursor = expression_parts(cursor)[0]
+    declared = cursor.referenced if cursor.kind is CursorKind.DECL_REF_EXPR else None
+    return None if declared is None else int(declared.hash)
+
+
+def _whole_array(place: Cursor, bounds: dict[int, int]) -> set[int]:
+    """The array of which a place is every element, as its indices count."""
+    seen: set[int] = set()
+    while place.kind is CursorKind.ARRAY_SUBSCRIPT_EXPR:
+        base, index = expression_parts(place)
+        while base.kind in _THROUGH and not is_array(base) and len(expression_parts(base)) == 1:
+            base = expression_parts(base)[0]
+        counted = _named(index)
+        count = base.type.get_canonical().element_count if is_array(base) else -1
+        if counted is None or counted in seen or bounds.get(counted) != count:
+            return set()
+        seen.add(counted)
+        place = base
+    variable = _named(place)
+    return set() if variable is None or not seen else {variable}
+
+
+class Private:
+    """The private variables of one program. `put`: takes what is put around a cursor."""
+
+    def __init__(
+        self, functions: Functions, recorder: Recorder, edits: Edits, put: Callable[[Cursor, Wrap], None]
+    ) -> None:
+        self._functions = functions
+        self._recorder = recorder
+        self._edits = edits
+        self._put = put
+        self._p = recorder.prefix
+        self._parents: dict[int, Cursor] = {}
+        self._tracked: dict[int, _Variable] = {}
+        self._sites: dict[int, int] = {}
+
+    @property
+    def used(self) -> bool:
+        """Whether any variable has a shadow."""
+        return bool(self._sites)
+
+    def look(self) -> None:
+        """Plan what all functions need."""
+        for function in self._functions.defined:
+            self._look(function)
+
+    def _look(self, function: Function) -> None:
+        self._parents = {}
+        declared: dict[int, _Variable] = {}
+        references: list[Cursor] = []
+        stack = [function.cursor]
+        while stack:
+            cursor = stack.pop()
+            for child in clang.children(cursor):
+                self._parents[int(child.hash)] = cursor
+                stack.append(child)
+                if child.kind is CursorKind.DECL_REF_EXPR:
+                    references.append(child)
+                elif child.kind is CursorKind.VAR_DECL:
+                    self._declare(declared, child, cursor)
+        candidates = {key: v.cursor for key, v in declared.items() if v.initial is None}
+        if not candidates:
+            return
+        paths = _Paths(candidates)
+        for child in function.cursor.get_children():
+            if child.kind is CursorKind.COMPOUND_STMT:
+                paths.follow(child, frozenset())
+        self._tracked = self._with_copies({key: declared[key] for key in paths.unsure}, declared, references)
+        for variable in self._tracked.values():
+            self._declaration(function, variable)
+        for reference in references:
+            self._reference(function, reference)
+
+    def _declare(self, declared: dict[int, _Variable], cursor: Cursor, statement: Cursor) -> None:
+        type_ = cursor.type
+        body = self._parents.get(int(statement.hash))
+        inside = statement.kind is CursorKind.DECL_STMT and body is not None
+        if (
+            not inside
+            or body is None
+            or body.kind is not CursorKind.COMPOUND_STMT
+            or clang.address_space(type_) not in OWN
+        ):
+            return
+        storage = getattr(cursor.storage_class, "name", "")
+        if type_.is_volatile_qualified() or storage in ("STATIC", "EXTERN") or not _is_data(type_):
+            return
+        if 0 < type_.get_size() <= _LARGEST:
+            parts = expression_parts(cursor)
+            # an array's size is an expression, too
+            initial = parts[-1] if parts and not is_array(cursor) else None
+            if is_array(cursor) and any(p.kind is CursorKind.INIT_LIST_EXPR for p in parts):
+                return
+            variable = _Variable(len(declared), cursor, statement, least_scalar(type_), initial)
+            declared[variable.key] = variable
+
+    def _with_copies(
+        self, tracked: dict[int, _Variable], declared: dict[int, _Variable], references: list[Cursor]
+    ) -> dict[int, _Variable]:
+        """Variables that an unsure one is copied to are unsure as well."""
+        before = -1
+        while before != (before := len(tracked)):
+            for reference in references:
+                if _named(reference) in tracked:
+                    target = self._copied_to(reference)
+                    if target in declared:
+                        tracked[target] = declared[target]
+        return tracked
+
+    def _copied_to(self, reference: Cursor) -> int | None:
+        """The variable whose value becomes this one's, as a whole and unchanged."""
+        cursor, parent = reference, self._parents[int(reference.hash)]
+        while (
+            parent.kind in _THROUGH
+            and len(expression_parts(parent)) == 1
+            and not self._swizzled(parent, cursor)
+        ):
+            cursor, parent = parent, self._parents[int(parent.hash)]
+        if parent.kind is CursorKind.VAR_DECL and not is_array(parent):
+            target, type_ = int(parent.hash), parent.type
+        elif parent.kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(parent) is Joining.ASSIGN:
+            place, value = expression_parts(parent)
+            named = _named(place)
+            if value != cursor or named is None or place.kind is not CursorKind.DECL_REF_EXPR:
+                return None
+            target, type_ = named, place.type
+        else:
+            return None
+        same = type_.get_canonical().get_size() == reference.type.get_size()
+        plain = least_scalar(type_) == least_scalar(reference.type)
+        return target if same and plain and not is_array(reference) else None
+
+    def _declaration(self, function: Function, variable: _Variable) -> None:
+        p = self._p
+        self._sites[variable.key] = self._recorder.site(
+            variable.cursor, "declaration", function.name, name=variable.cursor.spelling, space="private"
+        )
+        name, cells = self._shadow(variable), -(-variable.nbytes // variable.granule)
+        source = None if variable.initial is None else self._tracked.get(_named(variable.initial) or 0)
+        copied = source is not None and self._before(source.statement, variable.cursor)
+        copied = (
+            copied
+            and source is not None
+            and self._copied_to(self._innermost(variable.initial)) == variable.key
+        )
+        text = f" uchar {name}[{cells}]; "
+        if variable.initial is None:
+            text += f"{p}mark({name}, 0, {cells}, {cells}, 0);"
+        elif copied and source is not None:
+            text += f"{p}copied({name}, {self._shadow(source)}, {cells});"
+        else:
+            text += f"{p}mark({name}, 0, {cells}, {cells}, 1);"
+        stop = self._recorder.extent(variable.statement)[1]
+        self._edits.insert(stop, text)
+
+    @staticmethod
+    def _innermost(cursor: Cursor | None) -> Cursor:
+        assert cursor is not None
+        while cursor.kind in _THROUGH:
+            cursor = expression_parts(cursor)[0]
+        return cursor
+
+    @staticmethod
+    def _before(statement: Cursor, cursor: Cursor) -> bool:
+        return bool(statement.extent.end.offset <= cursor.extent.start.offset)
+
+    def _shadow(self, variable: _Variable) -> str:
+        return f"{self._p}w_{self._sites[variable.key]}"
+
+    # uses
+
+    def _reference(self, function: Function, reference: Cursor) -> None:
+        variable = self._tracked.get(_named(reference) or 0)
+        if variable is None or not self._before(variable.statement, reference):
+            return
+        place, parent = self._place(reference)
+        if parent.kind is CursorKind.CXX_UNARY_EXPR:
+            return
+        kind = parent.kind
+        assigns = kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(parent) is Joining.ASSIGN
+        first = bool(expression_parts(parent)) and expression_parts(parent)[0] == place
+        if assigns and first:
+            self._written(variable, place, parent)
+        elif kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(parent) is Placed.ADDRESS:
+            self._around(parent, self._marks_all(variable))
+        elif is_array(place):
+            self._around(place, self._marks_all(variable))
+        elif (kind is CursorKind.COMPOUND_ASSIGNMENT_OPERATOR and first) or (
+            kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(parent) in (Placed.RAISE, Placed.LOWER)
+        ):
+            self._read(function, variable, place, parent)
+        elif self._copied_to(reference) not in self._tracked or place != reference:
+            self._read(function, variable, place, place)
+
+    def _place(self, reference: Cursor) -> tuple[Cursor, Cursor]:
+        """The outermost place that a variable's name is part of, and what it stands in."""
+        place, parent = reference, self._parents[int(reference.hash)]
+        while self._goes_on(place, parent):
+            place, parent = parent, self._parents[int(parent.hash)]
+        return place, parent
+
+    def _goes_on(self, place: Cursor, parent: Cursor) -> bool:
+        kind = parent.kind
+        if kind is CursorKind.PAREN_EXPR:
+            return True
+        if kind is CursorKind.MEMBER_REF_EXPR:
+            return not is_pointer(place)
+        if kind is CursorKind.ARRAY_SUBSCRIPT_EXPR:
+            base = expression_parts(parent)[0]
+            return base == place and (not is_pointer(place) or place.kind is CursorKind.UNEXPOSED_EXPR)
+        if kind is CursorKind.UNEXPOSED_EXPR and is_array(place) and is_pointer(parent):
+            above = self._parents[int(parent.hash)]
+            return above.kind is CursorKind.ARRAY_SUBSCRIPT_EXPR and expression_parts(above)[0] == parent
+        return kind is CursorKind.UNEXPOSED_EXPR and self._swizzled(parent, place) is not None
+
+    def _swizzled(self, cursor: Cursor, inner: Cursor) -> list[int] | None:
+        """Which components of a vector an expression chooses."""
+        if inner.type.get_canonical().kind not in VECTORS:
+            return None
+        stop, end = clang.extent_of(inner)[1], clang.extent_of(cursor)[1]
+        match = _SWIZZLE.fullmatch(flat(self._functions.text[stop:end].decode("utf-8", "replace")))
+        if match is None or clang.extent_of(cursor)[0] != clang.extent_of(inner)[0]:
+            return None
+        return list(swizzle_components(match[1], inner.type.get_canonical().element_count))
+
+    def _parts(self, variable: _Variable, place: Cursor) -> list[tuple[str, str]] | None:
+        """(first cell, cells) of a place, in words of the text; None where it cannot be said twice."""
+        if not is_plain(place):
+            return None
+        granule, inner, chosen = variable.granule, place, None
+        while inner.kind is CursorKind.PAREN_EXPR:
+            inner = expression_parts(inner)[0]
+        if inner.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.MEMBER_REF_EXPR) and expression_parts(inner):
+            base = expression_parts(inner)[0]
+            chosen = self._swizzled(inner, base)
+            place = place if chosen is None else base
+        if any(c.type.get_canonical().kind in VECTORS for c in self._subscripted(place)):
+            return None
+        name, text = variable.cursor.spelling, self._recorder.text(place)
+        first = (
+            "0"
+            if text == name
+            else f"(uint)((__private uchar *)&({text}) - (__private uchar *)&{name}) / {granule}"
+        )
+        if chosen is None:
+            return [(first, str(max(1, touched_nbytes(place) // granule)))]
+        width = place.type.get_canonical().element_type.get_size() // granule
+        return [(f"{first} + {component * width}", str(width)) for component in sorted(set(chosen))]
+
+    @staticmethod
+    def _subscripted(place: Cursor) -> list[Cursor]:
+        """What is subscripted within a place: elements of vectors have no address."""
+        return [
+            expression_parts(found)[0]
+            for found in clang.walk(place)
+            if found.kind is CursorKind.ARRAY_SUBSCRIPT_EXPR
+        ]
+
+    def _marks_all(self, variable: _Variable) -> str:
+        cells = -(-variable.nbytes // variable.granule)
+        return f"{self._p}mark({self._shadow(variable)}, 0, {cells}, {cells}, 1)"
+
+    def _around(self, cursor: Cursor, before: str, after: str = "") -> None:
+        start, stop = self._recorder.extent(cursor)
+        self._put(cursor, Wrap(start, f"({before}, " if before else "(", stop, f"{after})"))
+
+    def _written(self, variable: _Variable, place: Cursor, assignment: Cursor) -> None:
+        p, shadow = self._p, self._shadow(variable)
+        parts = self._parts(variable, place)
+        cells = -(-variable.nbytes // variable.granule)
+        if parts is None:
+            self._around(assignment, self._marks_all(variable))
+            return
+        value = expression_parts(assignment)[1]
+        source = self._tracked.get(_named(value) or 0)
+        if source is not None and self._copied_to(self._innermost(value)) == variable.key:
+            marks = [f"{p}copied({shadow}, {self._shadow(source)}, {cells})"]
+        else:
+            marks = [f"{p}mark({shadow}, {first}, {count}, {cells}, 1)" for first, count in parts]
+        self._around(assignment, "", f", {', '.join(marks)}, {self._recorder.text(place)}")
+
+    def _read(self, function: Function, variable: _Variable, place: Cursor, around: Cursor) -> None:
+        parts = self._parts(variable, place)
+        if parts is None:
+            return
+        p, cells = self._p, -(-variable.nbytes // variable.granule)
+        whole = place.type.get_canonical().kind in (TypeKind.RECORD, *VECTORS)
+        stored = whole and around == place and self._is_stored(place)
+        if stored and place.type.get_canonical().kind is TypeKind.RECORD:
+            leaves = list(_leaves(place.type, 0))
+            if len(leaves) <= _MOST_LEAVES:
+                first, granule = parts[0][0], variable.granule
+                parts = [
+                    (f"{first} + {byte // granule}", str(max(1, size // granule))) for byte, size in leaves
+                ]
+        site = self._recorder.site(
+            place,
+            "private",
+            function.name,
+            name=variable.cursor.spelling,
+            space="private",
+            nbytes=touched_nbytes(place),
+        )
+        some = int(whole and not stored and len(parts) == 1)
+        tail = f"{cells}, {some}, {site}, {self._sites[variable.key]}"
+        looks = [
+            f"{p}written({p}c, {self._shadow(variable)}, {first}, {count}, {tail})" for first, count in parts
+        ]
+        self._around(around, ", ".join(looks))
+
+    def _is_stored(self, place: Cursor) -> bool:
+        """Whether a value goes to memory that others see, as it is."""
+        cursor, parent = place, self._parents[int(place.hash)]
+        while parent.kind in _THROUGH:
+            cursor, parent = parent, self._parents[int(parent.hash)]
+        if parent.kind is CursorKind.CALL_EXPR:
+            return str(parent.spelling).startswith(("vstore", "write_image"))
+        if parent.kind is not CursorKind.BINARY_OPERATOR:
+            return False
+        if clang.binary_operator(parent) is not Joining.ASSIGN:
+            return False
+        target, value = expression_parts(parent)
+        return value == cursor and clang.address_space(target.type) not in OWN
+
+
+def _is_data(type_: Type) -> bool:
+    canonical = type_.get_canonical()
+    if canonical.kind in (TypeKind.CONSTANTARRAY, *VECTORS):
+        return _is_data(canonical.element_type)
+    if canonical.kind is TypeKind.RECORD:
+        fields = list(canonical.get_fields())
+        union = canonical.get_declaration().kind is CursorKind.UNION_DECL
+        return bool(fields) and not union and all(not f.is_bitfield() and _is_data(f.type) for f in fields)
+    return canonical.kind in _SCALARS or canonical.kind is TypeKind.POINTER
+
+
+def _leaves(type_: Type, byte: int) -> Iterable[tuple[int, int]]:
+    """(byte, bytes) of what is no padding."""
+    canonical = type_.get_canonical()
+    if canonical.kind is TypeKind.RECORD:
+        for each in canonical.get_fields():
+            yield from _leaves(each.type, byte + each.get_field_offsetof() // 8)
+    elif canonical.kind is TypeKind.CONSTANTARRAY:
+        size = canonical.element_type.get_size()
+        for index in range(canonical.element_count):
+            yield from _leaves(canonical.element_type, byte + index * size)
+    elif canonical.kind in VECTORS:
+        yield byte, canonical.element_type.get_size() * canonical.element_count
+    else:
+        yield byte, canonical.get_size()
