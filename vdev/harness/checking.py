@@ -70,14 +70,16 @@ class Checked:
 
 
 class CheckedSource:
-    """A program made checkable, built on first use. Raises NotCheckable."""
+    """A program made checkable, built on first use. `source`: the user's text, where `parsed` has it lowered. Raises
+    NotCheckable.
+    """
 
-    def __init__(self, parsed: ParsedProgram, file: str = "") -> None:
+    def __init__(self, parsed: ParsedProgram, file: str = "", source: str | None = None) -> None:
         try:
             self.program: CheckedProgram = translate_checked(parsed)
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
-        self._reader = Reader(self.program, parsed.source, file)
+        self._reader = Reader(self.program, parsed.source if source is None else source, file)
         self._native = BackendProgram(self.program.source, self.program.options)
 
     def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:

@@ -81,10 +81,18 @@ class Finding:
 
 
 class FindingsError(AssertionError):
-    """A kernel's run showed mistakes; `findings` has them, the text all of it."""
+    """A kernel's run showed mistakes; `findings` has them, the text all of it. `script`: one that shows them again."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    def __init__(self, findings: Sequence[Finding], script: str = "") -> None:
         from vdev.harness.formats import as_text  # formats knows findings
 
-        super().__init__("\n" + as_text(findings))
+        parts = [_headline(findings), as_text(findings), script]
+        super().__init__("\n\n".join(filter(None, parts)))
         self.findings = tuple(findings)
+
+
+def _headline(findings: Sequence[Finding]) -> str:
+    """All of them in a line, as summaries of tests show it."""
+    names = list(dict.fromkeys(f"{each.kind} in kernel {each.kernel}, line {each.place.line}" for each in findings))
+    rest = f", and {len(names) - 2} more" if len(names) > 2 else ""
+    return "; ".join(names[:2]) + rest

@@ -7,11 +7,12 @@ as written, runs on the workers asked for, whose results come back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,14 @@ from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError
 from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
 from vdev.planner.partitioner import choose_local_size
 from vdev.session.session import Session, SessionKernel
-from vdev.translators.frontend.layout import element_types
+from vdev.translators.frontend.layout import element_types, value_types
+from vdev.translators.frontend.source import ArgInfo
 from vdev.translators.ranges.ndrange import NDRange
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from vdev.harness.calls import Call
 
 Array = npt.NDArray[Any]
 Size = int | Sequence[int]
@@ -129,7 +136,7 @@ class Program:
             raise NotCheckable(
                 "clang's parser does not take the program, or its macros could not be expanded"
             )
-        return CheckedSource(self._program.lowered.program, self.file)
+        return CheckedSource(self._program.lowered.program, self.file, self.source)
 
 
 class Kernel:
@@ -148,21 +155,61 @@ class Kernel:
 
         Raises ArgumentError where an argument does not fit, FindingsError where an access does not.
         """
-        infos = self._kernel.declared.args
-        parsed = self._kernel.program.parsed
-        types = {} if parsed is None else element_types(parsed, self.name)
-        ready = arguments.prepare(self.name, infos, types, args)
-        ndrange = self._ndrange(global_size, local_size, offset)
+        __tracebackhide__ = True
+        ready = arguments.prepare(self.name, self.infos, self.types, args)
+        return self._run(ready, self._ndrange(global_size, local_size, offset), None)
+
+    def run(self, call: Call) -> Outputs:
+        """As `call.run()`, without its script."""
+        __tracebackhide__ = True
+        ready = arguments.prepare(self.name, self.infos, self.types, list(call.args.values()))
+        return self._run(ready, self._ndrange(call.global_size, call.local_size, call.offset), call)
+
+    def calls(self, arguments: Mapping[str, Any] | None = None, **fixed: Any) -> SearchStrategy[Call]:
+        """Random calls for hypothesis, which has to be installed: see `vdev.harness.strategies.calls`.
+
+        `kernel.calls(out=empty, n=st.integers(1, 100), x=lambda draft: draft.n, global_size=128)`
+        """
+        from vdev.harness import strategies  # needs hypothesis
+
+        return strategies.calls(self, arguments, **fixed)
+
+    def _run(self, ready: Sequence[Ready], ndrange: NDRange, call: Call | None) -> Outputs:
+        __tracebackhide__ = True
         findings, notes = self._check(ready, ndrange)
         memories = [_memory(arg) for arg in ready]
         run = self._runner()
         run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
         outputs = {
             info.name: _array(arg, memory)
-            for info, arg, memory in zip(infos, ready, memories, strict=True)
+            for info, arg, memory in zip(self.infos, ready, memories, strict=True)
             if memory is not None and info.kind == "global" and not info.pointee_const
         }
         return Outputs(outputs, findings, notes)
+
+    @property
+    def infos(self) -> tuple[ArgInfo, ...]:
+        """The parameters, as the user wrote them."""
+        return self._kernel.declared.args
+
+    @property
+    def required_size(self) -> tuple[int, ...] | None:
+        """The work-group's size that the kernel requires, in the dimensions that have more than one work-item."""
+        required = self._kernel.declared.reqd_work_group_size
+        if required is None:
+            return None
+        return required[: max((k + 1 for k in range(3) if required[k] > 1), default=1)]
+
+    @property
+    def most_items(self) -> int:
+        """Work-items that a work-group of this kernel may have."""
+        return self._kernel.resources.work_group_size
+
+    @functools.cached_property
+    def types(self) -> dict[int, np.dtype[Any]]:
+        """By argument number: what a pointer points to, or what a value is, where clang's parser knows."""
+        parsed = self._kernel.program.parsed
+        return {} if parsed is None else {**element_types(parsed, self.name), **value_types(parsed, self.name)}
 
     def _runner(self) -> Any:
         way = self.program.way
@@ -173,6 +220,7 @@ class Kernel:
         return functools.partial(run_on_workers, self._session, self._kernel)
 
     def _check(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[list[Finding], list[tuple[int, str]]]:
+        __tracebackhide__ = True
         way = self.program.way
         if not way.check:
             return [], [(self._kernel.info.line, "accesses are not checked")]
@@ -239,7 +287,12 @@ class Kernel:
 
 
 def _sizes(size: Size) -> tuple[int, ...]:
-    return (int(size),) if isinstance(size, int | np.integer) else tuple(int(each) for each in size)
+    """Raises ArgumentError for what are no whole numbers."""
+    try:
+        many = size if isinstance(size, Sequence | np.ndarray) else (size,)
+        return tuple(operator.index(each) for each in many)
+    except TypeError:
+        raise ArgumentError(f"a size of an index space is a whole number or up to three; got {size!r}") from None
 
 
 def _read(source: str | Path) -> tuple[str, str]:

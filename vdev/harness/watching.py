@@ -107,7 +107,8 @@ class WatchedLaunches:
             try:
                 if program.lowered is None:
                     raise NotCheckable("clang's parser does not take the program")
-                found = CheckedSource(program.lowered.program)
+                text = program.source if isinstance(program.source, str) else None
+                found = CheckedSource(program.lowered.program, source=text)
             except NotCheckable as reason:
                 found = reason
             self._sources[program] = found
