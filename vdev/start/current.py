@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vdev.executor import Executor
     from vdev.observe.watch import Watch
     from vdev.planner.links import LinkCosts
-    from vdev.session.session import Checker
+    from vdev.session.core import Checker
 
 _session: Session | None = None
 _opening = threading.Lock()
