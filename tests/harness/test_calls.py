@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_refused(program: Program, args: tuple[Any, ...], t
         (4, np.zeros(1, np.int32), "expected one element of a structured array, of 12 bytes"),
         (5, np.zeros(4, np.int32), "expected local memory"),
         (5, local(3), "a multiple of 4 bytes; got local memory of 3 bytes"),
-        (6, 256, "expected a number of type uint8; got 256 of type int"),
+        (6, 256, r"expected a number of type uint8 \(0 to 255\); got 256 of type int"),
         (6, 1.0, "expected a number of type uint8"),
     ],
 )  # fmt: skip

@@ -201,14 +201,18 @@ class _Parameter:
         vector = _VECTOR.fullmatch(self.info.type_name)
         if vector is not None:
             return self._vector(np.dtype(_SCALARS[vector[1]]), int(vector[2]), arg)
-        if not isinstance(arg, np.void | np.ndarray) or arg.nbytes != self.info.nbytes or not self._alike(arg):
+        if (
+            not isinstance(arg, np.void | np.ndarray)
+            or arg.nbytes != self.info.nbytes
+            or not self._alike(arg)
+        ):
             members = "" if self.element is None else f": {_named(self.element)}"
             raise self._error(f"one element of a structured array, of {self.info.nbytes} bytes{members}", arg)
         return arg.tobytes()
 
     def _alike(self, arg: np.void | Array) -> bool:
         """Whether a structure has the parameter's scalars at their bytes."""
-        return self.element is None or arg.size == 1 and _without_padding(arg.dtype, self.element)
+        return self.element is None or (arg.size == 1 and _without_padding(arg.dtype, self.element))
 
     def _scalar(self, code: str, arg: Any) -> bytes:
         dtype = np.dtype(code)

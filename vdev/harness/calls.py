@@ -104,7 +104,7 @@ def written(value: Any) -> str:
     """An argument as Python has it, bit for bit."""
     match value:
         case Empty():
-            return f"empty({value.shape}, {_dtype(value.dtype)})"
+            return f"empty({value.shape}, {dtype_text(value.dtype)})"
         case LocalBytes():
             return f"local({value.nbytes})"
         case np.ndarray():
@@ -136,7 +136,7 @@ def _text(source: str) -> str:
 
 
 def _array(array: Array) -> str:
-    text = f"np.array({_literal(array)}, {_dtype(array.dtype)})" if array.nbytes <= _MOST_WRITTEN else ""
+    text = f"np.array({_literal(array)}, {dtype_text(array.dtype)})" if array.nbytes <= _MOST_WRITTEN else ""
     return text if text and _is_same(text, array) else _packed(array)
 
 
@@ -156,23 +156,43 @@ def _is_same(text: str, array: Array) -> bool:
 def _packed(array: Array) -> str:
     content = base64.b85encode(zlib.compress(array.tobytes(), 9)).decode()
     return (
-        f"np.frombuffer(zlib.decompress(base64.b85decode({content!r})), {_dtype(array.dtype)})"
+        f"np.frombuffer(zlib.decompress(base64.b85decode({content!r})), {dtype_text(array.dtype)})"
         f".reshape({array.shape})"
     )
 
 
-def _dtype(dtype: np.dtype[Any]) -> str:
-    return f"np.{dtype.name}" if dtype.isbuiltin == 1 and dtype.names is None and dtype != np.bool_ else f"np.{dtype!r}"
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """A type as Python has it."""
+    if dtype.names is None and dtype.isbuiltin == 1 and dtype != np.bool_:
+        return f"np.{dtype.name}"
+    return f"np.dtype({_described(dtype)!r})"
+
+
+def _described(dtype: np.dtype[Any]) -> Any:
+    """A type as what np.dtype makes it from."""
+    if dtype.subdtype is not None:
+        return _described(dtype.subdtype[0]), dtype.subdtype[1]
+    if dtype.names is None or dtype.fields is None:
+        return dtype.str
+    members = [dtype.fields[name] for name in dtype.names]
+    return {
+        "names": list(dtype.names),
+        "formats": [_described(member[0]) for member in members],
+        "offsets": [member[1] for member in members],
+        "itemsize": dtype.itemsize,
+    }
 
 
 def _short(value: Any) -> str:
     match value:
         case Empty():
             return f"empty({value.shape}, {value.dtype})"
-        case np.ndarray() if value.size > 16:
-            return f"<{value.dtype} {value.shape}>"
+        case np.ndarray() if value.size > 16 or value.dtype.names is not None:
+            return f"<{'structures' if value.dtype.names else value.dtype} {value.shape}>"
         case np.ndarray():
             return f"{value.dtype}{value.tolist()}"
+        case np.void():
+            return str(value)
         case LocalBytes():
             return f"local({value.nbytes})"
         case _:

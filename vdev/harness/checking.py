@@ -24,7 +24,7 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
-from vdev.harness.reading import Reader, records
+from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
 from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
@@ -63,10 +63,11 @@ Argument = Pointer | bytes | LocalBytes | None
 
 @dataclass
 class Checked:
-    """What a checked launch showed. `notes`: (line, what was not checked and why)."""
+    """What a checked launch showed. `notes`: (line, what was not checked and why). `writers`: of each place asked for."""
 
     findings: list[Finding]
     notes: list[tuple[int, str]] = field(default_factory=list)
+    writers: list[Writer | None] = field(default_factory=list)
 
 
 class CheckedSource:
@@ -74,20 +75,31 @@ class CheckedSource:
     NotCheckable.
     """
 
-    def __init__(self, parsed: ParsedProgram, file: str = "", source: str | None = None) -> None:
+    def __init__(
+        self, parsed: ParsedProgram, file: str = "", source: str | None = None, *, tracked: bool = False
+    ) -> None:
         try:
-            self.program: CheckedProgram = translate_checked(parsed)
+            self.program: CheckedProgram = translate_checked(parsed, tracked=tracked)
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source if source is None else source, file)
         self._native = BackendProgram(self.program.source, self.program.options)
 
-    def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
-        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits."""
+    def launch(
+        self,
+        backend: Backend,
+        name: str,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        places: Sequence[tuple[int, int, int]] = (),
+    ) -> Checked:
+        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits. `places`, of a
+        tracked program: (argument, first byte, bytes) of those whose last writers are asked for.
+        """
         kernel = self.program.kernels[name]
         try:
             backend.build(self._native)
-            return self._launched(backend, kernel, args, ndrange)
+            return self._launched(backend, kernel, args, ndrange, places)
         except BuildFailure as failure:
             raise NotCheckable(
                 f"the checked program does not compile: {_first_error(failure.log)}"
@@ -96,17 +108,27 @@ class CheckedSource:
             raise NotCheckable(f"the checked launch did not run: {error}") from error
 
     def _launched(
-        self, backend: Backend, kernel: CheckedKernel, args: Sequence[Argument], ndrange: NDRange
+        self,
+        backend: Backend,
+        kernel: CheckedKernel,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        places: Sequence[tuple[int, int, int]],
     ) -> Checked:
-        run = _Run(self.program, kernel, args)
+        run = _Run(self.program, kernel, args, table_of(places, kernel))
         try:
             run.upload(backend)
             log = run.launch(backend, self._native, ndrange)
         finally:
             run.free(backend)
-        found = list(records(log, len(self.program.sites)))
+        words = self.program.log_words
+        found = list(records(log[:words], len(self.program.sites)))
         sizes = [size_of(root, args) for root in kernel.roots]
-        return Checked(self._reader.findings(kernel, found, ndrange, sizes), self._reader.notes(found))
+        return Checked(
+            self._reader.findings(kernel, found, ndrange, sizes),
+            self._reader.notes(found),
+            self._reader.writers(log[words:], len(places), ndrange),
+        )
 
 
 def _first_error(log: str) -> str:
@@ -118,8 +140,11 @@ def _first_error(log: str) -> str:
 class _Run:
     """The memory of one launch on a worker."""
 
-    def __init__(self, program: CheckedProgram, kernel: CheckedKernel, args: Sequence[Argument]) -> None:
+    def __init__(
+        self, program: CheckedProgram, kernel: CheckedKernel, args: Sequence[Argument], table: Bytes
+    ) -> None:
         self._program = program
+        self._table = table  #: of places whose writers are asked for
         self._kernel = kernel
         self._args = args
         self._memories: list[Memory] = []
@@ -147,7 +172,7 @@ class _Run:
             np.array(self._numbers(), np.uint64).view(np.uint8),
             np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
             self._initial(),
-            np.zeros(scratch + 4 * self._program.log_words, np.uint8),
+            np.concatenate([np.zeros(scratch + 4 * self._program.log_words, np.uint8), self._table]),
         ):
             self._hidden.append(self._uploaded(backend, content))
 

@@ -93,6 +93,8 @@ class FindingsError(AssertionError):
 
 def _headline(findings: Sequence[Finding]) -> str:
     """All of them in a line, as summaries of tests show it."""
-    names = list(dict.fromkeys(f"{each.kind} in kernel {each.kernel}, line {each.place.line}" for each in findings))
+    names = list(
+        dict.fromkeys(f"{each.kind} in kernel {each.kernel}, line {each.place.line}" for each in findings)
+    )
     rest = f", and {len(names) - 2} more" if len(names) > 2 else ""
     return "; ".join(names[:2]) + rest

@@ -18,13 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.backends.base import Backend, LocalBytes
-from vdev.harness import arguments
+from vdev.errors import BuildError
+from vdev.harness import arguments, origins
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
+from vdev.harness.calls import Call, dtype_text, written
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError
+from vdev.harness.formats import NO_FILE, describe
+from vdev.harness.reading import Writer
 from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
 from vdev.planner.partitioner import choose_local_size
+from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, SessionKernel
+from vdev.translators.frontend.dimensions import dimensions
 from vdev.translators.frontend.layout import element_types, value_types
 from vdev.translators.frontend.source import ArgInfo
 from vdev.translators.ranges.ndrange import NDRange
@@ -32,7 +38,6 @@ from vdev.translators.ranges.ndrange import NDRange
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from vdev.harness.calls import Call
 
 Array = npt.NDArray[Any]
 Size = int | Sequence[int]
@@ -100,6 +105,7 @@ class Program:
         check: bool = True,
         report: Sequence[str] = (),
     ) -> None:
+        __tracebackhide__ = True
         self.file, self.source = _read(source)
         self.options = tuple(options.split() if isinstance(options, str) else options)
         if self.file:
@@ -107,7 +113,15 @@ class Program:
         group = None if local_size is None else _sizes(local_size)
         self.way = Way(workers, order, group, check, frozenset(report))
         self._session = open_session(self._workers)
-        self._program = self._session.build(self.source, self.options)
+        self._program = self._built()
+
+    def _built(self) -> SessionProgram:
+        __tracebackhide__ = True
+        try:
+            return self._session.build(self.source, self.options)
+        except BuildError as error:
+            error.__context__ = error.__cause__ = None  # how the drivers were asked is nothing to the user
+            raise error.with_traceback(None) from None
 
     @property
     def _workers(self) -> str:
@@ -132,11 +146,19 @@ class Program:
     @functools.cached_property
     def checked(self) -> CheckedSource:
         """The program that checks itself. Raises NotCheckable."""
+        return self._checked(tracked=False)
+
+    @functools.cached_property
+    def tracked(self) -> CheckedSource:
+        """The program that checks itself and says who wrote a place. Raises NotCheckable."""
+        return self._checked(tracked=True)
+
+    def _checked(self, *, tracked: bool) -> CheckedSource:
         if self._program.lowered is None:
             raise NotCheckable(
                 "clang's parser does not take the program, or its macros could not be expanded"
             )
-        return CheckedSource(self._program.lowered.program, self.file, self.source)
+        return CheckedSource(self._program.lowered.program, self.file, self.source, tracked=tracked)
 
 
 class Kernel:
@@ -180,11 +202,11 @@ class Kernel:
         memories = [_memory(arg) for arg in ready]
         run = self._runner()
         run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
-        outputs = {
-            info.name: _array(arg, memory)
-            for info, arg, memory in zip(self.infos, ready, memories, strict=True)
-            if memory is not None and info.kind == "global" and not info.pointee_const
-        }
+        outputs = {}
+        for index, (info, arg, memory) in enumerate(zip(self.infos, ready, memories, strict=True)):
+            if memory is not None and info.kind == "global" and not info.pointee_const:
+                outputs[info.name] = _array(arg, memory)
+                origins.remember(memory.content, Made(self, ready, ndrange, call, index))
         return Outputs(outputs, findings, notes)
 
     @property
@@ -201,6 +223,12 @@ class Kernel:
         return required[: max((k + 1 for k in range(3) if required[k] > 1), default=1)]
 
     @property
+    def dimensions(self) -> int:
+        """Of the index space, as far as the kernel's text says."""
+        parsed = self._kernel.program.parsed
+        return 1 if parsed is None else dimensions(parsed, self.name)
+
+    @property
     def most_items(self) -> int:
         """Work-items that a work-group of this kernel may have."""
         return self._kernel.resources.work_group_size
@@ -209,7 +237,9 @@ class Kernel:
     def types(self) -> dict[int, np.dtype[Any]]:
         """By argument number: what a pointer points to, or what a value is, where clang's parser knows."""
         parsed = self._kernel.program.parsed
-        return {} if parsed is None else {**element_types(parsed, self.name), **value_types(parsed, self.name)}
+        return (
+            {} if parsed is None else {**element_types(parsed, self.name), **value_types(parsed, self.name)}
+        )
 
     def _runner(self) -> Any:
         way = self.program.way
@@ -242,6 +272,21 @@ class Kernel:
             return source.launch(backend, self.name, args, ndrange)
 
         return open_session("cpu:1").executor.call(0, launch)
+
+    def last_writers(
+        self, ready: Sequence[Ready], ndrange: NDRange, places: Sequence[tuple[int, int, int]]
+    ) -> tuple[list[Writer | None], list[Memory | None]]:
+        """Run once more, to see who writes each place (argument, first byte, bytes) last; and what memories then hold. Raises
+        NotCheckable.
+        """
+        source = self.program.tracked
+        memories = [_memory(arg) for arg in ready]
+        args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+
+        def launch(backend: Backend) -> Checked:
+            return source.launch(backend, self.name, args, ndrange, places)
+
+        return open_session("cpu:1").executor.call(0, launch).writers, memories
 
     def _ndrange(self, global_size: Size, local_size: Size | None, offset: Size | None) -> NDRange:
         sizes = _sizes(global_size)
@@ -286,13 +331,67 @@ class Kernel:
             raise ArgumentError(f"kernel {self.name}: a work-group of {group} is more than {most} work-items")
 
 
+@dataclass(frozen=True)
+class Made:
+    """The call that left an argument's memory (`origins.Origin`)."""
+
+    kernel: Kernel
+    ready: Sequence[Ready]
+    ndrange: NDRange
+    call: Call | None
+    index: int
+
+    def writers(self, content: Array, places: Sequence[tuple[int, int]]) -> list[str]:
+        wanted = [(self.index, first, nbytes) for first, nbytes in places]
+        try:
+            found, memories = self.kernel.last_writers(self.ready, self.ndrange, wanted)
+        except NotCheckable:
+            return [""] * len(places)
+        again = memories[self.index]
+        assert again is not None
+        texts = []
+        for (first, nbytes), writer in zip(places, found, strict=True):
+            here = slice(first, first + nbytes)
+            # Somebody has changed the array since, or its content depends on the run: who wrote it this time says nothing.
+            same = content[here].tobytes() == again.content[here].tobytes()
+            texts.append(_written_by(writer) if same else "")
+        return texts
+
+    def script(self, result: Array, expected: Array, function: str, settings: Mapping[str, float]) -> str:
+        if self.call is None:
+            return ""
+        given = "".join(f", {name}={value!r}" for name, value in settings.items())
+        return self.call.shown(f"{function}({self._named(result)}, {written(expected)}{given})")
+
+    def _named(self, result: Array) -> str:
+        """A part of the output, as the script has it."""
+        arg, name = self.ready[self.index], f"outputs[{self.kernel.infos[self.index].name!r}]"
+        assert isinstance(arg, Given | Empty)
+        like = arg.whole if isinstance(arg, Given) else arg
+        if result.flags.c_contiguous and (result.shape, result.dtype) == (like.shape, like.dtype):
+            return name
+        found = origins.find(result)
+        first = 0 if found is None else origins.byte_of(result, (0,) * result.ndim, found[0])
+        return f"np.ndarray({result.shape}, {dtype_text(result.dtype)}, {name}, {first}, {result.strides})"
+
+
+def _written_by(writer: Writer | None) -> str:
+    if writer is None:
+        return "no work-item wrote it"
+    times = f", the last of {writer.count} writes" if writer.count > 1 else ""
+    line = f"{writer.place.file or NO_FILE}:{writer.place.line}"
+    return f"written by {describe(writer.who)} at {line}{times}: {writer.place.excerpt.strip()}"
+
+
 def _sizes(size: Size) -> tuple[int, ...]:
     """Raises ArgumentError for what are no whole numbers."""
     try:
         many = size if isinstance(size, Sequence | np.ndarray) else (size,)
         return tuple(operator.index(each) for each in many)
     except TypeError:
-        raise ArgumentError(f"a size of an index space is a whole number or up to three; got {size!r}") from None
+        raise ArgumentError(
+            f"a size of an index space is a whole number or up to three; got {size!r}"
+        ) from None
 
 
 def _read(source: str | Path) -> tuple[str, str]:

@@ -35,6 +35,10 @@ class Kind(IntEnum):
 RECORD_WORDS = 12
 #: Records kept for each site and kind, and at most.
 KEPT, MOST_RECORDS = 4, 1024
+#: Where a launch is made again to say who wrote a few places: places at most, last writers kept of each.
+TRACKED_PLACES, TRACKED_LAST = 8, 4
+#: 32-bit words of a place: root, first byte (low, high), bytes, writes, and site, group and item of each writer kept.
+TRACKED_WORDS = 5 + 3 * TRACKED_LAST
 #: bits of a site's number in the shadow of global memory; other sites are not told apart there
 SITE_BITS = 12
 #: Hidden arguments, in order: numbers of the launch, shadow and initial state of global memory, log, local memory.
@@ -99,7 +103,7 @@ class CheckedProgram:
     @property
     def log_words(self) -> int:
         """32-bit words of the log behind the scratch memory: a counter, one for each kind and site, records."""
-        return 1 + len(Kind) * (len(self.sites) + 1) + MOST_RECORDS * RECORD_WORDS
+        return log_words(len(self.sites))
 
     def numbers(self, nbytes: list[int], cells: list[int], local_cells: int) -> list[int]:
         """The numbers of a launch: by root, bytes and first granule of its shadow."""
@@ -107,3 +111,8 @@ class CheckedProgram:
         for size, cell in zip(nbytes, cells, strict=True):
             found += [size, cell]
         return found
+
+
+def log_words(nsites: int) -> int:
+    """32-bit words of the log of a program with so many sites."""
+    return 1 + len(Kind) * (nsites + 1) + MOST_RECORDS * RECORD_WORDS

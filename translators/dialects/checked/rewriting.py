@@ -27,7 +27,20 @@ from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
 from .accesses import Body, Recorder
-from .program import HEAD_NUMBERS, KEPT, MOST_RECORDS, RECORD_WORDS, CheckedKernel, CheckedProgram, Kind, Root
+from .program import (
+    HEAD_NUMBERS,
+    KEPT,
+    MOST_RECORDS,
+    RECORD_WORDS,
+    TRACKED_LAST,
+    TRACKED_PLACES,
+    TRACKED_WORDS,
+    CheckedKernel,
+    CheckedProgram,
+    Kind,
+    Root,
+    log_words,
+)
 from .roots import is_pointer
 
 __all__ = ["Untranslatable", "translate_checked"]
@@ -43,18 +56,20 @@ _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
 
 
-def translate_checked(program: ParsedProgram) -> CheckedProgram:
-    """Check every access of every kernel. Raises Untranslatable, with the reason, where the text cannot be rewritten."""
+def translate_checked(program: ParsedProgram, *, tracked: bool = False) -> CheckedProgram:
+    """Check every access of every kernel. `tracked`: a program that also says who wrote a few places (`include/tracked.cl`),
+    whose table stands behind its log. Raises Untranslatable, with the reason, where the text cannot be rewritten."""
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program).run()
+    return _Translation(program, tracked).run()
 
 
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram) -> None:
+    def __init__(self, program: ParsedProgram, tracked: bool) -> None:
         self.program = program
+        self.tracked = tracked
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
@@ -204,16 +219,22 @@ class _Translation:
             "P_ROOTS": most_roots, "P_HEAD": HEAD_NUMBERS, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
+            "P_TRACK_AT": log_words(len(self.recorder.sites)), "P_TRACK_PLACES": TRACKED_PLACES,
+            "P_TRACK_WORDS": TRACKED_WORDS, "P_TRACK_LAST": f"{TRACKED_LAST}u",
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-        text += _include() + "".join(self.recorder.definitions())
+        text += (
+            _include("checked.cl")
+            + (_include("tracked.cl") if self.tracked else "")
+            + "".join(self.recorder.definitions())
+        )
         return re.sub(r"\bP_", p, text)
 
 
-@lru_cache(maxsize=1)
-def _include() -> str:
-    with open(os.path.join(clang.INCLUDE_DIR, "checked.cl"), encoding="utf-8") as content:
+@lru_cache(maxsize=2)
+def _include(name: str) -> str:
+    with open(os.path.join(clang.INCLUDE_DIR, name), encoding="utf-8") as content:
         return content.read()
 
 
