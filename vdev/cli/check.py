@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from vdev.harness.findings import KINDS
+from vdev.harness.accepted import Accepted, AcceptedError
+from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, hidden_kinds
 from vdev.harness.formats import FORMATS
 from vdev.harness.reports import Report, read_kernels, run_program
 
@@ -19,7 +21,7 @@ With a .cl file, build options behind it: what clang says, and what a run could 
 run as python would run it, on vdev's virtual device (VDEV_WORKERS says where; one CPU worker where it says nothing), and every launch is
 checked before it is made. The exit status is 1 with findings, 2 for a wrong command line, else the program's own.
 """
-_WITH_VALUE = ("--format", "--report", "--most")
+_WITH_VALUE = ("--format", "--report", "--ignore", "--most", "--accepted")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,11 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options, program = _divided(list(sys.argv[1:] if arguments is None else arguments))
     given = parser.parse_args(options, argparse.Namespace(program=program))
+    if given.write_accepted and given.accepted is None:
+        parser.error("--write-accepted needs --accepted FILE")
     if not program:
         parser.error("name a .cl file, or a program to run")
     try:
         report = _report(given)
-    except OSError as error:
+        if given.accepted is not None:
+            accepted = Accepted(given.accepted)
+            accepted.takes = given.write_accepted
+            report.accept(accepted)
+    except (OSError, AcceptedError) as error:
         print(f"vdev-check: {error}", file=sys.stderr)
         return 2
     text = FORMATS[given.format](report.findings)
@@ -56,9 +64,12 @@ def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _report(given: argparse.Namespace) -> Report:
     program: list[str] = given.program
+    hidden = hidden_kinds(given.report, given.ignore)
     if program[0].endswith(".cl"):
-        return read_kernels(program[0], program[1:])
-    return run_program(program, report=given.report, most=given.most, quiet=given.format != "text")
+        report = read_kernels(program[0], program[1:])
+        report.findings = [finding for finding in report.findings if finding.kind not in hidden]
+        return report
+    return run_program(program, hidden=hidden, most=given.most, quiet=given.format != "text")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,7 +85,25 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         choices=KINDS,
-        help="tell of this kind, too (same-value-race)",
+        metavar="KIND",
+        help=f"tell of this kind, too, which is off by default: {', '.join(sorted(OFF_BY_DEFAULT))}",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        choices=KINDS,
+        metavar="KIND",
+        help=f"tell nothing of this kind: {', '.join(KINDS)}",
+    )
+    parser.add_argument(
+        "--accepted",
+        type=Path,
+        metavar="FILE",
+        help="findings that are accepted, with reasons; those are not told of",
+    )
+    parser.add_argument(
+        "--write-accepted", action="store_true", help="write what is found into the file of accepted findings"
     )
     parser.add_argument(
         "--most", type=int, default=0, metavar="N", help="check N launches of each kernel (default: all)"

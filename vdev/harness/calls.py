@@ -9,6 +9,7 @@ import base64
 import re
 import textwrap
 import zlib
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,10 @@ _OURS = ("Program", "assert_allclose", "assert_equal", "empty", "local")
 _HEAD = "Shows a failing call of kernel {} again: run it with Python."
 
 
+#: The last random call of the process.
+ran: deque[Call] = deque(maxlen=1)
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """A kernel and all that it is called with. `args`: by the parameters' names, in order. `call["n"]` is one of them."""
@@ -46,10 +51,11 @@ class Call:
     def run(self) -> Outputs:
         """As the kernel's own call. What it raises shows the script that makes the call again."""
         __tracebackhide__ = True
+        ran.append(self)
         try:
             return self.kernel.run(self)
         except FindingsError as error:
-            raise FindingsError(error.findings, self.shown()) from None
+            raise FindingsError(error.findings, self.script()) from None
 
     def script(self, then: str = "") -> str:
         """Python that makes the call again with nothing but vdev and NumPy. `then`: a line for its end, about
@@ -72,10 +78,6 @@ class Call:
         head = f'"""{_HEAD.format(self.kernel.name)}"""'
         return "\n".join([head, "", *_imports(code), "", f"SOURCE = {_text(program.source)}", code, ""])
 
-    def shown(self, then: str = "") -> str:
-        """The script as a failure's text has it: `# ---` lines stand around it."""
-        return f"# --- a script that shows it again\n{self.script(then)}# --- end of the script"
-
     def _sizes(self) -> list[tuple[str, tuple[int, ...]]]:
         sizes = [("global_size", self.global_size), ("local_size", self.local_size), ("offset", self.offset)]
         return [(name, size) for name, size in sizes if size is not None]
@@ -87,7 +89,9 @@ class Call:
         found += [("order", way.order)] if way.order is not None else []
         found += [("local_size", way.local_size)] if way.local_size is not None else []
         found += [("check", False)] if not way.check else []
+        found += [("engine", way.engine)] if way.engine is not None else []
         found += [("report", sorted(way.report))] if way.report else []
+        found += [("ignore", sorted(way.ignore))] if way.ignore else []
         return found
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.harness import origins
+from vdev.harness.findings import with_script
 
 Array = npt.NDArray[Any]
 #: differences that a failure lists
@@ -30,6 +31,14 @@ class _How:
 
 
 _EQUAL = _How("equal", "assert_equal")
+
+
+class DifferenceError(AssertionError):
+    """Arrays that differ. `script`: one that shows it again, where a random call has left the result."""
+
+    def __init__(self, text: str, script: str = "") -> None:
+        super().__init__(with_script(text, script))
+        self.script = script
 
 
 def assert_equal(result: npt.ArrayLike, expected: npt.ArrayLike) -> None:
@@ -124,7 +133,7 @@ def _report(one: Array, other: Array, wrong: Array, how: _How) -> None:
     if len(places) > _SHOWN:
         lines.append(f"  and {len(places) - _SHOWN} more")
     script = _script(one, other, how)
-    raise AssertionError("\n".join([*lines, *(["", script] if script else [])]))
+    raise DifferenceError("\n".join(lines), script)
 
 
 def _writers(result: Array, places: Sequence[tuple[int, ...]]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -20,13 +20,16 @@ import numpy.typing as npt
 from vdev.backends.base import Backend, LocalBytes
 from vdev.errors import BuildError
 from vdev.harness import arguments, origins
+from vdev.harness.accepted import Accepted, load
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
 from vdev.harness.calls import Call, dtype_text, written
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
-from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError
+from vdev.harness.engines import NATIVE, workers_on
+from vdev.harness.findings import Finding, FindingsError, hidden_kinds
 from vdev.harness.formats import NO_FILE, describe
 from vdev.harness.reading import Writer
-from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
+from vdev.harness.running import Order, launch_of, open_session, run_in_order, run_natively, run_on_workers
+from vdev.harness.splitting import against_splitting
 from vdev.planner.partitioner import choose_local_size
 from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, SessionKernel
@@ -42,22 +45,30 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Size = int | Sequence[int]
 
-#: What `Program(workers=…)` says for the device itself, without vdev's own work on the kernel.
-NATIVE = "native"
-
 
 class Outputs(Sequence[Array]):
     """What a kernel left in its buffers: an array for each pointer to memory that is not const, in order and by name.
 
-    `findings`: those of kinds that are off by default. `notes`: (line, what was not checked and why).
+    `findings`: those of kinds that are off, and accepted ones. `one_worker`: why the call would not be split over several
+    workers; empty where it would. `notes`: (line, what was not checked and why).
     """
 
     def __init__(
-        self, arrays: dict[str, Array], findings: Sequence[Finding], notes: Sequence[tuple[int, str]]
+        self,
+        arrays: dict[str, Array],
+        findings: Sequence[Finding],
+        notes: Sequence[tuple[int, str]],
+        why_one_worker: Callable[[], tuple[str, ...]],
     ) -> None:
         self._arrays = arrays
+        self._why_one_worker = why_one_worker
         self.findings = tuple(findings)
         self.notes = tuple(notes)
+
+    @functools.cached_property
+    def one_worker(self) -> tuple[str, ...]:
+        """Why one worker would run all of the call."""
+        return self._why_one_worker()
 
     @overload
     def __getitem__(self, key: int | str) -> Array: ...
@@ -76,8 +87,8 @@ class Outputs(Sequence[Array]):
 @dataclass(frozen=True)
 class Way:
     """How kernels run. `workers`: as VDEV_WORKERS has it, or 'native'. `order`: of work-groups ('forward', 'backward',
-    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`: kinds of findings that end a
-    call beside those that always do.
+    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that
+    end a call beside those that do by default, and that do not. `engine`: a part of a device's name.
     """
 
     workers: str = "cpu:1"
@@ -85,13 +96,17 @@ class Way:
     local_size: tuple[int, ...] | None = None  #: of launches that name none
     check: bool = True
     report: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    engine: str | None = None
 
 
 class Program:
     """OpenCL C, built for the workers asked for.
 
     `source` is the text or, where it is a Path or ends with `.cl`, the file. `options` are build options, one string or
-    several. Raises `vdev.errors.BuildError` with clang's messages, OSError where there is no such file.
+    several. `workers`, `engine`, `order`, `local_size`, `check`, `report` and `ignore` are those of `Way`; `accepted` is a
+    file of accepted findings (`vdev.harness.accepted`). Raises NoEngine where no device has the engine's name,
+    `vdev.errors.BuildError` with clang's messages, OSError where there is no such file.
     """
 
     def __init__(
@@ -104,6 +119,9 @@ class Program:
         local_size: Size | None = None,
         check: bool = True,
         report: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        engine: str | None = None,
+        accepted: str | Path | Accepted | None = None,
     ) -> None:
         __tracebackhide__ = True
         self.file, self.source = _read(source)
@@ -111,9 +129,15 @@ class Program:
         if self.file:
             self.options = (*self.options, f"-I{Path(self.file).resolve().parent}")
         group = None if local_size is None else _sizes(local_size)
-        self.way = Way(workers, order, group, check, frozenset(report))
+        self.way = Way(workers, order, group, check, frozenset(report), frozenset(ignore), engine)
+        self.hidden = hidden_kinds(report, ignore)  #: kinds of findings that end no call
+        self.accepted = load(Path(accepted)) if isinstance(accepted, str | Path) else accepted
+        self.ready: dict[str, list[bool]] = {}  #: by kernel: whether it has run, for random calls
         self._session = open_session(self._workers)
         self._program = self._built()
+
+    def __repr__(self) -> str:
+        return f"<Program {self.file or 'of a text'}: {', '.join(self.kernels)}>"
 
     def _built(self) -> SessionProgram:
         __tracebackhide__ = True
@@ -125,6 +149,8 @@ class Program:
 
     @property
     def _workers(self) -> str:
+        if self.way.engine is not None:
+            return workers_on(self.way.engine, self.way.workers)
         return "cpu:1" if self.way.workers == NATIVE else self.way.workers
 
     @property
@@ -170,6 +196,9 @@ class Kernel:
         self._kernel = kernel
         self._session = session
 
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name} of {self.program!r}>"
+
     def __call__(
         self, *args: Any, global_size: Size, local_size: Size | None = None, offset: Size | None = None
     ) -> Outputs:
@@ -207,7 +236,7 @@ class Kernel:
             if memory is not None and info.kind == "global" and not info.pointee_const:
                 outputs[info.name] = _array(arg, memory)
                 origins.remember(memory.content, Made(self, ready, ndrange, call, index))
-        return Outputs(outputs, findings, notes)
+        return Outputs(outputs, findings, notes, functools.partial(self._why_one_worker, ready, ndrange))
 
     @property
     def infos(self) -> tuple[ArgInfo, ...]:
@@ -258,7 +287,9 @@ class Kernel:
             checked = self._checked(ready, ndrange)
         except NotCheckable as reason:
             return [], [(self._kernel.info.line, f"accesses are not checked: {reason}")]
-        wrong = [f for f in checked.findings if f.kind not in OFF_BY_DEFAULT - way.report]
+        wrong = [finding for finding in checked.findings if finding.kind not in self.program.hidden]
+        if self.program.accepted is not None:
+            wrong = self.program.accepted.left(wrong)
         if wrong:
             raise FindingsError(wrong)
         return checked.findings, [*self.program.checked.program.skipped, *checked.notes]
@@ -272,6 +303,11 @@ class Kernel:
             return source.launch(backend, self.name, args, ndrange)
 
         return open_session("cpu:1").executor.call(0, launch)
+
+    def _why_one_worker(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[str, ...]:
+        args = [_argument(arg, _memory(arg)) for arg in ready]
+        launch, buffers = launch_of(self._session, self._kernel, args, ndrange)
+        return against_splitting(launch, buffers)
 
     def last_writers(
         self, ready: Sequence[Ready], ndrange: NDRange, places: Sequence[tuple[int, int, int]]
@@ -361,7 +397,7 @@ class Made:
         if self.call is None:
             return ""
         given = "".join(f", {name}={value!r}" for name, value in settings.items())
-        return self.call.shown(f"{function}({self._named(result)}, {written(expected)}{given})")
+        return self.call.script(f"{function}({self._named(result)}, {written(expected)}{given})")
 
     def _named(self, result: Array) -> str:
         """A part of the output, as the script has it."""
