@@ -140,8 +140,11 @@ def _text(source: str) -> str:
 
 
 def _array(array: Array) -> str:
-    text = f"np.array({_literal(array)}, {dtype_text(array.dtype)})" if array.nbytes <= _MOST_WRITTEN else ""
-    return text if text and _is_same(text, array) else _packed(array)
+    literal = _literal(array) if array.nbytes <= _MOST_WRITTEN else "array("
+    if "array(" in literal:  # too long, or a structure with arrays in it
+        return _packed(array)
+    text = f"np.array({literal}, {dtype_text(array.dtype)})"
+    return text if _is_same(text, array) else _packed(array)
 
 
 def _literal(array: Array) -> str:
