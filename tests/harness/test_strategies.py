@@ -111,6 +111,8 @@ def test_what_is_fixed_is_honoured() -> None:
     shaped = drawn(PROGRAM.every.calls(r=3, v=(2, 5), t=7, global_size=8, local_size=4))
     assert (shaped["r"].shape, shaped["v"].shape, shaped["t"]) == ((3,), (2, 5, 4), LocalBytes(28))
     assert (shaped.global_size, shaped.local_size) == ((8,), (4,))
+    small = drawn(PROGRAM.add.calls(x=50, elements={"x": st.floats(2, 3, width=32)}))
+    assert ((small["x"] >= 2) & (small["x"] <= 3)).all()
     named = drawn(PROGRAM.drops.calls({"offset": empty}, offset=3, global_size=4))
     assert (named["offset"].shape, named.offset) == ((7,), (3,))
 

@@ -24,13 +24,15 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
+from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, size_of
 from vdev.harness.reading import Reader, Writer, records, table_of
+from vdev.harness.screening import Screen
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
 from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
-Mask = npt.NDArray[np.bool_]
+__all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
 
 _CELL_NBYTES = 8  #: of shadow for a granule of global memory
 _LOCAL_CELL_NBYTES = 24
@@ -38,27 +40,6 @@ _LOCAL_CELL_NBYTES = 24
 
 class NotCheckable(Exception):
     """A program or launch that cannot be checked; the text says why."""
-
-
-@dataclass
-class Memory:
-    """A buffer: its content, and which bytes of it somebody has written."""
-
-    content: Bytes
-    written: Mask
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """An argument that points `offset` bytes into `memory` and may use `nbytes` from there."""
-
-    memory: Memory
-    offset: int
-    nbytes: int
-
-
-#: A kernel argument: a buffer, a value's bytes, local memory, or a null pointer.
-Argument = Pointer | bytes | LocalBytes | None
 
 
 @dataclass
@@ -84,6 +65,7 @@ class CheckedSource:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source if source is None else source, file)
         self._native = BackendProgram(self.program.source, self.program.options)
+        self._screen = Screen(parsed)
 
     def launch(
         self,
@@ -97,6 +79,8 @@ class CheckedSource:
         tracked program: (argument, first byte, bytes) of those whose last writers are asked for.
         """
         kernel = self.program.kernels[name]
+        if not places and self._screen.passes(backend, name, args, ndrange):
+            return Checked([])
         try:
             backend.build(self._native)
             return self._launched(backend, kernel, args, ndrange, places)
@@ -147,10 +131,7 @@ class _Run:
         self._table = table  #: of places whose writers are asked for
         self._kernel = kernel
         self._args = args
-        self._memories: list[Memory] = []
-        for arg in args:
-            if isinstance(arg, Pointer) and self._slot(arg.memory) is None:
-                self._memories.append(arg.memory)
+        self._memories = memories_of(args)
         self._granule = granule = program.granule
         sizes = [-(-len(memory.content) // granule) for memory in self._memories]
         #: by memory, and the end: granules before it
@@ -250,19 +231,9 @@ class _Run:
 
     def _fit(self, backend: Backend, program: BackendProgram, local: LocalBytes) -> None:
         """Raises NotCheckable where a work-group would need more local memory than there is."""
-        own = backend.build(program).kernels[self._kernel.name].local_memory_nbytes
-        given = sum(arg.nbytes for arg in self._args if isinstance(arg, LocalBytes))
-        room = max(backend.info.local_memory_nbytes, backend.info.most_local_nbytes)
-        if own + given + local.nbytes > room:
+        needed, room = local_room(backend, program, self._kernel.name, self._args, local)
+        if needed > room:
             raise NotCheckable(
-                f"kernel {self._kernel.name} needs {own + given + local.nbytes} bytes of local memory to be checked, "
+                f"kernel {self._kernel.name} needs {needed} bytes of local memory to be checked, "
                 f"and there are {room}"
             )
-
-
-def size_of(root: Root, args: Sequence[Argument]) -> int:
-    """Bytes of a root in a launch; 0 for a null pointer."""
-    if root.arg is None:
-        return root.nbytes
-    arg = args[root.arg]
-    return arg.nbytes if isinstance(arg, Pointer | LocalBytes) else 0

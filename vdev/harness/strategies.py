@@ -175,7 +175,7 @@ class Draft:
             return Empty((*length, *shape), dtype)
         if value is _Free and info.name in self._taste.null and self._draw(st.booleans()):
             return None
-        return self._draw(self._taste.array(dtype, (*length, *shape)))
+        return self._draw(self._taste.array(dtype, (*length, *shape), info.name))
 
     def _local(self, info: ArgInfo, value: Any) -> LocalBytes:
         if value is _Free:
@@ -188,8 +188,14 @@ class _Taste:
     """Which values are drawn."""
 
     def __init__(
-        self, allow_nan: bool, allow_infinity: bool, allow_subnormal: bool, null: Sequence[str]
+        self,
+        allow_nan: bool,
+        allow_infinity: bool,
+        allow_subnormal: bool,
+        null: Sequence[str],
+        elements: Mapping[str, SearchStrategy[Any]],
     ) -> None:
+        self.elements = elements
         self.floats = {
             "allow_nan": allow_nan,
             "allow_infinity": allow_infinity,
@@ -197,8 +203,9 @@ class _Taste:
         }
         self.null = frozenset(null)
 
-    def array(self, dtype: Dtype, shape: tuple[int, ...]) -> SearchStrategy[Any]:
-        found: SearchStrategy[Any] = arrays.arrays(dtype, shape, elements=self._elements(dtype))
+    def array(self, dtype: Dtype, shape: tuple[int, ...], name: str = "") -> SearchStrategy[Any]:
+        elements = self.elements.get(name)
+        found: SearchStrategy[Any] = arrays.arrays(dtype, shape, elements=elements or self._elements(dtype))
         return found
 
     def value(self, info: ArgInfo, element: Dtype | None) -> SearchStrategy[Any]:
@@ -226,6 +233,7 @@ def calls(
     allow_infinity: bool = False,
     allow_subnormal: bool = False,
     null: Sequence[str] = (),
+    elements: Mapping[str, SearchStrategy[Any]] | None = None,
     **fixed: Any,
 ) -> SearchStrategy[Call]:
     """Calls of a kernel. `fixed` names arguments that are not left to chance; `arguments` does so for those whose names mean
@@ -233,18 +241,18 @@ def calls(
 
     Each of them, and each size, is a value as a call takes it, a strategy, or a function of the `Draft` that gives one of
     these. For a pointer, a number or a tuple is the shape of an array with random content, and `empty` itself is one without
-    content; vectors add a dimension of their own. For local memory a number counts elements. `null`: pointers that may be
-    null. Raises TypeError for names that the kernel does not have.
+    content; vectors add a dimension of their own. For local memory a number counts elements. `elements`: by pointer, what
+    its array's elements are drawn from. `null`: pointers that may be null. Raises TypeError for names that the kernel does not have.
     """
     given = {**fixed, **(arguments or {})}
     names = [info.name for info in kernel.infos]
-    unknown = [name for name in (*given, *null) if name not in names]
+    unknown = [name for name in (*given, *null, *(elements or ())) if name not in names]
     if unknown:
         sizes = ", ".join(_SIZES)
         raise TypeError(
             f"kernel {kernel.name} has no argument {unknown[0]}; it has {', '.join(names)}; sizes are {sizes}"
         )
-    taste = _Taste(allow_nan, allow_infinity, allow_subnormal, null)
+    taste = _Taste(allow_nan, allow_infinity, allow_subnormal, null, elements or {})
     fixed_sizes = {"global_size": global_size, "local_size": local_size, "offset": offset}
 
     ready: list[bool] = kernel.program.ready.setdefault(kernel.name, [])

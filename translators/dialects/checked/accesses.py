@@ -33,9 +33,9 @@ from .uses import (
     touched_nbytes,
 )
 
-__all__ = ["Body", "Recorder"]
+__all__ = ["CHECKS", "Body", "Recorder"]
 
-_CHECKS = {Space.GLOBAL: "g", Space.LOCAL: "l", Space.CONSTANT: "k"}
+CHECKS = {Space.GLOBAL: "g", Space.LOCAL: "l", Space.CONSTANT: "k"}
 _STATEMENT_PARTS = (
     CursorKind.COMPOUND_STMT,
     CursorKind.LABEL_STMT,
@@ -113,11 +113,14 @@ class Body:
             self._expression(target, Use.WRITE, SETTLES if settles else 0)
             self._expression(value)
             if settles:
-                self.edits.insert(self.recorder.extent(cursor)[1], f", {self.p}after({self.p}c)")
+                self._after(cursor)
         elif cursor.kind is CursorKind.CALL_EXPR:
             self._call(cursor, wanted=False)
         else:
             self._expression(cursor)
+
+    def _after(self, cursor: Cursor) -> None:
+        self.edits.insert(self.recorder.extent(cursor)[1], f", {self.p}after({self.p}c)")
 
     def _calls_own(self, cursor: Cursor) -> bool:
         """Whether functions of the program's own run, whose stores would be looked at before this one is made."""
@@ -177,6 +180,11 @@ class Body:
         elif operator is Joining.ASSIGN:
             use = Use.WRITE
         self._expression(target, use)
+        self._value(cursor, target, value)
+
+    def _value(self, cursor: Cursor, target: Cursor, value: Cursor) -> None:
+        """The right operand."""
+        operator = clang.binary_operator(cursor)
         if operator in (Binary.DIVIDE, Binary.REMAINDER):
             self._divisor(cursor, value)
         elif operator in SHIFTS:
@@ -272,7 +280,7 @@ class Body:
         space = clang.address_space(cursor.type)
         if space is Space.GENERIC:
             self.recorder.skip(cursor, "a pointer to the generic address space is not checked")
-        return space if space in _CHECKS else None
+        return space if space in CHECKS else None
 
     def _is_checked(self, cursor: Cursor, space: Space) -> bool:
         if cursor.kind is CursorKind.DECL_REF_EXPR:
@@ -301,7 +309,7 @@ class Body:
             nbytes=part.nbytes,
         )
         raw = self.recorder.text(cursor)
-        before = f"(*(__typeof__(&({raw}))){self.p}{_CHECKS[space]}({self.p}c, &("
+        before = f"(*(__typeof__(&({raw}))){self.p}{CHECKS[space]}({self.p}c, &("
         return before, f"), {part.offset}u, {part.nbytes}u, {site}, {root}, {mode}u))"
 
     def _root_name(self, cursor: Cursor) -> str:
@@ -447,7 +455,7 @@ class Body:
         )
         mode = call.mode | (ATOMICALLY if call.atomic else 0)
         start, stop = self.recorder.extent(pointer)
-        check = f"{self.p}{_CHECKS[space]}"
+        check = f"{self.p}{CHECKS[space]}"
         if call.offset is None:
             raw = self.recorder.text(pointer)
             self.edits.insert(start, f"(__typeof__({raw})){check}({self.p}c, (")
@@ -462,7 +470,7 @@ class Body:
         """Vectors are counted from the pointer: the function gets a pointer to the one that is meant."""
         raw, space = self.recorder.text(pointer), self._pointee_space(pointer)
         start, stop = self.recorder.extent(offset)
-        self.edits.insert(start, f"0, (__typeof__({raw})){self.p}{_CHECKS[space]}v({self.p}c, (long)(")
+        self.edits.insert(start, f"0, (__typeof__({raw})){self.p}{CHECKS[space]}v({self.p}c, (long)(")
         self._expression(offset)
         self.edits.insert(stop, ")")
 

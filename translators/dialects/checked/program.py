@@ -45,6 +45,10 @@ SITE_BITS = 12
 HIDDEN = 5
 #: Numbers of the launch before those of the roots: granules of shadow that local memory has.
 HEAD_NUMBERS = 1
+#: The same of a fast program: granules of local memory, nothing, counters in the log, cells of global memory.
+FAST_HEAD_NUMBERS = 4
+#: Counters in a fast program's log at most: work-items beyond share them.
+FAST_COUNTERS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -84,12 +88,14 @@ class CheckedKernel:
     nargs: int
     roots: tuple[Root, ...]
     local: bool  #: whether it uses local memory
+    written: frozenset[int] = frozenset()  #: in a fast program: roots of global memory that it may write
+    read: frozenset[int] = frozenset()  #: and may read
 
 
 @dataclass(frozen=True)
 class CheckedProgram:
-    """OpenCL C for an engine. `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked
-    and why). `scratch_nbytes`: where accesses go that must not happen, in global and in local memory, twice each.
+    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form. `granule`: bytes that one cell of
+    shadow stands for. `skipped`: (line, what is not checked and why). `scratch_nbytes`: where accesses go that must not happen, in global and in local memory, twice each.
     """
 
     source: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from clang.cindex import Cursor, CursorKind
@@ -27,7 +28,11 @@ from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
 from .accesses import Body, Recorder
+from .fast import FastBody
+from .intervals import mixed_roots
 from .program import (
+    FAST_COUNTERS,
+    FAST_HEAD_NUMBERS,
     HEAD_NUMBERS,
     KEPT,
     MOST_RECORDS,
@@ -43,7 +48,7 @@ from .program import (
 )
 from .roots import is_pointer
 
-__all__ = ["Untranslatable", "translate_checked"]
+__all__ = ["Untranslatable", "translate_checked", "translate_fast"]
 
 #: The kinds' names in `include/checked.cl`.
 _NAMES = {
@@ -54,6 +59,7 @@ _NAMES = {
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
+_MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
 def translate_checked(program: ParsedProgram, *, tracked: bool = False) -> CheckedProgram:
@@ -64,10 +70,21 @@ def translate_checked(program: ParsedProgram, *, tracked: bool = False) -> Check
     return _Translation(program, tracked).run()
 
 
+def translate_fast(program: ParsedProgram) -> CheckedProgram:
+    """The same checks, as a program that leaves a sign where one may have failed, and no record: the launch is then to be
+    made again. Its kernels are those that have such a form. Raises Untranslatable.
+    """
+    if not program.exact:
+        raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
+    return _FastTranslation(program).run()
+
+
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram, tracked: bool) -> None:
+    head_numbers = HEAD_NUMBERS
+
+    def __init__(self, program: ParsedProgram, tracked: bool = False) -> None:
         self.program = program
         self.tracked = tracked
         self.functions = Functions(program)
@@ -132,6 +149,9 @@ class _Translation:
             for index, parameter in enumerate(function.cursor.get_arguments())
             if is_pointer(parameter)
         }
+        self._body(function, known)
+
+    def _body(self, function: Function, known: dict[int, str]) -> None:
         Body(self.recorder, self.edits, self.functions, function, known).rewrite()
 
     def _kernel(self, function: Function) -> None:
@@ -161,7 +181,7 @@ class _Translation:
         ):
             self._register(statement, variable, number)
         self.kernels[function.name] = CheckedKernel(function.name, len(info.args), tuple(roots), local)
-        Body(self.recorder, self.edits, self.functions, function, known).rewrite()
+        self._body(function, known)
 
     def _local_variables(self, function: Function) -> Iterator[tuple[Cursor, Cursor]]:
         """(statement, variable) of what a kernel declares in local memory."""
@@ -207,16 +227,25 @@ class _Translation:
             if root.space is ArgKind.LOCAL:
                 text.append(f"{p}root_l({p}c, {number}, {name}, {p}numbers);")
             else:
-                text.append(f"{p}root({p}c, {number}, (ulong){name}, 0, {p}numbers);")
+                text.append(self._root(number, name))
+        text += self._marks(function)
         if local:
             text.append(f"{p}clear({p}c, {p}numbers[0]); barrier(CLK_LOCAL_MEM_FENCE);")
         insert_at_entry(self.edits, function.body_start, " ".join(text))
+
+    def _root(self, number: int, name: str) -> str:
+        p = self.prefix
+        return f"{p}root({p}c, {number}, (ulong){name}, 0, {p}numbers);"
+
+    def _marks(self, function: Function) -> list[str]:
+        """What else a kernel tells its context."""
+        return []
 
     def _prelude(self, granule: int, scratch: int) -> str:
         p = self.prefix
         most_roots = max([1, *(len(kernel.roots) for kernel in self.kernels.values())])
         numbers = {
-            "P_ROOTS": most_roots, "P_HEAD": HEAD_NUMBERS, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
+            "P_ROOTS": most_roots, "P_HEAD": self.head_numbers, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
             "P_TRACK_AT": log_words(len(self.recorder.sites)), "P_TRACK_PLACES": TRACKED_PLACES,
@@ -224,12 +253,73 @@ class _Translation:
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-        text += (
+        return re.sub(r"\bP_", p, text + self._functions())
+
+    def _functions(self) -> str:
+        return (
             _include("checked.cl")
             + (_include("tracked.cl") if self.tracked else "")
             + "".join(self.recorder.definitions())
         )
-        return re.sub(r"\bP_", p, text)
+
+
+class _FastTranslation(_Translation):
+    """The same edits in the form of `fast`."""
+
+    head_numbers = FAST_HEAD_NUMBERS
+
+    def __init__(self, program: ParsedProgram) -> None:
+        super().__init__(program)
+        #: by kernel: roots of global memory written and read, roots of local memory with intervals of both
+        self._masks: dict[str, tuple[set[int], set[int], set[int]]] = {}
+
+    def run(self) -> CheckedProgram:
+        program = super().run()
+        refused = self.recorder.precise_only
+        if any(function.key in refused and not function.kernel for function in self.functions.defined):
+            return replace(program, kernels={})
+        kept: dict[str, CheckedKernel] = {}
+        for function in self.functions.defined:
+            if function.kernel and function.key not in refused:
+                written, read, _ = self._masks[function.name]
+                kernel = program.kernels[function.name]
+                if len(kernel.roots) <= _MOST_FAST_ROOTS:
+                    kept[function.name] = replace(kernel, written=frozenset(written), read=frozenset(read))
+        return replace(program, kernels=kept)
+
+    def _body(self, function: Function, known: dict[int, str]) -> None:
+        body = FastBody(self.recorder, self.edits, self.functions, function, known)
+        body.rewrite()
+        if function.kernel:
+            compound = next(c for c in function.cursor.get_children() if c.kind is CursorKind.COMPOUND_STMT)
+            self._masks[function.name] = (
+                {int(root) for root in body.writes if root.isdigit()},
+                {int(root) for root in body.reads if root.isdigit()},
+                mixed_roots(compound, body.touches),
+            )
+
+    def _serialise(self, function: Function, attributes: str) -> None:
+        """Side by side, as the engine likes."""
+
+    def _root(self, number: int, name: str) -> str:
+        p = self.prefix
+        return f"{p}root_g({p}c, {number}, (ulong){name}, {p}numbers, {p}cells);"
+
+    def _marks(self, function: Function) -> list[str]:
+        p = self.prefix
+        return [f"{p}c->{what} = {p}{what}_{function.name};" for what in ("written", "read", "mixed")]
+
+    def _functions(self) -> str:
+        masks = "".join(
+            f"#define P_{what}_{name} {sum(1 << root for root in roots)}UL\n"
+            for name, found in self._masks.items()
+            for what, roots in zip(("written", "read", "mixed"), found, strict=True)
+        )
+        definitions = "".join(self.recorder.definitions()).replace("noinline", "always_inline")
+        masks += f"#define P_COUNTERS {FAST_COUNTERS}u\n"
+        return (
+            f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
+        )
 
 
 @lru_cache(maxsize=2)

@@ -55,6 +55,8 @@ class Recorder:
         self.sites: list[Site] = []
         self.skipped: list[tuple[int, str]] = []
         self.granule = _FINEST
+        #: by the keys of functions: why they have no fast form
+        self.precise_only: dict[int, str] = {}
         self.most_nbytes = 0
         self._text = program.preprocessed.encode("utf-8", "surrogateescape")
         self._divisors: set[str] = set()

@@ -1,0 +1,65 @@
+"""What a checked launch is given: memories and pointers into them.
+
+Decides nothing; `checking` and `screening` share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.backends.base import Backend, BackendProgram, Bytes, LocalBytes
+from vdev.translators.dialects.checked import Root
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Memory:
+    """A buffer: its content, and which bytes of it somebody has written."""
+
+    content: Bytes
+    written: Mask
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An argument that points `offset` bytes into `memory` and may use `nbytes` from there."""
+
+    memory: Memory
+    offset: int
+    nbytes: int
+
+
+#: A kernel argument: a buffer, a value's bytes, local memory, or a null pointer.
+Argument = Pointer | bytes | LocalBytes | None
+
+
+def memories_of(args: Sequence[Argument]) -> list[Memory]:
+    """The memories behind arguments, each once."""
+    found: list[Memory] = []
+    for arg in args:
+        if isinstance(arg, Pointer) and not any(arg.memory is known for known in found):
+            found.append(arg.memory)
+    return found
+
+
+def size_of(root: Root, args: Sequence[Argument]) -> int:
+    """Bytes of a root in a launch; 0 for a null pointer."""
+    if root.arg is None:
+        return root.nbytes
+    arg = args[root.arg]
+    return arg.nbytes if isinstance(arg, Pointer | LocalBytes) else 0
+
+
+def local_room(
+    backend: Backend, program: BackendProgram, kernel: str, args: Sequence[Argument], hidden: LocalBytes
+) -> tuple[int, int]:
+    """Bytes of local memory that a work-group would need, and those that there are."""
+    own = backend.build(program).kernels[kernel].local_memory_nbytes
+    given = sum(arg.nbytes for arg in args if isinstance(arg, LocalBytes))
+    room = max(backend.info.local_memory_nbytes, backend.info.most_local_nbytes)
+    return own + given + hidden.nbytes, room
