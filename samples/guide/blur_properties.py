@@ -9,7 +9,7 @@ from vdev.harness import assert_allclose, empty
 
 
 @pytest.mark.opencl("blur.cl")
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_any_row(kernels, data):
     calls = kernels.blur.calls(

@@ -67,6 +67,15 @@ class CheckedSource:
         self._native = BackendProgram(self.program.source, self.program.options)
         self._screen = Screen(parsed)
 
+    def prepare(self, backend: Backend) -> None:
+        """Build it, as the first launch does. Raises NotCheckable."""
+        try:
+            backend.build(self._native)
+        except BuildFailure as failure:
+            raise NotCheckable(
+                f"the checked program does not compile: {_first_error(failure.log)}"
+            ) from failure
+
     def launch(
         self,
         backend: Backend,
@@ -82,12 +91,8 @@ class CheckedSource:
         if not places and self._screen.passes(backend, name, args, ndrange):
             return Checked([])
         try:
-            backend.build(self._native)
+            self.prepare(backend)
             return self._launched(backend, kernel, args, ndrange, places)
-        except BuildFailure as failure:
-            raise NotCheckable(
-                f"the checked program does not compile: {_first_error(failure.log)}"
-            ) from failure
         except BackendError as error:
             raise NotCheckable(f"the checked launch did not run: {error}") from error
 

@@ -60,6 +60,7 @@ class _Way:
     check: bool
     report: tuple[str, ...]
     ignore: tuple[str, ...]
+    prepared: bool  #: whether programs are built before the test begins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,6 +130,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             check=bool(said.get("check", not options.no_opencl_check)),
             report=report,
             ignore=ignore,
+            prepared=bool(getattr(metafunc.function, "is_hypothesis_test", False)),
         )
         for workers, engine, order, local_size in choices
     ]
@@ -208,7 +210,10 @@ def kernels(_opencl_way: _Way, opencl_program: Callable[..., Program]) -> Progra
     from vdev.errors import BuildError
 
     try:
-        return opencl_program(_opencl_way.source, _opencl_way.options)
+        program: Program = opencl_program(_opencl_way.source, _opencl_way.options)
+        if _opencl_way.prepared:
+            program.prepare()
+        return program
     except BuildError as error:
         pytest.fail(f"the program does not build:\n{error}", pytrace=False)
 

@@ -6,6 +6,7 @@ as written, runs on the workers asked for, whose results come back.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,7 +133,7 @@ class Program:
         self.way = Way(workers, order, group, check, frozenset(report), frozenset(ignore), engine)
         self.hidden = hidden_kinds(report, ignore)  #: kinds of findings that end no call
         self.accepted = load(Path(accepted)) if isinstance(accepted, str | Path) else accepted
-        self.ready: dict[str, list[bool]] = {}  #: by kernel: whether it has run, for random calls
+        self._prepared = False
         self._session = open_session(self._workers)
         self._program = self._built()
 
@@ -168,6 +169,18 @@ class Program:
         if name.startswith("_") or name not in self._program.kernels:
             raise AttributeError(f"program has no kernel {name!r}")
         return self.kernel(name)
+
+    def prepare(self) -> None:
+        """Do now what first calls do: translate, build, analyse. hypothesis has a deadline for each call."""
+        if self._prepared:
+            return
+        self._prepared = True
+        for kernel in self._program.kernels.values():
+            _ = kernel.one_worker
+        if self.way.check:
+            with contextlib.suppress(NotCheckable):  # which calls tell in their notes
+                checked = self.checked
+                open_session("cpu:1").executor.call(0, checked.prepare)
 
     @functools.cached_property
     def checked(self) -> CheckedSource:

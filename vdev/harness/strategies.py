@@ -6,7 +6,6 @@ each work-item. Needs hypothesis, which only whoever uses this has to install.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -15,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdev.backends.base import LocalBytes
-from vdev.harness.arguments import ArgumentError, Empty, empty
+from vdev.harness.arguments import Empty, empty
 from vdev.harness.calls import Call
-from vdev.harness.findings import FindingsError
 from vdev.translators.frontend.source import ArgInfo
 
 try:
@@ -255,17 +253,11 @@ def calls(
     taste = _Taste(allow_nan, allow_infinity, allow_subnormal, null, elements or {})
     fixed_sizes = {"global_size": global_size, "local_size": local_size, "offset": offset}
 
-    ready: list[bool] = kernel.program.ready.setdefault(kernel.name, [])
+    kernel.program.prepare()
 
     @st.composite
     def calls(draw: DrawFn) -> Call:
-        call = Draft(draw, kernel, fixed_sizes, given, taste).call()
-        if not ready:
-            # What compilers need the first time is not the test's, and hypothesis has a deadline for each.
-            ready.append(True)
-            with contextlib.suppress(FindingsError, ArgumentError):  # the test meets them as well
-                kernel.run(call)
-        return call
+        return Draft(draw, kernel, fixed_sizes, given, taste).call()
 
     found: SearchStrategy[Call] = calls()
     return found
