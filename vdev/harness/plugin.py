@@ -202,10 +202,10 @@ def opencl_program(pytestconfig: pytest.Config, _opencl_way: _Way) -> Callable[.
 @pytest.fixture(scope="session")
 def kernels(_opencl_way: _Way, opencl_program: Callable[..., Program]) -> Program:
     """The program that the marker `opencl` names: its kernels are its attributes."""
-    __tracebackhide__ = True
     if _opencl_way.source is None:
-        raise pytest.UsageError(
-            "the fixture `kernels` needs a program: mark the test with @pytest.mark.opencl(source or file)"
+        pytest.fail(
+            "the fixture `kernels` needs a program: mark it with @pytest.mark.opencl(source or file)",
+            pytrace=False,
         )
     from vdev.errors import BuildError
 
