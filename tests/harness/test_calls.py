@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdev.harness import ArgumentError, FindingsError, Program, assert_equal, empty, local
+from vdev.errors import BuildError
+from vdev.harness import ArgumentError, FindingsError, Program, assert_equal, empty, engines, local
+from vdev.harness.running import open_session
 
 SOURCE = """
 typedef struct { int a; float b[2]; } record_t;
@@ -105,7 +107,7 @@ def test_what_does_not_fit_is_refused(program: Program, args: tuple[Any, ...], t
         (4, np.zeros(1, np.int32), "expected one element of a structured array, of 12 bytes"),
         (5, np.zeros(4, np.int32), "expected local memory"),
         (5, local(3), "a multiple of 4 bytes; got local memory of 3 bytes"),
-        (6, 256, "expected a number of type uint8; got 256 of type int"),
+        (6, 256, r"expected a number of type uint8 \(0 to 255\); got 256 of type int"),
         (6, 1.0, "expected a number of type uint8"),
     ],
 )  # fmt: skip
@@ -243,3 +245,146 @@ def test_too_much_local_memory_to_be_checked_is_noted() -> None:
     outputs = Program(source).k(np.zeros(1, np.int32), local(30_000, np.int32), global_size=1)
 
     assert "accesses are not checked: kernel k needs" in outputs.notes[0][1]
+
+
+def test_why_a_call_is_not_split() -> None:
+    source = """
+    kernel void own(global int *a) { a[get_global_id(0)] = 1; }
+    kernel void order(volatile global int *a) { a[get_global_id(0) + 1] = atomic_xchg(a, 1); }
+    kernel void jumps(global int *a) { if (a[0]) goto end; a[get_global_id(0)] = 1; end: ; }
+    """
+    program, a = Program(source, check=False), np.zeros(65, np.int32)
+
+    assert program.own(a, global_size=64, local_size=16).one_worker == ()
+    assert program.own(a, global_size=64, local_size=64).one_worker == ("it has a single work-group",)
+    assert "atomic" in program.order(a, global_size=64, local_size=16).one_worker[0]
+    assert program.jumps(a, global_size=64, local_size=16).one_worker == ("goto is not followed (line 4)",)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (
+            (X.astype(">f4"), X, 1),
+            r"got an array of float32 in the other byte order.*give array\.astype\(float32\)",
+        ),
+        (
+            (X, np.asfortranarray(X.reshape(8, 8)), 1),
+            r"in C order without gaps.*numpy\.ascontiguousarray makes one",
+        ),
+        ((X, np.array([None] * 64), 1), "not of Python's objects"),
+        ((X, X, 1e300), "expected a number of type float32; got 1e.300"),
+        ((X, X, 1j), "expected a number of type float32; got 1j"),
+        ((X, X, np.bool_(1)), r"got np\.True_ of type bool \(give a Python number, or numpy\.float32"),
+        ((X, [1.0] * 1000, 1), r"got \[1\.0, 1\.0, .*\.\.\.\] of type list"),
+    ],
+)
+def test_what_else_does_not_fit(program: Program, args: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        program.scale(*args, global_size=64)
+
+
+VECTORS = """
+typedef struct { int a; float3 b; } record_t;
+kernel void threes(global float3 *out, float3 by) { out[get_global_id(0)] = by; }
+kernel void pairs(global float2 *out, float2 by) { out[get_global_id(0)] = by; }
+kernel void bytes(global uchar4 *out, uchar4 by) { out[get_global_id(0)] = by; }
+kernel void records(global float *out, record_t one) { out[get_global_id(0)] = one.b.y; }
+kernel void void_(global void *out) { ((global short *)out)[get_global_id(0)] = 7; }
+"""
+
+
+@pytest.fixture(scope="module")
+def vectors() -> Program:
+    return Program(VECTORS)
+
+
+def test_vectors_as_arrays_have_them(vectors: Program) -> None:
+    (threes,) = vectors.threes(empty((4, 4), np.float32), (1, 2, 3), global_size=4)
+    (pairs,) = vectors.pairs(empty(4, np.complex64), 1 + 2j, global_size=4)
+    (shorts,) = vectors.void_(np.zeros(4, np.int16), global_size=4)
+
+    assert_equal(threes[:, :3], np.tile(np.float32([1, 2, 3]), (4, 1)))
+    assert_equal(pairs, np.full(4, 1 + 2j, np.complex64))
+    assert_equal(shorts, np.full(4, 7))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "text"),
+    [
+        (
+            "threes",
+            (empty((4, 3), np.float32), (1, 2, 3)),
+            "a multiple of 16 bytes.*the fourth of four is padding",
+        ),
+        ("threes", (empty((4, 4), np.int32), (1, 2, 3)), "an array of float32 with four for each float3"),
+        (
+            "pairs",
+            (empty(4, np.complex128), 1j),
+            "expected an array of float32; got an empty array of complex128",
+        ),
+        (
+            "bytes",
+            (empty((4, 4), np.uint8), (1, 2, 3, 256)),
+            r"4 numbers of type uint8 \(0 to 255\); got \(1, 2, 3, 256\)",
+        ),
+        ("bytes", (empty((4, 4), np.uint8), (1, 2, 3, 0.5)), "4 numbers of type uint8"),
+        (
+            "records",
+            (empty(4, np.float32), np.zeros(8, np.float32)),
+            "of 32 bytes: structures of 32 bytes .int32 at byte 0",
+        ),
+        ("void_", (np.array([None] * 4),), "not of Python's objects"),
+    ],
+)
+def test_vectors_and_structures_that_do_not_fit(
+    vectors: Program, kernel: str, args: tuple[Any, ...], text: str
+) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        vectors.kernel(kernel)(*args, global_size=4)
+
+
+def test_sizes_are_whole_numbers(program: Program) -> None:
+    with pytest.raises(ArgumentError, match=r"a whole number or up to three; got 64\.5"):
+        program.scale(X, X, 1, global_size=64.5)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="a shape has no negative sizes"):
+        empty((4, -1), np.int32)
+    assert program.scale(X, X, 1, global_size=np.int64(64))["out"].shape == (64,)  # type: ignore[arg-type]
+
+
+def test_excerpts_are_the_users_lines() -> None:
+    """Where images have put text of ours in front of the program."""
+    source = "\nkernel void im(read_only image2d_t i) {}\nkernel void k(global int *a) {\n  a[1] = 1;\n}"
+    with pytest.raises(FindingsError) as caught:
+        Program(source).k(np.zeros(1, np.int32), global_size=1)
+    (finding,) = caught.value.findings
+    assert (finding.place.line, finding.place.excerpt) == (4, "  a[1] = 1;")
+    assert str(caught.value).startswith("out-of-bounds in kernel k, line 4\n\n<kernel>:4:3:")
+
+
+def test_kinds_are_switched_by_name() -> None:
+    source = "kernel void k(global int *a, int by) { a[0] = 1 >> by; }"
+    with pytest.raises(FindingsError, match="shift-too-wide"):
+        Program(source).k(np.zeros(1, np.int32), 99, global_size=1)
+    outputs = Program(source, ignore=["shift-too-wide"]).k(np.zeros(1, np.int32), 99, global_size=1)
+    assert [finding.kind for finding in outputs.findings] == ["shift-too-wide"]
+    with pytest.raises(ValueError, match="no kind of finding: 'shifts'; there are out-of-bounds"):
+        Program(source, ignore=["shifts"])
+
+
+def test_engines_by_a_part_of_their_name() -> None:
+    own = open_session("cpu:1").workers[0].name
+    for workers in ("cpu:1", "cpu:2", "native"):
+        (out,) = Program(SOURCE, engine=own.upper(), workers=workers).scale(X, X, 2, global_size=64)
+        assert_equal(out, 2 * X)
+    with pytest.raises(engines.NoEngine, match=r"no device is called 'abacus'; there are: .*\(.*\)"):
+        Program(SOURCE, engine="abacus")
+    with pytest.raises(ValueError, match="with an engine, workers are counted"):
+        Program(SOURCE, engine=own, workers="cuda:0")
+
+
+def test_a_build_error_is_the_compilers_alone() -> None:
+    with pytest.raises(BuildError, match="use of undeclared identifier 'b'") as caught:
+        Program("kernel void k(global int *a) { a[0] = b; }")
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None

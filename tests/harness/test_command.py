@@ -58,7 +58,10 @@ def test_a_program_without_mistakes(folder: Path) -> None:
     done = check("program.py", "0", "fill", "0", folder=folder)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "done\nvdev-check: 0 findings; 3 launches checked\n"
+    assert (
+        done.stdout
+        == "done\nvdev-check: 0 findings; 3 launches checked\n  kernel k: split over several workers\n"
+    )
 
 
 def test_the_programs_own_status(folder: Path) -> None:

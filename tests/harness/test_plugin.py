@@ -49,6 +49,52 @@ def test_overrun(opencl_program):
     program = opencl_program("kernel void k(global int *a) { a[get_global_id(0)] = 1; }")
     with pytest.raises(FindingsError, match="out-of-bounds"):
         program.k(empty(7, np.int32), global_size=8)
+
+
+@pytest.mark.opencl("kernel.cl", engines=["abacus"])
+def test_engine(kernels):
+    raise AssertionError
+
+
+@pytest.mark.opencl("kernel.cl", ignore=["race-between-groups"])
+class TestOfClass:
+    @pytest.mark.parametrize("count", [16, 32])
+    def test_ignored(self, kernels, count):
+        kernels.follow(np.zeros(1, np.int32), global_size=count, local_size=8)
+
+    @pytest.mark.opencl("kernel.cl")
+    def test_told(self, kernels):
+        with pytest.raises(FindingsError):
+            kernels.follow(np.zeros(1, np.int32), global_size=64, local_size=8)
+"""
+
+PROPERTIES = """
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vdev.harness import empty
+
+FEW = settings(max_examples=5, deadline=None, database=None)
+
+
+@pytest.mark.opencl("kernel.cl")
+@FEW
+@given(data=st.data())
+def test_ours(kernels, data):
+    data.draw(kernels.scale.calls(out=1, factor=2, n=2, global_size=2)).run()
+
+
+@pytest.mark.opencl("kernel.cl")
+@FEW
+@given(data=st.data())
+def test_theirs(kernels, data):
+    assert data.draw(kernels.group.calls(global_size=2, local_size=2)).run()[0][0] == 3
+
+
+@pytest.mark.opencl("kernel void k(global int *a) { a[0] = b; }")
+def test_build(kernels):
+    pass
 """
 
 
@@ -61,7 +107,17 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(project: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", "-v", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "-v",
+        "-rs",
+        *arguments,
+    ]
     done = subprocess.run(command, cwd=project, text=True, capture_output=True, timeout=300, check=False)
     return done.stdout + done.stderr
 
@@ -73,7 +129,8 @@ def test_each_way_is_a_test(project: Path) -> None:
     assert "test_scale[native] PASSED" in output
     assert "test_group[cpu:1-16] PASSED" in output
     assert "test_order[native-backward-16] PASSED" in output
-    assert "10 passed" in output, output
+    assert "no device is called 'abacus'; there are: " in output
+    assert "16 passed, 2 skipped" in output, output
 
 
 def test_a_single_way_leaves_names_as_they_are(project: Path) -> None:
@@ -100,3 +157,30 @@ def test_a_project_that_does_not_use_it_loads_next_to_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", seen], text=True, capture_output=True, check=True)
 
     assert done.stdout.strip() == "['vdev', 'vdev.harness', 'vdev.harness.plugin']"
+
+
+def test_random_calls(tmp_path: Path) -> None:
+    """The fixture serves all of a test's examples; failures end with a script, whoever asserts."""
+    (tmp_path / "kernel.cl").write_text(KERNEL)
+    (tmp_path / "test_properties.py").write_text(PROPERTIES)
+    output = run(tmp_path)
+
+    assert "3 failed" in output or "2 failed, 1 error" in output, output
+    assert output.count("--- a script that shows it again ---") == 2, output
+    assert "FindingsError: out-of-bounds in kernel scale, line 4" in output
+    assert "\n    global_size=(2,),\n    local_size=(2,),\n)\n" in output
+    assert "the program does not build:" in output
+    assert "use of undeclared identifier 'b'" in output
+    assert "Traceback" not in output
+
+
+def test_a_marker_with_a_slip_says_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n@pytest.mark.opencl('k.cl', local_size=4)\ndef test_one(kernels): pass\n"
+    )
+    output = run(tmp_path)
+
+    assert (
+        "the marker opencl has no 'local_size'; it has options, workers, engines, orders, local_sizes"
+        in output
+    )

@@ -14,7 +14,7 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from .source import ParsedProgram
 
-__all__ = ["element_types"]
+__all__ = ["element_types", "value_types"]
 
 _SCALARS = {
     TypeKind.BOOL: "u1", TypeKind.CHAR_U: "u1", TypeKind.UCHAR: "u1", TypeKind.CHAR_S: "i1", TypeKind.SCHAR: "i1",
@@ -42,24 +42,35 @@ def element_types(program: ParsedProgram, kernel: str) -> Mapping[int, np.dtype[
     A plain type for scalars and vectors of them; else a structured one, with a field for each scalar named as in C
     (`position.x`, `weights[2]`) and gaps where there is padding. Arguments of other types are left out.
     """
-    found = {}
+    return {
+        index: element
+        for index, found in enumerate(_parameter_types(program, kernel))
+        if found.kind is TypeKind.POINTER and (element := _element(found.get_pointee())) is not None
+    }
+
+
+def value_types(program: ParsedProgram, kernel: str) -> Mapping[int, np.dtype[np.generic]]:
+    """By argument number: the type of an argument that is given by value, described as those of `element_types`."""
+    return {
+        index: element
+        for index, found in enumerate(_parameter_types(program, kernel))
+        if found.kind is not TypeKind.POINTER and (element := _element(found)) is not None
+    }
+
+
+def _parameter_types(program: ParsedProgram, kernel: str) -> list[Type]:
     for cursor in program.tu.cursor.get_children():
         if cursor.kind is CursorKind.FUNCTION_DECL and cursor.spelling == kernel and cursor.is_definition():
-            for index, parameter in enumerate(_parameters(cursor)):
-                element = _element(parameter.type.get_canonical())
-                if element is not None:
-                    found[index] = element
-    return found
+            return [parameter.type.get_canonical() for parameter in _parameters(cursor)]
+    return []
 
 
 def _parameters(function: Cursor) -> list[Cursor]:
     return [child for child in function.get_children() if child.kind is CursorKind.PARM_DECL]
 
 
-def _element(pointer: Type) -> np.dtype[np.generic] | None:
-    if pointer.kind is not TypeKind.POINTER:
-        return None
-    pointee = pointer.get_pointee().get_canonical()
+def _element(clang_type: Type) -> np.dtype[np.generic] | None:
+    pointee = clang_type.get_canonical()
     size = pointee.get_size()
     scalars = list(islice(_scalars(pointee, 0, ""), _MOST + 1))
     if size <= 0 or not scalars or len(scalars) > _MOST:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from vdev.harness.accepted import Accepted
 from vdev.harness.coverage.data import FOLDER
 from vdev.harness.coverage.figures import Threshold
 from vdev.harness.coverage.reports import Run, Wish
-from vdev.harness.findings import KINDS
+from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, hidden_kinds
 from vdev.harness.formats import FORMATS
 from vdev.harness.reports import Report, read_kernels, run_program
 
@@ -27,7 +28,8 @@ run as python would run it, on vdev's virtual device (VDEV_WORKERS says where; o
 checked before it is made. The exit status is 1 with findings, 2 for a wrong command line, else the program's own.
 """
 _WITH_VALUE = (
-    "--format", "--report", "--most", "--coverage-report", "--coverage-fail-under", "--coverage-data",
+    "--format", "--report", "--ignore", "--most", "--accepted", "--coverage-report", "--coverage-fail-under",
+    "--coverage-data",
 )  # fmt: skip
 
 
@@ -36,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options, program = _divided(list(sys.argv[1:] if arguments is None else arguments))
     given = parser.parse_args(options, argparse.Namespace(program=program))
+    if given.write_accepted and given.accepted is None:
+        parser.error("--write-accepted needs --accepted FILE")
     if not program:
         parser.error("name a .cl file, or a program to run")
     coverage = _coverage(given)
@@ -44,6 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             coverage.begin()
         report = _report(given, coverage)
         covered = None if coverage is None else coverage.end()
+        if given.accepted is not None:
+            accepted = Accepted(given.accepted)
+            accepted.takes = given.write_accepted
+            report.accept(accepted)
     except (OSError, ValueError) as error:
         print(f"vdev-check: {error}", file=sys.stderr)
         return 2
@@ -87,11 +95,14 @@ def _coverage(given: argparse.Namespace) -> Run | None:
 
 def _report(given: argparse.Namespace, coverage: Run | None) -> Report:
     program: list[str] = given.program
+    hidden = hidden_kinds(given.report, given.ignore)
     if program[0].endswith(".cl"):
-        return read_kernels(program[0], program[1:])
+        report = read_kernels(program[0], program[1:])
+        report.findings = [finding for finding in report.findings if finding.kind not in hidden]
+        return report
     return run_program(
         program,
-        report=given.report,
+        hidden=hidden,
         most=given.most,
         quiet=given.format != "text",
         check=given.check,
@@ -112,7 +123,25 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         choices=KINDS,
-        help="tell of this kind, too (same-value-race, signed-overflow, non-finite)",
+        metavar="KIND",
+        help=f"tell of this kind, too, which is off by default: {', '.join(sorted(OFF_BY_DEFAULT))}",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        choices=KINDS,
+        metavar="KIND",
+        help=f"tell nothing of this kind: {', '.join(KINDS)}",
+    )
+    parser.add_argument(
+        "--accepted",
+        type=Path,
+        metavar="FILE",
+        help="findings that are accepted, with reasons; those are not told of",
+    )
+    parser.add_argument(
+        "--write-accepted", action="store_true", help="write what is found into the file of accepted findings"
     )
     parser.add_argument(
         "--most", type=int, default=0, metavar="N", help="check N launches of each kernel (default: all)"

@@ -13,12 +13,14 @@ from typing import Any
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vdev.harness.arguments import ArgumentError, empty, local
+    from vdev.harness.calls import Call
     from vdev.harness.comparing import assert_allclose, assert_equal
     from vdev.harness.findings import Finding, FindingsError
     from vdev.harness.program import Outputs, Program
 
 __all__ = [
     "ArgumentError",
+    "Call",
     "Finding",
     "FindingsError",
     "Outputs",
@@ -32,8 +34,12 @@ __all__ = [
     "reports",
 ]
 
+#: Whether scripts that show a failure again stand in sections of the plugin's, not in the failure's text.
+scripts_have_sections = False
+
 _HOMES = {
     "ArgumentError": "arguments",
+    "Call": "calls",
     "empty": "arguments",
     "local": "arguments",
     "assert_allclose": "comparing",

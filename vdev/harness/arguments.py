@@ -6,7 +6,9 @@ expected and what came.
 
 from __future__ import annotations
 
+import operator
 import re
+import reprlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,15 @@ _SCALARS = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8",
 }  # fmt: skip
+#: struct's characters for them
+_CODES = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e", "f4": "f", "f8": "d",
+    "b1": "?",
+}  # fmt: skip
+
+
+#: What a vector of three consists of, as the layout names it.
+_OF_THREE = (".x", ".y", ".z")
 
 
 class ArgumentError(TypeError):
@@ -56,25 +67,29 @@ def empty(shape: int | Sequence[int], dtype: npt.DTypeLike) -> Empty:
     """An argument: a buffer for an array of this shape, without content. Reading an element before writing it is a
     finding.
     """
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = (operator.index(shape),) if not isinstance(shape, Sequence) else tuple(map(operator.index, shape))
+    if min(sizes, default=1) < 0:
+        raise ArgumentError(f"empty: a shape has no negative sizes; got {shape}")
     return Empty(sizes, np.dtype(dtype))
 
 
 def local(count: int, dtype: npt.DTypeLike = np.uint8) -> LocalBytes:
     """An argument: local memory for `count` elements."""
-    return LocalBytes(count * np.dtype(dtype).itemsize)
+    return LocalBytes(operator.index(count) * np.dtype(dtype).itemsize)
 
 
 def prepare(
     kernel: str, infos: Sequence[ArgInfo], types: Mapping[int, Dtype], args: Sequence[Any]
 ) -> list[Ready]:
-    """Every argument as a launch takes it. `types`: by number, what pointers point to (see
+    """Every argument as a launch takes it. `types`: by number, what pointers point to and what values are (see
     `translators.frontend.layout`). Raises ArgumentError.
-
     """
     if len(args) != len(infos):
         names = ", ".join(f"{info.type_name} {info.name}" for info in infos)
-        raise ArgumentError(f"kernel {kernel} takes {len(infos)} arguments ({names}), {len(args)} were given")
+        takes = f"{len(infos)} argument{'s' if len(infos) != 1 else ''} ({names})"
+        raise ArgumentError(
+            f"kernel {kernel} takes {takes}, {len(args)} {'was' if len(args) == 1 else 'were'} given"
+        )
     return [
         _Parameter(kernel, index, info, types.get(index)).take(arg)
         for index, (info, arg) in enumerate(zip(infos, args, strict=True))
@@ -101,42 +116,77 @@ class _Parameter:
             case kind:
                 raise self._error(f"an {kind}, which kernels are not given here", arg)
 
-    def _error(self, expected: str, came: Any) -> ArgumentError:
+    def _error(self, expected: str, came: Any, hint: str = "") -> ArgumentError:
         info = self.info
         where = f"kernel {self.kernel}, argument {self.index} ({info.type_name} {info.name})"
-        return ArgumentError(f"{where}: expected {expected}; got {_described(came)}")
+        return ArgumentError(
+            f"{where}: expected {expected}; got {_described(came)}" + (f" ({hint})" if hint else "")
+        )
 
     def _buffer(self, arg: Any) -> Ready:
         if arg is None:
             return None
         if isinstance(arg, Empty):
-            self._check_element(arg.dtype, prod(arg.shape) * arg.dtype.itemsize, arg)
+            if arg.dtype.hasobject:
+                raise self._error(f"{self._elements()}, not of Python's objects", arg)
+            self._check_element(arg.dtype, arg.shape, arg)
             return arg
         if not isinstance(arg, np.ndarray):
             raise self._error(f"{self._elements()}, or None for a null pointer", arg)
+        if arg.dtype.hasobject:
+            raise self._error(f"{self._elements()}, not of Python's objects", arg)
+        self._check_element(arg.dtype, arg.shape, arg)
         if not arg.flags.c_contiguous:
-            raise self._error("an array in C order without gaps", arg)
-        self._check_element(arg.dtype, arg.nbytes, arg)
-        return Given(arg)
+            raise self._error("an array in C order without gaps", arg, "numpy.ascontiguousarray makes one")
+        return Given(np.asarray(arg))
 
     def _elements(self) -> str:
-        return "an array" if self.element is None else f"an array of {_named(self.element)}"
+        if self.element is None:
+            return "an array"
+        if self.plain != self.element:
+            return f"an array of {_named(self.plain)} with four for each {self.info.type_name[:-1]}"
+        return f"an array of {_named(self.element)}"
 
-    def _check_element(self, dtype: Dtype, nbytes: int, arg: Any) -> None:
+    @property
+    def plain(self) -> Dtype:
+        """The element's type; of a vector of three its components', which leave room for a fourth."""
+        assert self.element is not None
+        kinds = {kind for _, kind in _leaves(self.element)}
+        return kinds.pop() if self.element.names == _OF_THREE else self.element
+
+    def _check_element(self, dtype: Dtype, shape: tuple[int, ...], arg: Any) -> None:
         if self.element is not None and not self._fits(dtype):
-            raise self._error(self._elements(), arg)
-        if nbytes % self.info.nbytes:
-            raise self._error(f"a multiple of {self.info.nbytes} bytes", arg)
+            raise self._error(self._elements(), arg, self._hint(dtype))
+        nbytes = prod(shape) * dtype.itemsize
+        threes = self.element is not None and self.plain == dtype != self.element and shape[-1:] == (3,)
+        if nbytes % self.info.nbytes or threes:
+            hint = "the fourth of four is padding" if threes else ""
+            raise self._error(f"a multiple of {self.info.nbytes} bytes", arg, hint)
         if not nbytes:
             raise self._error("at least one element", arg)
 
+    def _hint(self, dtype: Dtype) -> str:
+        if dtype.newbyteorder("=") == self.plain:
+            return f"give array.astype({_named(self.plain)}): the other byte order is not the device's"
+        if dtype == np.bool_ and self.plain.itemsize == 1:
+            return f"give array.view({_named(self.plain)})"
+        if dtype.names is None and self.element is not None and self.element.names is None:
+            return f"give array.astype({_named(self.plain)})"
+        return ""
+
     def _fits(self, dtype: Dtype) -> bool:
         assert self.element is not None
-        if self.element.names is None:
-            if dtype.names is not None:  # a vector as PyOpenCL's types have it
-                return dtype.itemsize == self.info.nbytes and {t for _, t in _leaves(dtype)} == {self.element}
-            return dtype == self.element
-        return dtype.itemsize == self.element.itemsize and _without_padding(dtype, self.element)
+        if dtype == self.plain:
+            return True
+        if dtype.kind == "c":  # as a pair of numbers
+            return self.info.nbytes == dtype.itemsize and np.dtype(f"f{dtype.itemsize // 2}") == self.element
+        if self.element.names is None and dtype.names is not None:  # a vector as PyOpenCL's types have it
+            return dtype.itemsize == self.info.nbytes and {t for _, t in _leaves(dtype)} == {self.element}
+        return (
+            self.element.names is not None
+            and dtype.itemsize == self.element.itemsize
+            and _without_padding(dtype, self.element)
+        )
 
     def _local(self, arg: Any) -> LocalBytes:
         if not isinstance(arg, LocalBytes):
@@ -151,36 +201,65 @@ class _Parameter:
         vector = _VECTOR.fullmatch(self.info.type_name)
         if vector is not None:
             return self._vector(np.dtype(_SCALARS[vector[1]]), int(vector[2]), arg)
-        if not isinstance(arg, np.void | np.ndarray) or arg.nbytes != self.info.nbytes:
-            raise self._error(f"one element of a structured array, of {self.info.nbytes} bytes", arg)
+        if (
+            not isinstance(arg, np.void | np.ndarray)
+            or arg.nbytes != self.info.nbytes
+            or not self._alike(arg)
+        ):
+            members = "" if self.element is None else f": {_named(self.element)}"
+            raise self._error(f"one element of a structured array, of {self.info.nbytes} bytes{members}", arg)
         return arg.tobytes()
+
+    def _alike(self, arg: np.void | Array) -> bool:
+        """Whether a structure has the parameter's scalars at their bytes."""
+        return self.element is None or (arg.size == 1 and _without_padding(arg.dtype, self.element))
 
     def _scalar(self, code: str, arg: Any) -> bytes:
         dtype = np.dtype(code)
-        expected = f"a number of type {dtype.name}"
-        if isinstance(arg, np.generic | np.ndarray):
-            if arg.dtype != dtype or arg.size != 1:
-                raise self._error(expected, arg)
-            return arg.tobytes()
-        if not isinstance(arg, int | float) or (isinstance(arg, float) and dtype.kind != "f"):
-            raise self._error(expected, arg)
-        try:
-            return struct.pack("=" + code, arg)
-        except (struct.error, OverflowError):
-            raise self._error(expected, arg) from None
+        found = _packed(dtype, arg)
+        if found is None:
+            hint = f"give a Python number, or numpy.{dtype.name}(…)" if isinstance(arg, np.generic) else ""
+            raise self._error(f"a number of type {dtype.name}{_range(dtype)}", arg, hint)
+        return found
 
     def _vector(self, dtype: Dtype, count: int, arg: Any) -> bytes:
-        expected = f"{count} numbers of type {dtype.name}"
+        expected = f"{count} numbers of type {dtype.name}{_range(dtype)}"
         if isinstance(arg, np.void) and arg.nbytes == self.info.nbytes:
+            if {kind for _, kind in _leaves(arg.dtype)} != {dtype}:
+                raise self._error(expected, arg)
             return arg.tobytes()
         if isinstance(arg, np.ndarray):
             if arg.dtype != dtype or arg.size != count:
                 raise self._error(expected, arg)
-        elif not isinstance(arg, tuple | list) or len(arg) != count:
+            numbers: list[Any] = list(arg.reshape(-1))
+        elif isinstance(arg, complex | np.complexfloating) and count == 2:
+            numbers = [float(arg.real), float(arg.imag)]
+        elif isinstance(arg, tuple | list) and len(arg) == count:
+            numbers = list(arg)
+        else:
             raise self._error(expected, arg)
-        found = np.zeros(self.info.nbytes // dtype.itemsize, dtype)
-        found[:count] = np.asarray(arg).reshape(-1)
-        return found.tobytes()
+        parts = [_packed(dtype, number) for number in numbers]
+        if None in parts:
+            raise self._error(expected, arg)
+        return b"".join(part for part in parts if part is not None).ljust(self.info.nbytes, b"\0")
+
+
+def _packed(dtype: Dtype, arg: Any) -> bytes | None:
+    """The bytes of a number of this type; None where it is none, or none that the type can hold."""
+    if isinstance(arg, np.generic | np.ndarray):
+        return arg.tobytes() if arg.dtype == dtype and arg.size == 1 else None
+    if not isinstance(arg, int | float) or (isinstance(arg, float) and dtype.kind != "f"):
+        return None
+    try:
+        return struct.pack("=" + _CODES[dtype.str[1:]], arg)
+    except (struct.error, OverflowError):
+        return None
+
+
+def _range(dtype: Dtype) -> str:
+    if dtype.kind not in "iu":
+        return ""
+    return f" ({np.iinfo(dtype).min} to {np.iinfo(dtype).max})" if dtype.itemsize < 8 else ""
 
 
 def _leaves(dtype: Dtype, byte: int = 0) -> list[tuple[int, Dtype]]:
@@ -203,7 +282,7 @@ def _without_padding(dtype: Dtype, element: Dtype) -> bool:
 
 def _named(dtype: Dtype) -> str:
     if dtype.names is None:
-        return str(dtype.name)
+        return str(dtype.name) + ("" if dtype.isnative else " in the other byte order")
     members = ", ".join(f"{kind.name} at byte {byte}" for byte, kind in _leaves(dtype))
     return f"structures of {dtype.itemsize} bytes ({members})"
 
@@ -223,4 +302,4 @@ def _described(arg: Any) -> str:
         case None:
             return "None"
         case _:
-            return f"{arg!r} of type {type(arg).__name__}"
+            return f"{reprlib.repr(arg)} of type {type(arg).__name__}"

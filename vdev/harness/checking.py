@@ -26,7 +26,7 @@ from vdev.backends.base import (
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
 from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, size_of
-from vdev.harness.reading import Reader, records
+from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
 from vdev.translators.dialects.checked import (
     ON_REQUEST,
@@ -53,54 +53,89 @@ class NotCheckable(Exception):
 
 @dataclass
 class Checked:
-    """What a checked launch showed. `notes`: (line, what was not checked and why)."""
+    """What a checked launch showed. `notes`: (line, what was not checked and why). `writers`: of each place asked for."""
 
     findings: list[Finding]
     notes: list[tuple[int, str]] = field(default_factory=list)
+    writers: list[Writer | None] = field(default_factory=list)
 
 
 class CheckedSource:
-    """A program made checkable, built on first use. Raises NotCheckable."""
+    """A program made checkable, built on first use. `source`: the user's text, where `parsed` has it lowered. Raises
+    NotCheckable.
+    """
 
-    def __init__(self, parsed: ParsedProgram, file: str = "", kinds: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        parsed: ParsedProgram,
+        file: str = "",
+        source: str | None = None,
+        *,
+        kinds: frozenset[str] = frozenset(),
+        tracked: bool = False,
+    ) -> None:
         try:
-            self.program: CheckedProgram = translate_checked(parsed, kinds & ON_REQUEST)
+            self.program: CheckedProgram = translate_checked(parsed, kinds & ON_REQUEST, tracked=tracked)
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
-        self._reader = Reader(self.program, parsed.source, file)
-        source, options = self.program.source, self.program.options
-        self._native = BackendProgram(source, options)
-        self._far = BackendProgram(f"#define {self.program.far_macro}\n{source}", options)
+        self._reader = Reader(self.program, parsed.source if source is None else source, file)
+        text, options = self.program.source, self.program.options
+        self._native = BackendProgram(text, options)
+        self._far = BackendProgram(f"#define {self.program.far_macro}\n{text}", options)
         self._screen = Screen(parsed, kinds & ON_REQUEST)
 
-    def launch(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> Checked:
-        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits."""
-        kernel = self.program.kernels[name]
-        if self._screen.passes(backend, name, args, ndrange):
-            return Checked([])
+    def prepare(self, backend: Backend) -> None:
+        """Build it, as the first launch does. Raises NotCheckable."""
         try:
             backend.build(self._native)
-            return self._launched(backend, kernel, args, ndrange)
         except BuildFailure as failure:
             raise NotCheckable(
                 f"the checked program does not compile: {_first_error(failure.log)}"
             ) from failure
+
+    def launch(
+        self,
+        backend: Backend,
+        name: str,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        places: Sequence[tuple[int, int, int]] = (),
+    ) -> Checked:
+        """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits. `places`, of a
+        tracked program: (argument, first byte, bytes) of those whose last writers are asked for.
+        """
+        kernel = self.program.kernels[name]
+        if not places and self._screen.passes(backend, name, args, ndrange):
+            return Checked([])
+        try:
+            self.prepare(backend)
+            return self._launched(backend, kernel, args, ndrange, places)
         except BackendError as error:
             raise NotCheckable(f"the checked launch did not run: {error}") from error
 
     def _launched(
-        self, backend: Backend, kernel: CheckedKernel, args: Sequence[Argument], ndrange: NDRange
+        self,
+        backend: Backend,
+        kernel: CheckedKernel,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        places: Sequence[tuple[int, int, int]],
     ) -> Checked:
-        run = _Run(self.program, kernel, args)
+        run = _Run(self.program, kernel, args, table_of(places, kernel))
         native = self._far if run.needs_far(backend, self._native, ndrange) else self._native
         try:
             run.upload(backend)
             log = run.launch(backend, native, ndrange)
         finally:
             run.free(backend)
-        found = list(records(log, len(self.program.sites)))
+        words = self.program.log_words
+        found = list(records(log[:words], len(self.program.sites)))
         sizes = [size_of(root, args) for root in kernel.roots]
-        return Checked(self._reader.findings(kernel, found, ndrange, sizes), self._reader.notes(found))
+        return Checked(
+            self._reader.findings(kernel, found, ndrange, sizes),
+            self._reader.notes(found),
+            self._reader.writers(log[words:], len(places), ndrange),
+        )
 
 
 def _first_error(log: str) -> str:
@@ -112,8 +147,11 @@ def _first_error(log: str) -> str:
 class _Run:
     """The memory of one launch on a worker."""
 
-    def __init__(self, program: CheckedProgram, kernel: CheckedKernel, args: Sequence[Argument]) -> None:
+    def __init__(
+        self, program: CheckedProgram, kernel: CheckedKernel, args: Sequence[Argument], table: Bytes
+    ) -> None:
         self._program = program
+        self._table = table  #: of places whose writers are asked for
         self._kernel = kernel
         self._args = args
         self._memories = memories_of(args)
@@ -139,7 +177,7 @@ class _Run:
             np.array(self._head, np.uint64).view(np.uint8),
             np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
             self._initial(),
-            np.zeros(self._program.far_offset + self._far_nbytes, np.uint8),
+            self._log(),
         ):
             self._hidden.append(self._uploaded(backend, content))
 
@@ -160,7 +198,14 @@ class _Run:
         backend.read(log, found, Box.contiguous(0, 0, log.nbytes))
         backend.record().wait()
         self._mark(touched.view(np.uint32)[::2] != 0)
-        return found[scratch : scratch + 4 * self._program.log_words].view(np.uint32)
+        return found[scratch : self._program.far_offset].view(np.uint32)
+
+    def _log(self) -> Bytes:
+        """Scratch memory, the log, the table of places, and shadow that has no room elsewhere."""
+        content = np.zeros(self._program.far_offset + self._far_nbytes, np.uint8)
+        start = 2 * self._program.scratch_nbytes + 4 * self._program.log_words
+        content[start : start + len(self._table)] = self._table
+        return content
 
     def free(self, backend: Backend) -> None:
         for allocation in (*self._natives, *self._hidden):

@@ -23,7 +23,7 @@ from vdev.start import current
 
 
 def main(arguments: list[str]) -> None:
-    """`arguments`: the file for the report, kinds to report as well, launches of each kernel to check ('none': no checks), the
+    """`arguments`: the file for the report, kinds not to report, launches of each kernel to check ('none': no checks), the
     folder for coverage data (empty: no coverage), and the program (`-m module`, `-c code` or a file) with its own arguments.
     """
     path, kinds, most, coverage, *program = arguments
@@ -75,5 +75,6 @@ def _write(path: Path, watch: Watch, process: int) -> None:
         "checked": watch.nchecked,
         "unchecked": dict(watch.unchecked),
         "notes": sorted(watch.notes),
+        "one_worker": {kernel: sorted(reasons) for kernel, reasons in watch.one_worker.items()},
     }
     path.write_text(json.dumps(report), "utf-8")

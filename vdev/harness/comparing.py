@@ -1,14 +1,19 @@
 """Arrays compared: where they differ, by how much, in units in the last place.
 
-Decides what counts as equal and what a failure says; knows no kernels.
+Decides what counts as equal and what a failure says; of kernels it knows that they may have left an array.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from vdev.harness import origins
+from vdev.harness.findings import with_script
 
 Array = npt.NDArray[Any]
 #: differences that a failure lists
@@ -16,10 +21,31 @@ _SHOWN = 8
 _UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
+@dataclass(frozen=True)
+class _How:
+    """A comparison: in words, and as it is called."""
+
+    wanted: str
+    function: str
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+
+_EQUAL = _How("equal", "assert_equal")
+
+
+class DifferenceError(AssertionError):
+    """Arrays that differ. `script`: one that shows it again, where a random call has left the result."""
+
+    def __init__(self, text: str, script: str = "") -> None:
+        super().__init__(with_script(text, script))
+        self.script = script
+
+
 def assert_equal(result: npt.ArrayLike, expected: npt.ArrayLike) -> None:
     """Every element the same; NaNs are equal to NaNs, and the zeros to each other. AssertionError with the places."""
+    __tracebackhide__ = True
     one, other = _arrays(result, expected)
-    _report(one, other, ~_same(one, other), "equal")
+    _report(one, other, ~_same(one, other), _EQUAL)
 
 
 def assert_allclose(
@@ -31,9 +57,10 @@ def assert_allclose(
 
     >>> assert_allclose(np.float32([1, 2]), np.float32([1, 2.0000002]))
     """
+    __tracebackhide__ = True
     one, other = _arrays(result, expected)
     if one.dtype.kind not in "fc":
-        _report(one, other, ~_same(one, other), "equal")
+        _report(one, other, ~_same(one, other), _EQUAL)
         return
     wide = np.complex128 if one.dtype.kind == "c" else np.float64
     other = other.astype(one.dtype)
@@ -43,7 +70,9 @@ def assert_allclose(
     within = near | _same(one, other)
     if one.dtype.kind == "f":
         within |= ulps(one, other) <= ulp
-    _report(one, other, ~within, f"within {ulp} ULPs, rtol {rtol:g}, atol {atol:g}")
+    settings = {"ulp": ulp, "rtol": rtol, "atol": atol}
+    wanted = f"within {ulp} ULPs, rtol {rtol:g}, atol {atol:g}"
+    _report(one, other, ~within, _How(wanted, "assert_allclose", settings))
 
 
 def ulps(one: Array, other: Array) -> Array:
@@ -86,24 +115,50 @@ def _same(one: Array, other: Array) -> Array:
     return same
 
 
-def _report(one: Array, other: Array, wrong: Array, wanted: str) -> None:
+def _report(one: Array, other: Array, wrong: Array, how: _How) -> None:
+    __tracebackhide__ = True
     places = np.argwhere(wrong)
     if not len(places):
         return
     floating = one.dtype.kind == "f" and other.dtype == one.dtype
-    lines = [f"{len(places)} of {one.size} elements are not {wanted}"]
-    for place in places[:_SHOWN]:
-        index = tuple(int(k) for k in place)
-        text = f"  at [{', '.join(map(str, index))}]: {one[index]!r}, expected {other[index]!r}"
+    lines = [f"{len(places)} of {one.size} elements ({one.dtype}) are not {how.wanted}"]
+    shown = [tuple(int(k) for k in place) for place in places[:_SHOWN]]
+    for index, writer in zip(shown, _writers(one, shown), strict=True):
+        text = f"  at [{', '.join(map(str, index))}]: {_value(one[index])}, expected {_value(other[index])}"
         if floating:
             text += _in_ulps(one[index], other[index])
         lines.append(text)
+        if writer:
+            lines.append(f"    {writer}")
     if len(places) > _SHOWN:
         lines.append(f"  and {len(places) - _SHOWN} more")
-    raise AssertionError("\n".join(lines))
+    script = _script(one, other, how)
+    raise DifferenceError("\n".join(lines), script)
+
+
+def _writers(result: Array, places: Sequence[tuple[int, ...]]) -> list[str]:
+    """Who wrote each of these elements, where a kernel's call has left the array."""
+    found = origins.find(result)
+    if found is None:
+        return [""] * len(places)
+    memory, origin = found
+    nbytes = result.dtype.itemsize
+    return origin.writers(memory, [(origins.byte_of(result, place, memory), nbytes) for place in places])
+
+
+def _script(result: Array, expected: Array, how: _How) -> str:
+    """The failing call and this comparison again, where the call was a random one."""
+    found = origins.find(result)
+    return "" if found is None else found[1].script(result, expected, how.function, how.settings)
 
 
 def _in_ulps(one: Any, other: Any) -> str:
     if not (np.isfinite(one) and np.isfinite(other)):
         return ""
-    return f" ({int(ulps(np.atleast_1d(one), np.atleast_1d(other))[0])} ULPs apart)"
+    distance = int(ulps(np.atleast_1d(one), np.atleast_1d(other))[0])
+    return f" ({distance} ULP{'s' if distance != 1 else ''} apart)"
+
+
+def _value(element: Any) -> str:
+    """Without its type, which the array has."""
+    return str(element) if isinstance(element, np.number | np.bool_) else repr(element)

@@ -5,7 +5,7 @@ Decides what a finding consists of and what it is called; `formats` prints it, `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 #: By kind: what to do about it, in a line.
@@ -31,6 +31,15 @@ REMEDIES = {
 KINDS = tuple(REMEDIES)
 #: Kinds that are told of only where they are asked for.
 OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", "order-dependent"})
+
+
+def hidden_kinds(report: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
+    """Kinds that are not told of, where these are switched on and off. Raises ValueError for names that are no kinds."""
+    unknown = [kind for kind in (*report, *ignore) if kind not in KINDS]
+    if unknown:
+        raise ValueError(f"no kind of finding: {unknown[0]!r}; there are {', '.join(KINDS)}")
+    return (OFF_BY_DEFAULT - frozenset(report)) | frozenset(ignore)
+
 
 Ids = tuple[int, ...]
 
@@ -88,10 +97,29 @@ class Finding:
 
 
 class FindingsError(AssertionError):
-    """A kernel's run showed mistakes; `findings` has them, the text all of it."""
+    """A kernel's run showed mistakes; `findings` has them, the text all of it. `script`: one that shows them again."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    def __init__(self, findings: Sequence[Finding], script: str = "") -> None:
         from vdev.harness.formats import as_text  # formats knows findings
 
-        super().__init__("\n" + as_text(findings))
+        super().__init__(with_script(f"{_headline(findings)}\n\n{as_text(findings)}", script))
+        self.script = script
         self.findings = tuple(findings)
+
+
+def with_script(text: str, script: str) -> str:
+    """A failure's text, and the script that shows it again unless the plugin shows that in a section of its own."""
+    from vdev import harness  # which has what the plugin says
+
+    if not script or harness.scripts_have_sections:
+        return text
+    return f"{text}\n\n# --- a script that shows it again\n{script}# --- end of the script"
+
+
+def _headline(findings: Sequence[Finding]) -> str:
+    """All of them in a line, as summaries of tests show it."""
+    names = list(
+        dict.fromkeys(f"{each.kind} in kernel {each.kernel}, line {each.place.line}" for each in findings)
+    )
+    rest = f", and {len(names) - 2} more" if len(names) > 2 else ""
+    return "; ".join(names[:2]) + rest

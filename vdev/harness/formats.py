@@ -61,17 +61,17 @@ def _paragraph(finding: Finding) -> str:
     lines = [f"{_where(finding.place)}: {finding.kind}: {finding.message}", *_excerpt(finding.place)]
     times = f"; {finding.count} times in the launch" if finding.count > 1 else ""
     if finding.who is not None:
-        lines.append(f"  by {_who(finding.who)}{times}")
+        lines.append(f"  by {describe(finding.who)}{times}")
     if finding.other is not None:
         lines.append(f"  other side: {_where(finding.other)}: {finding.other.expression}")
         lines += _excerpt(finding.other) if finding.other.line != finding.place.line else []
     if finding.other_who is not None:
-        lines.append(f"  by {_who(finding.other_who)}")
+        lines.append(f"  by {describe(finding.other_who)}")
     return "\n".join([*lines, f"  remedy: {finding.remedy}"])
 
 
 def _sentence(finding: Finding) -> str:
-    return f"{finding.message}." + ("" if finding.who is None else f" By {_who(finding.who)}.")
+    return f"{finding.message}." + ("" if finding.who is None else f" By {describe(finding.who)}.")
 
 
 def _where(place: Place) -> str:
@@ -82,7 +82,8 @@ def _excerpt(place: Place) -> list[str]:
     return [f"{place.line:6d} | {place.excerpt.rstrip()}"] if place.excerpt.strip() else []
 
 
-def _who(who: Who) -> str:
+def describe(who: Who) -> str:
+    """A work-item, or a work-group, in words."""
     group = f"work-group {_ids(who.group)}"
     return group if who.item is None else f"work-item {_ids(who.item)} of {group}"
 

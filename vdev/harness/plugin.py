@@ -6,48 +6,83 @@ project, so it imports nothing but pytest until a test asks for a fixture.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vdev.harness.accepted import Accepted
     from vdev.harness.program import Program
 
 _MARKER = (
-    "opencl(source, options=(), workers=None, orders=None, local_sizes=None, report=(), check=None): the OpenCL C that the "
-    "fixture `kernels` is made of (text, or a .cl file beside the test), and the ways in which the test runs"
+    "opencl(source, options=(), workers=None, engines=None, orders=None, local_sizes=None, report=(), ignore=(), check=None): "
+    "the OpenCL C that the fixture `kernels` is made of (text, or a .cl file beside the test), and the ways in which the test "
+    "runs"
 )
+_SETTINGS = ("options", "workers", "engines", "orders", "local_sizes", "report", "ignore", "check")
 _WAY = "_opencl_way"
+_LISTS = {
+    "--opencl-workers": (
+        "cpu:1",
+        "run each test on these workers, as VDEV_WORKERS names them, or 'native'; separated by ';'",
+    ),
+    "--opencl-engines": (
+        "",
+        "run each test on these devices, by a part of their platform's name, their own or their version: intel;pocl;nvidia; "
+        "skip those that are not there",
+    ),
+    "--opencl-orders": ("", "run the work-groups of kernels one by one: forward;backward;shuffled:SEED"),
+    "--opencl-local-sizes": ("", "work-group sizes for launches that name none, such as 16;64 or 8,8"),
+}
+_KINDS = {
+    "report": "kinds of findings that end a test, beside those that do by default; separated by ';'",
+    "ignore": "kinds of findings that end no test",
+}
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How one test's programs run, and which one the fixture `kernels` is made of."""
+
+    folder: Path  #: where .cl files are looked for
+    source: str | Path | None
+    options: str | tuple[str, ...]
+    workers: str
+    engine: str | None
+    order: str | None
+    local_size: tuple[int, ...] | None
+    check: bool
+    report: tuple[str, ...]
+    ignore: tuple[str, ...]
+    prepared: bool  #: whether programs are built before the test begins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options for every test that uses the fixtures; markers win."""
     group = parser.getgroup("opencl", "OpenCL kernels (vdev)")
-    group.addoption(
-        "--opencl-workers",
-        default="cpu:1",
-        metavar="LIST",
-        help="run each test on these workers, as VDEV_WORKERS names them, or 'native'; separated by ';'",
-    )
-    group.addoption(
-        "--opencl-orders",
-        default="",
-        metavar="LIST",
-        help="run the work-groups of kernels one by one: forward;backward;shuffled:SEED",
-    )
-    group.addoption(
-        "--opencl-local-sizes",
-        default="",
-        metavar="LIST",
-        help="work-group sizes for launches that name none, such as 16;64 or 8,8",
-    )
+    for option, (default, text) in _LISTS.items():
+        group.addoption(option, default=default, metavar="LIST", help=text)
+    for name, text in _KINDS.items():
+        group.addoption(f"--opencl-{name}", default=None, metavar="KINDS", help=text)
+        parser.addini(f"opencl_{name}", text, type="linelist", default=[])
     group.addoption(
         "--no-opencl-check",
         action="store_true",
         help="do not check the kernels' accesses, only their results",
+    )
+    accepted = "a file of findings that are accepted, with reasons"
+    group.addoption("--opencl-accepted", default=None, metavar="FILE", help=accepted)
+    parser.addini("opencl_accepted", accepted + " (a path from the folder of the configuration)", default="")
+    group.addoption(
+        "--opencl-write-accepted",
+        action="store_true",
+        help="let findings pass, and write them into the file of accepted findings",
     )
 
     _add_coverage(parser)
@@ -79,9 +114,18 @@ def _add_coverage(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, for --strict-markers; whoever counts, where coverage is wanted."""
+    """The marker, for --strict-markers; scripts stand in sections of reports, where they can be copied from; whoever counts,
+    where coverage is wanted.
+    """
+    from vdev import harness
+
     config.addinivalue_line("markers", _MARKER)
+    harness.scripts_have_sections = True
     option = config.option
+    if option.opencl_write_accepted and _accepted_path(config) is None:
+        raise pytest.UsageError(
+            "--opencl-write-accepted needs --opencl-accepted FILE, or opencl_accepted in the ini-file"
+        )
     wanted = option.opencl_cov or option.opencl_cov_report or option.opencl_cov_fail_under
     if wanted or config.getini("opencl_cov"):
         from vdev.harness.coverage.session import CoverageSession  # loads vdev
@@ -95,18 +139,41 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
     said = {} if marker is None else marker.kwargs
-    ways = list(
+    unknown = [name for name in said if name not in _SETTINGS]
+    if unknown:
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: the marker opencl has no {unknown[0]!r}; it has {', '.join(_SETTINGS)}"
+        )
+    choices = list(
         product(
             _listed(said.get("workers"), options.opencl_workers),
+            _listed(said.get("engines"), options.opencl_engines),
             _listed(said.get("orders"), options.opencl_orders),
             _listed(said.get("local_sizes"), options.opencl_local_sizes),
         )
     )
-    names = ["-".join(str(part) for part in way if part is not None) for way in ways]
-    if len(ways) > 1:
-        metafunc.parametrize(_WAY, ways, ids=names, indirect=True)
-    else:
-        metafunc.parametrize(_WAY, ways, ids=[pytest.HIDDEN_PARAM], indirect=True)
+    report, ignore = _switched(metafunc.config, said)
+    ways = [
+        _Way(
+            folder=metafunc.definition.path.parent,
+            source=marker.args[0] if marker is not None and marker.args else None,
+            options=_hashable(said.get("options", ())),
+            workers=str(workers),
+            engine=None if engine is None else str(engine),
+            order=None if order is None else str(order),
+            local_size=_size(local_size),
+            check=bool(said.get("check", not options.no_opencl_check)),
+            report=report,
+            ignore=ignore,
+            prepared=bool(getattr(metafunc.function, "is_hypothesis_test", False)),
+        )
+        for workers, engine, order, local_size in choices
+    ]
+    names: list[Any] = ["-".join(str(part) for part in choice if part is not None) for choice in choices]
+    # Hypothesis takes no fixture of a function's scope: for it, these have the session's, and each test its own all the same.
+    metafunc.parametrize(
+        _WAY, ways, ids=names if len(ways) > 1 else [pytest.HIDDEN_PARAM], indirect=True, scope="function"
+    )
 
 
 def _listed(said: object, option: str) -> list[object]:
@@ -115,48 +182,75 @@ def _listed(said: object, option: str) -> list[object]:
     return list(said) if isinstance(said, list | tuple) else [said]
 
 
-@pytest.fixture
-def _opencl_way(request: pytest.FixtureRequest) -> tuple[object, object, object]:
-    """(workers, order, local size)"""
-    way: tuple[object, object, object] = request.param
+def _hashable(options: Any) -> str | tuple[str, ...]:
+    return options if isinstance(options, str) else tuple(options)
+
+
+def _switched(config: pytest.Config, said: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Kinds of findings to report and to ignore: the marker wins over the command line, that over the ini-file."""
+    on: dict[str, bool] = {}
+    for source in (
+        {name: config.getini(f"opencl_{name}") for name in _KINDS},
+        {name: (getattr(config.option, f"opencl_{name}") or "").split(";") for name in _KINDS},
+        {name: _listed(said.get(name, ()), "") for name in _KINDS},
+    ):
+        for name in _KINDS:
+            on |= {kind.strip(): name == "report" for kind in map(str, source[name]) if kind.strip()}
+    return tuple(kind for kind in on if on[kind]), tuple(kind for kind in on if not on[kind])
+
+
+@pytest.fixture(scope="session")
+def _opencl_way(request: pytest.FixtureRequest) -> _Way:
+    way: _Way = request.param
     return way
 
 
-@pytest.fixture
-def opencl_program(
-    request: pytest.FixtureRequest, _opencl_way: tuple[object, object, object]
-) -> Callable[..., Program]:
+@pytest.fixture(scope="session")
+def opencl_program(pytestconfig: pytest.Config, _opencl_way: _Way) -> Callable[..., Program]:
     """Makes programs: `opencl_program(source, options="")` gives a `vdev.harness.Program` that runs in the test's way."""
+    from vdev.harness.engines import NoEngine
     from vdev.harness.program import Program  # loads vdev, for tests that use it
 
-    workers, order, local_size = _opencl_way
-    marker = request.node.get_closest_marker("opencl")
-    said = {} if marker is None else marker.kwargs
-    check = said.get("check")
+    way = _opencl_way
 
     def make(source: str | Path, options: str | tuple[str, ...] = ()) -> Program:
-        return Program(
-            _found(source, request.path.parent),
-            options,
-            workers=str(workers),
-            order=None if order is None else str(order),
-            local_size=_size(local_size),
-            check=not request.config.option.no_opencl_check if check is None else bool(check),
-            report=said.get("report", ()),
-        )
+        __tracebackhide__ = True
+        try:
+            return Program(
+                _found(source, way.folder),
+                options,
+                workers=way.workers,
+                engine=way.engine,
+                order=way.order,
+                local_size=way.local_size,
+                check=way.check,
+                report=way.report,
+                ignore=way.ignore,
+                accepted=_accepted(pytestconfig),
+            )
+        except NoEngine as missing:
+            pytest.skip(str(missing))
 
     return make
 
 
-@pytest.fixture
-def kernels(request: pytest.FixtureRequest, opencl_program: Callable[..., Program]) -> Program:
+@pytest.fixture(scope="session")
+def kernels(_opencl_way: _Way, opencl_program: Callable[..., Program]) -> Program:
     """The program that the marker `opencl` names: its kernels are its attributes."""
-    marker = request.node.get_closest_marker("opencl")
-    if marker is None or not marker.args:
-        raise pytest.UsageError(
-            f"{request.node.nodeid} uses the fixture `kernels`: mark it with @pytest.mark.opencl(source or file)"
+    if _opencl_way.source is None:
+        pytest.fail(
+            "the fixture `kernels` needs a program: mark it with @pytest.mark.opencl(source or file)",
+            pytrace=False,
         )
-    return opencl_program(marker.args[0], marker.kwargs.get("options", ()))
+    from vdev.errors import BuildError
+
+    try:
+        program: Program = opencl_program(_opencl_way.source, _opencl_way.options)
+        if _opencl_way.prepared:
+            program.prepare()
+        return program
+    except BuildError as error:
+        pytest.fail(f"the program does not build:\n{error}", pytrace=False)
 
 
 def _found(source: str | Path, folder: Path) -> str | Path:
@@ -172,3 +266,88 @@ def _size(text: object) -> tuple[int, ...] | None:
         return (text,)
     parts = text.split(",") if isinstance(text, str) else text
     return tuple(int(part) for part in parts)  # type: ignore[attr-defined]
+
+
+# failures ---------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The script of a random call that failed, in a section of its own."""
+    report = yield
+    if call.when == "call" and "vdev.harness.calls" in sys.modules:
+        from vdev.harness.calls import ran
+
+        if report.failed and call.excinfo is not None and ran:
+            script = next(_scripts(call.excinfo.value), "") or ran[-1].script()
+            report.sections.append(("a script that shows it again", script))
+        ran.clear()
+    return report
+
+
+def _scripts(error: BaseException) -> Iterator[str]:
+    """Those of a failure, or of several that hypothesis found at once."""
+    if script := getattr(error, "script", ""):
+        yield script
+    for one in getattr(error, "exceptions", ()):
+        yield from _scripts(one)
+
+
+# accepted findings ------------------------------------------------------------------------------
+
+
+def _accepted_path(config: pytest.Config) -> Path | None:
+    if config.option.opencl_accepted:
+        return Path(config.invocation_params.dir, config.option.opencl_accepted)
+    named = config.getini("opencl_accepted")
+    return Path((config.inipath or config.rootpath / "ini").parent, named) if named else None
+
+
+def _accepted(config: pytest.Config) -> Accepted | None:
+    from vdev.harness.accepted import load
+
+    path = _accepted_path(config)
+    if path is None:
+        return None
+    accepted = load(path)
+    accepted.takes = config.option.opencl_write_accepted
+    return accepted
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of xdist tells its controller which entries were of use, and which are new."""
+    path = _accepted_path(session.config)
+    if (
+        path is not None
+        and hasattr(session.config, "workeroutput")
+        and "vdev.harness.accepted" in sys.modules
+    ):
+        accepted = _accepted(session.config)
+        assert accepted is not None
+        session.config.workeroutput["vdev_accepted"] = accepted.told()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """What a worker of xdist has told."""
+    told = getattr(node, "workeroutput", {}).get("vdev_accepted")
+    if told is not None and (accepted := _accepted(node.config)) is not None:
+        accepted.hear(told)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Which accepted findings no longer occur, which have no reason, and which are new."""
+    path = _accepted_path(config)
+    if path is None or "vdev.harness.accepted" not in sys.modules or hasattr(config, "workerinput"):
+        return  # a worker of xdist tells its controller
+    accepted = _accepted(config)
+    assert accepted is not None
+    lines = accepted.summary()
+    if accepted.takes and (count := accepted.write()):
+        lines.append(f"{path}: {count} written: give each a reason")
+    if lines:
+        terminalreporter.section("accepted findings (vdev)")
+        for line in lines:
+            terminalreporter.line(line)

@@ -6,49 +6,73 @@ as written, runs on the workers asked for, whose results come back.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from vdev.backends.base import Backend, LocalBytes
-from vdev.harness import arguments
+from vdev.errors import BuildError
+from vdev.harness import arguments, origins
+from vdev.harness.accepted import Accepted, load
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
+from vdev.harness.calls import Call, dtype_text, written
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.coverage.counting import current
-from vdev.harness.findings import OFF_BY_DEFAULT, Finding, FindingsError, Place
+from vdev.harness.engines import NATIVE, workers_on
+from vdev.harness.findings import KINDS, Finding, FindingsError, Place, hidden_kinds
+from vdev.harness.formats import NO_FILE, describe
 from vdev.harness.orders import KIND as ORDER_KIND
 from vdev.harness.orders import compare_orders
-from vdev.harness.running import Order, open_session, run_in_order, run_natively, run_on_workers
+from vdev.harness.reading import Writer
+from vdev.harness.running import Order, launch_of, open_session, run_in_order, run_natively, run_on_workers
+from vdev.harness.splitting import against_splitting
 from vdev.planner.partitioner import choose_local_size
+from vdev.session.programs import SessionProgram
 from vdev.session.session import Session, SessionKernel
-from vdev.translators.frontend.layout import element_types
+from vdev.translators.frontend.dimensions import dimensions
+from vdev.translators.frontend.layout import element_types, value_types
+from vdev.translators.frontend.source import ArgInfo
 from vdev.translators.ranges.ndrange import NDRange
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
 
 Array = npt.NDArray[Any]
 Size = int | Sequence[int]
-
-#: What `Program(workers=…)` says for the device itself, without vdev's own work on the kernel.
-NATIVE = "native"
 
 
 class Outputs(Sequence[Array]):
     """What a kernel left in its buffers: an array for each pointer to memory that is not const, in order and by name.
 
-    `findings`: those of kinds that are off by default. `notes`: (line, what was not checked and why).
+    `findings`: those of kinds that are off, and accepted ones. `one_worker`: why the call would not be split over several
+    workers; empty where it would. `notes`: (line, what was not checked and why).
     """
 
     def __init__(
-        self, arrays: dict[str, Array], findings: Sequence[Finding], notes: Sequence[tuple[int, str]]
+        self,
+        arrays: dict[str, Array],
+        findings: Sequence[Finding],
+        notes: Sequence[tuple[int, str]],
+        why_one_worker: Callable[[], tuple[str, ...]],
     ) -> None:
         self._arrays = arrays
+        self._why_one_worker = why_one_worker
         self.findings = tuple(findings)
         self.notes = tuple(notes)
+
+    @functools.cached_property
+    def one_worker(self) -> tuple[str, ...]:
+        """Why one worker would run all of the call."""
+        return self._why_one_worker()
 
     @overload
     def __getitem__(self, key: int | str) -> Array: ...
@@ -67,8 +91,8 @@ class Outputs(Sequence[Array]):
 @dataclass(frozen=True)
 class Way:
     """How kernels run. `workers`: as VDEV_WORKERS has it, or 'native'. `order`: of work-groups ('forward', 'backward',
-    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`: kinds of findings that end a
-    call beside those that always do.
+    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that
+    end a call beside those that do by default, and that do not. `engine`: a part of a device's name.
     """
 
     workers: str = "cpu:1"
@@ -76,13 +100,17 @@ class Way:
     local_size: tuple[int, ...] | None = None  #: of launches that name none
     check: bool = True
     report: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    engine: str | None = None
 
 
 class Program:
     """OpenCL C, built for the workers asked for.
 
     `source` is the text or, where it is a Path or ends with `.cl`, the file. `options` are build options, one string or
-    several. Raises `vdev.errors.BuildError` with clang's messages, OSError where there is no such file.
+    several. `workers`, `engine`, `order`, `local_size`, `check`, `report` and `ignore` are those of `Way`; `accepted` is a
+    file of accepted findings (`vdev.harness.accepted`). Raises NoEngine where no device has the engine's name,
+    `vdev.errors.BuildError` with clang's messages, OSError where there is no such file.
     """
 
     def __init__(
@@ -95,20 +123,40 @@ class Program:
         local_size: Size | None = None,
         check: bool = True,
         report: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        engine: str | None = None,
+        accepted: str | Path | Accepted | None = None,
     ) -> None:
+        __tracebackhide__ = True
         self.file, self.source = _read(source)
         self.options = tuple(options.split() if isinstance(options, str) else options)
         if self.file:
             self.options = (*self.options, f"-I{Path(self.file).resolve().parent}")
         group = None if local_size is None else _sizes(local_size)
-        self.way = Way(workers, order, group, check, frozenset(report))
+        self.way = Way(workers, order, group, check, frozenset(report), frozenset(ignore), engine)
+        self.hidden = hidden_kinds(report, ignore)  #: kinds of findings that end no call
+        self.accepted = load(Path(accepted)) if isinstance(accepted, str | Path) else accepted
+        self._prepared = False
         self._session = open_session(self._workers)
-        self._program = self._session.build(self.source, self.options)
+        self._program = self._built()
         if (counting := current()) is not None:
             counting.built(self._program, self.file)
 
+    def __repr__(self) -> str:
+        return f"<Program {self.file or 'of a text'}: {', '.join(self.kernels)}>"
+
+    def _built(self) -> SessionProgram:
+        __tracebackhide__ = True
+        try:
+            return self._session.build(self.source, self.options)
+        except BuildError as error:
+            error.__context__ = error.__cause__ = None  # how the drivers were asked is nothing to the user
+            raise error.with_traceback(None) from None
+
     @property
     def _workers(self) -> str:
+        if self.way.engine is not None:
+            return workers_on(self.way.engine, self.way.workers)
         return "cpu:1" if self.way.workers == NATIVE else self.way.workers
 
     @property
@@ -127,14 +175,36 @@ class Program:
             raise AttributeError(f"program has no kernel {name!r}")
         return self.kernel(name)
 
+    def prepare(self) -> None:
+        """Do now what first calls do: translate, build, analyse. hypothesis has a deadline for each call."""
+        if self._prepared:
+            return
+        self._prepared = True
+        for kernel in self._program.kernels.values():
+            _ = kernel.one_worker
+        if self.way.check:
+            with contextlib.suppress(NotCheckable):  # which calls tell in their notes
+                checked = self.checked
+                open_session("cpu:1").executor.call(0, checked.prepare)
+
     @functools.cached_property
     def checked(self) -> CheckedSource:
         """The program that checks itself. Raises NotCheckable."""
+        return self._checked(tracked=False)
+
+    @functools.cached_property
+    def tracked(self) -> CheckedSource:
+        """The program that checks itself and says who wrote a place. Raises NotCheckable."""
+        return self._checked(tracked=True)
+
+    def _checked(self, *, tracked: bool) -> CheckedSource:
         if self._program.lowered is None:
             raise NotCheckable(
                 "clang's parser does not take the program, or its macros could not be expanded"
             )
-        return CheckedSource(self._program.lowered.program, self.file, self.way.report)
+        kinds = frozenset(KINDS) - self.hidden
+        lowered = self._program.lowered.program
+        return CheckedSource(lowered, self.file, self.source, kinds=kinds, tracked=tracked)
 
 
 class Kernel:
@@ -146,6 +216,9 @@ class Kernel:
         self._kernel = kernel
         self._session = session
 
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name} of {self.program!r}>"
+
     def __call__(
         self, *args: Any, global_size: Size, local_size: Size | None = None, offset: Size | None = None
     ) -> Outputs:
@@ -153,24 +226,76 @@ class Kernel:
 
         Raises ArgumentError where an argument does not fit, FindingsError where an access does not.
         """
-        infos = self._kernel.declared.args
-        parsed = self._kernel.program.parsed
-        types = {} if parsed is None else element_types(parsed, self.name)
-        ready = arguments.prepare(self.name, infos, types, args)
-        ndrange = self._ndrange(global_size, local_size, offset)
+        __tracebackhide__ = True
+        ready = arguments.prepare(self.name, self.infos, self.types, args)
+        free = local_size is None and self.program.way.local_size is None
+        return self._run(ready, self._ndrange(global_size, local_size, offset), None, cuts=free)
+
+    def run(self, call: Call) -> Outputs:
+        """As `call.run()`, without its script."""
+        __tracebackhide__ = True
+        ready = arguments.prepare(self.name, self.infos, self.types, list(call.args.values()))
+        return self._run(ready, self._ndrange(call.global_size, call.local_size, call.offset), call)
+
+    def calls(self, arguments: Mapping[str, Any] | None = None, **fixed: Any) -> SearchStrategy[Call]:
+        """Random calls for hypothesis, which has to be installed: see `vdev.harness.strategies.calls`.
+
+        `kernel.calls(out=empty, n=st.integers(1, 100), x=lambda draft: draft.n, global_size=128)`
+        """
+        from vdev.harness import strategies  # needs hypothesis
+
+        return strategies.calls(self, arguments, **fixed)
+
+    def _run(
+        self, ready: Sequence[Ready], ndrange: NDRange, call: Call | None, *, cuts: bool = False
+    ) -> Outputs:
+        """`cuts`: the work-groups may have another size as well."""
+        __tracebackhide__ = True
         findings, notes = self._check(ready, ndrange)
         self._count(ready, ndrange)
-        if ORDER_KIND in self.program.way.report:
-            self._compare(ready, ndrange, cuts=local_size is None and self.program.way.local_size is None)
+        if ORDER_KIND not in self.program.hidden:
+            self._compare(ready, ndrange, cuts=cuts)
         memories = [_memory(arg) for arg in ready]
         run = self._runner()
         run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
-        outputs = {
-            info.name: _array(arg, memory)
-            for info, arg, memory in zip(infos, ready, memories, strict=True)
-            if memory is not None and info.kind == "global" and not info.pointee_const
-        }
-        return Outputs(outputs, findings, notes)
+        outputs = {}
+        for index, (info, arg, memory) in enumerate(zip(self.infos, ready, memories, strict=True)):
+            if memory is not None and info.kind == "global" and not info.pointee_const:
+                outputs[info.name] = _array(arg, memory)
+                origins.remember(memory.content, Made(self, ready, ndrange, call, index))
+        return Outputs(outputs, findings, notes, functools.partial(self._why_one_worker, ready, ndrange))
+
+    @property
+    def infos(self) -> tuple[ArgInfo, ...]:
+        """The parameters, as the user wrote them."""
+        return self._kernel.declared.args
+
+    @property
+    def required_size(self) -> tuple[int, ...] | None:
+        """The work-group's size that the kernel requires, in the dimensions that have more than one work-item."""
+        required = self._kernel.declared.reqd_work_group_size
+        if required is None:
+            return None
+        return required[: max((k + 1 for k in range(3) if required[k] > 1), default=1)]
+
+    @property
+    def dimensions(self) -> int:
+        """Of the index space, as far as the kernel's text says."""
+        parsed = self._kernel.program.parsed
+        return 1 if parsed is None else dimensions(parsed, self.name)
+
+    @property
+    def most_items(self) -> int:
+        """Work-items that a work-group of this kernel may have."""
+        return self._kernel.resources.work_group_size
+
+    @functools.cached_property
+    def types(self) -> dict[int, np.dtype[Any]]:
+        """By argument number: what a pointer points to, or what a value is, where clang's parser knows."""
+        parsed = self._kernel.program.parsed
+        return (
+            {} if parsed is None else {**element_types(parsed, self.name), **value_types(parsed, self.name)}
+        )
 
     def _runner(self) -> Any:
         way = self.program.way
@@ -181,6 +306,7 @@ class Kernel:
         return functools.partial(run_on_workers, self._session, self._kernel)
 
     def _check(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[list[Finding], list[tuple[int, str]]]:
+        __tracebackhide__ = True
         way = self.program.way
         if not way.check:
             return [], [(self._kernel.info.line, "accesses are not checked")]
@@ -188,7 +314,9 @@ class Kernel:
             checked = self._checked(ready, ndrange)
         except NotCheckable as reason:
             return [], [(self._kernel.info.line, f"accesses are not checked: {reason}")]
-        wrong = [f for f in checked.findings if f.kind not in OFF_BY_DEFAULT - way.report]
+        wrong = [finding for finding in checked.findings if finding.kind not in self.program.hidden]
+        if self.program.accepted is not None:
+            wrong = self.program.accepted.left(wrong)
         if wrong:
             raise FindingsError(wrong)
         return checked.findings, [*self.program.checked.program.skipped, *checked.notes]
@@ -222,6 +350,26 @@ class Kernel:
             args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
             executor = open_session("cpu:1").executor
             counting.launch(self._kernel.program, self.name, args, ndrange, lambda run: executor.call(0, run))
+
+    def _why_one_worker(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[str, ...]:
+        args = [_argument(arg, _memory(arg)) for arg in ready]
+        launch, buffers = launch_of(self._session, self._kernel, args, ndrange)
+        return against_splitting(launch, buffers)
+
+    def last_writers(
+        self, ready: Sequence[Ready], ndrange: NDRange, places: Sequence[tuple[int, int, int]]
+    ) -> tuple[list[Writer | None], list[Memory | None]]:
+        """Run once more, to see who writes each place (argument, first byte, bytes) last; and what memories then hold. Raises
+        NotCheckable.
+        """
+        source = self.program.tracked
+        memories = [_memory(arg) for arg in ready]
+        args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+
+        def launch(backend: Backend) -> Checked:
+            return source.launch(backend, self.name, args, ndrange, places)
+
+        return open_session("cpu:1").executor.call(0, launch).writers, memories
 
     def _ndrange(self, global_size: Size, local_size: Size | None, offset: Size | None) -> NDRange:
         sizes = _sizes(global_size)
@@ -266,8 +414,67 @@ class Kernel:
             raise ArgumentError(f"kernel {self.name}: a work-group of {group} is more than {most} work-items")
 
 
+@dataclass(frozen=True)
+class Made:
+    """The call that left an argument's memory (`origins.Origin`)."""
+
+    kernel: Kernel
+    ready: Sequence[Ready]
+    ndrange: NDRange
+    call: Call | None
+    index: int
+
+    def writers(self, content: Array, places: Sequence[tuple[int, int]]) -> list[str]:
+        wanted = [(self.index, first, nbytes) for first, nbytes in places]
+        try:
+            found, memories = self.kernel.last_writers(self.ready, self.ndrange, wanted)
+        except NotCheckable:
+            return [""] * len(places)
+        again = memories[self.index]
+        assert again is not None
+        texts = []
+        for (first, nbytes), writer in zip(places, found, strict=True):
+            here = slice(first, first + nbytes)
+            # Somebody has changed the array since, or its content depends on the run: who wrote it this time says nothing.
+            same = content[here].tobytes() == again.content[here].tobytes()
+            texts.append(_written_by(writer) if same else "")
+        return texts
+
+    def script(self, result: Array, expected: Array, function: str, settings: Mapping[str, float]) -> str:
+        if self.call is None:
+            return ""
+        given = "".join(f", {name}={value!r}" for name, value in settings.items())
+        return self.call.script(f"{function}({self._named(result)}, {written(expected)}{given})")
+
+    def _named(self, result: Array) -> str:
+        """A part of the output, as the script has it."""
+        arg, name = self.ready[self.index], f"outputs[{self.kernel.infos[self.index].name!r}]"
+        assert isinstance(arg, Given | Empty)
+        like = arg.whole if isinstance(arg, Given) else arg
+        if result.flags.c_contiguous and (result.shape, result.dtype) == (like.shape, like.dtype):
+            return name
+        found = origins.find(result)
+        first = 0 if found is None else origins.byte_of(result, (0,) * result.ndim, found[0])
+        return f"np.ndarray({result.shape}, {dtype_text(result.dtype)}, {name}, {first}, {result.strides})"
+
+
+def _written_by(writer: Writer | None) -> str:
+    if writer is None:
+        return "no work-item wrote it"
+    times = f", the last of {writer.count} writes" if writer.count > 1 else ""
+    line = f"{writer.place.file or NO_FILE}:{writer.place.line}"
+    return f"written by {describe(writer.who)} at {line}{times}: {writer.place.excerpt.strip()}"
+
+
 def _sizes(size: Size) -> tuple[int, ...]:
-    return (int(size),) if isinstance(size, int | np.integer) else tuple(int(each) for each in size)
+    """Raises ArgumentError for what are no whole numbers."""
+    try:
+        many = size if isinstance(size, Sequence | np.ndarray) else (size,)
+        return tuple(operator.index(each) for each in many)
+    except TypeError:
+        raise ArgumentError(
+            f"a size of an index space is a whole number or up to three; got {size!r}"
+        ) from None
 
 
 def _read(source: str | Path) -> tuple[str, str]:

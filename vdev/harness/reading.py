@@ -17,6 +17,8 @@ from vdev.harness.findings import Finding, Ids, Place, Who
 from vdev.translators.dialects.checked.program import (
     MOST_RECORDS,
     RECORD_WORDS,
+    TRACKED_LAST,
+    TRACKED_WORDS,
     CheckedKernel,
     CheckedProgram,
     Kind,
@@ -101,6 +103,24 @@ def records(log: npt.NDArray[np.uint32], nsites: int) -> Iterator[Record]:
         yield Record(kind, site, root, group, item, other_site, other, rel, row[9], count)
 
 
+@dataclass(frozen=True)
+class Writer:
+    """Who wrote a place last, and where in the source. `count`: how often it was written."""
+
+    who: Who
+    place: Place
+    count: int
+
+
+def table_of(places: Sequence[tuple[int, int, int]], kernel: CheckedKernel) -> npt.NDArray[np.uint8]:
+    """(argument, first byte, bytes) of places whose writers are asked for, as `include/tracked.cl` has them."""
+    table = np.zeros((len(places), TRACKED_WORDS), np.uint32)
+    roots = {root.arg: number for number, root in enumerate(kernel.roots)}
+    for row, (arg, first, nbytes) in zip(table, places, strict=True):
+        row[:4] = roots[arg], first & 0xFFFFFFFF, first >> 32, nbytes
+    return table.view(np.uint8).reshape(-1)
+
+
 class Reader:
     """Makes findings of one checked program. `source`: the user's text, `file` its name or an empty text."""
 
@@ -130,6 +150,19 @@ class Reader:
         """(line, what was not checked in this launch and why)."""
         noted = {(self._site(r.site).line, _NOTES[r.kind]) for r in found if r.kind in _NOTES}
         return sorted(noted)
+
+    def writers(self, table: npt.NDArray[np.uint32], nplaces: int, ndrange: NDRange) -> list[Writer | None]:
+        """Who wrote each place last; None where nobody did."""
+        found: list[Writer | None] = []
+        for row in table.reshape(-1, TRACKED_WORDS)[:nplaces].tolist():
+            count = row[4]
+            if not count:
+                found.append(None)
+                continue
+            last = 5 + 3 * ((count - 1) % TRACKED_LAST)
+            site, group, item = row[last : last + 3]
+            found.append(Writer(_who(ndrange, group, item), self._place(self._site(site)), count))
+        return found
 
     def _site(self, number: int) -> Site:
         return self._program.sites[number - 1]

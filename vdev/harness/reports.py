@@ -16,9 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vdev.harness.accepted import Accepted
 from vdev.harness.checking import CheckedSource, NotCheckable
-from vdev.harness.findings import Finding, Place, Who
-from vdev.translators.frontend.source import CompileError, parse_program
+from vdev.harness.findings import OFF_BY_DEFAULT, Finding, Place, Who
+from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
+from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program
+from vdev.translators.interpreter.access import analyse_kernel
 
 #: Warnings of clang's that tell of a mistake rather than of a habit.
 _WARNINGS = (
@@ -32,7 +36,9 @@ _CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harnes
 
 @dataclass
 class Report:
-    """Findings, and how much they rest on. `status`: of the program that ran."""
+    """Findings, and how much they rest on. `status`: of the program that ran. `one_worker`: by kernel, why it would not be
+    split over several workers. `told`: what is to be said of accepted findings; `naccepted` were left out.
+    """
 
     findings: list[Finding]
     nchecked: int = 0
@@ -40,17 +46,35 @@ class Report:
     notes: list[tuple[str, int, str]] = field(default_factory=list)
     status: int = 0
     ran: bool = True
+    one_worker: dict[str, list[str]] = field(default_factory=dict)
+    naccepted: int = 0
+    told: list[str] = field(default_factory=list)
 
     @property
     def exit_status(self) -> int:
         """1 with findings, else the program's own."""
         return 1 if self.findings else self.status
 
+    def accept(self, accepted: Accepted) -> None:
+        """Leave out what the file accepts; write the rest into it where it takes findings."""
+        left = accepted.left(self.findings)
+        self.naccepted = len(self.findings) - len(left)
+        self.findings = left
+        self.told = accepted.summary()
+        if accepted.takes and (count := accepted.write()):
+            self.told.append(f"{accepted.path}: {count} written: give each a reason")
+
     def summary(self) -> str:
         """A line for each thing to know beside the findings."""
         lines = [f"vdev-check: {_count(len(self.findings), 'finding')}"]
         if self.ran:
             lines[0] += f"; {_count(self.nchecked, 'launch', 'launches')} checked"
+        if self.naccepted:
+            lines[0] += f"; {self.naccepted} accepted"
+        for kernel, reasons in sorted(self.one_worker.items()):
+            lines += [f"  kernel {kernel}: one worker: {reason}" for reason in reasons]
+            lines += [] if reasons else [f"  kernel {kernel}: split over several workers"]
+        lines += [f"  {line}" for line in self.told]
         for reason, count in sorted(self.unchecked.items()):
             lines.append(f"  not checked: {_count(count, 'launch', 'launches')}: {reason}")
         for kernel, line, what in self.notes:
@@ -68,13 +92,14 @@ def _count(number: int, one: str, more: str = "") -> str:
 def run_program(
     arguments: Sequence[str],
     *,
-    report: Sequence[str] = (),
+    hidden: frozenset[str] = OFF_BY_DEFAULT,
     most: int = 0,
     quiet: bool = False,
     check: bool = True,
     coverage: Path | None = None,
 ) -> Report:
-    """Run a PyOpenCL program with every launch checked. `quiet`: what it prints goes to the error stream.
+    """Run a PyOpenCL program with every launch checked. `hidden`: kinds not to report. `most`: launches of each kernel that
+    are checked; 0: all. `quiet`: what it prints goes to the error stream.
 
     `check`: False for no checks. `coverage`: the folder that gets the coverage of its kernels.
     """
@@ -82,7 +107,7 @@ def run_program(
         path = Path(folder, "report.json")
         checked = str(most) if check else "none"
         folder_of_data = "" if coverage is None else str(coverage.absolute())
-        own = [str(path), ",".join(report), checked, folder_of_data]
+        own = [str(path), ",".join(sorted(hidden)), checked, folder_of_data]
         command = [sys.executable, "-c", _CHILD, *own, *arguments]
         environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
         status = subprocess.call(command, env=environment, stdout=sys.stderr if quiet else None)
@@ -96,7 +121,9 @@ def run_program(
         found = json.loads(path.read_text("utf-8"))
     notes = [(kernel, line, what) for kernel, line, what in found["notes"]]
     findings = [_finding(fields) for fields in found["findings"]]
-    return Report(findings, found["checked"], found["unchecked"], notes, status)
+    return Report(
+        findings, found["checked"], found["unchecked"], notes, status, one_worker=found["one_worker"]
+    )
 
 
 def _finding(fields: dict[str, Any]) -> Finding:
@@ -126,7 +153,21 @@ def read_kernels(path: str, options: Sequence[str] = ()) -> Report:
         notes += [("", line, what) for line, what in CheckedSource(parsed, path).program.skipped]
     except NotCheckable as reason:
         notes.append(("", 1, f"the accesses of its kernels cannot be checked: {reason}"))
-    return Report(_messages(parsed.log, path, text), notes=notes, ran=False)
+    return Report(_messages(parsed.log, path, text), notes=notes, ran=False, one_worker=_one_worker(parsed))
+
+
+def _one_worker(parsed: ParsedProgram) -> dict[str, list[str]]:
+    """By kernel, what speaks against splitting any launch of it; those without are left out, as launches decide."""
+    try:
+        lowered = lower_images(parsed)
+        translate_subgrid(lowered.program)
+    except Untranslatable as error:
+        return {name: [str(error)] for name in parsed.kernels}
+    found = {
+        name: [str(each) for each in analyse_kernel(lowered.model, name).one_worker]
+        for name in parsed.kernels
+    }
+    return {name: reasons for name, reasons in found.items() if reasons}
 
 
 def _messages(log: str, path: str, text: str) -> list[Finding]:

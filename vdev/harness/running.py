@@ -82,6 +82,16 @@ def run_on_workers(
             raise BackendError(completion.status, completion.reason or f"kernel {kernel.name} failed")
 
 
+def launch_of(
+    session: Session, kernel: SessionKernel, args: Sequence[Argument], ndrange: NDRange
+) -> tuple[Launch, list[VirtualBuffer]]:
+    """A launch on new buffers without content, and these."""
+    memories = _memories(args)
+    buffers = [session.create_buffer(len(memory.content)) for memory in memories]
+    given = tuple(_session_argument(arg, memories, buffers) for arg in args)
+    return Launch(kernel, given, ndrange), buffers
+
+
 def run_natively(session: Session, kernel: SessionKernel, args: Sequence[Argument], ndrange: NDRange) -> None:
     """On the first worker's device, the program as the user wrote it."""
     program = BackendProgram(kernel.program.source, kernel.program.options)

@@ -16,7 +16,8 @@ from vdev.check.differences import mask_of
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
-from vdev.harness.findings import OFF_BY_DEFAULT, Finding
+from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding
+from vdev.harness.splitting import against_splitting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.session.buffers import VirtualBuffer
@@ -28,19 +29,20 @@ logger = logging.getLogger("vdev.harness")
 
 
 class Watch:
-    """What the launches of a process showed. `report`: kinds to tell of beside those that always are. `most`: launches of
-    each kernel that are checked; 0: all.
+    """What the launches of a process showed. `hidden`: kinds not to tell of. `most`: launches of each kernel that are
+    checked; 0: all.
     """
 
-    def __init__(self, report: frozenset[str] = frozenset(), most: int = 0) -> None:
-        self.report = report
-        self.hidden = OFF_BY_DEFAULT - report
+    def __init__(self, hidden: frozenset[str] = OFF_BY_DEFAULT, most: int = 0) -> None:
+        self.hidden = hidden
         self.most = most
         self.nchecked = 0
         #: launches that were not checked, by the reason
         self.unchecked: Counter[str] = Counter()
         #: (kernel, line, what was not checked and why)
         self.notes: set[tuple[str, int, str]] = set()
+        #: by kernel: why its launches, one of each program, would not be split over several workers
+        self.one_worker: dict[str, set[str]] = {}
         self._found: dict[tuple[object, ...], Finding] = {}
         self._launches: Counter[tuple[int, str]] = Counter()
 
@@ -48,6 +50,11 @@ class Watch:
     def findings(self) -> list[Finding]:
         """One for each mistake, in the order in which they were found."""
         return list(self._found.values())
+
+    def splits(self, launch: Launch, buffers: list[VirtualBuffer]) -> None:
+        """Note whether several workers would share a kernel's launch, at its first in a program."""
+        if self._launches[launch.kernel.program.serial, launch.kernel.name] == 1:
+            self.one_worker.setdefault(launch.kernel.name, set()).update(against_splitting(launch, buffers))
 
     def wants(self, launch: Launch) -> bool:
         key = launch.kernel.program.serial, launch.kernel.name
@@ -87,6 +94,7 @@ class WatchedLaunches:
         """Run the launch, checked, on copies of what its buffers hold."""
         if not self._watch.wants(launch):
             return
+        self._watch.splits(launch, buffers)
         kernel = launch.kernel.name
         try:
             source = self._source(launch.kernel.program)
@@ -111,7 +119,9 @@ class WatchedLaunches:
             try:
                 if program.lowered is None:
                     raise NotCheckable("clang's parser does not take the program")
-                found = CheckedSource(program.lowered.program, kinds=self._watch.report)
+                text = program.source if isinstance(program.source, str) else None
+                kinds = frozenset(KINDS) - self._watch.hidden
+                found = CheckedSource(program.lowered.program, source=text, kinds=kinds)
             except NotCheckable as reason:
                 found = reason
             self._sources[program] = found

@@ -42,6 +42,10 @@ class Kind(IntEnum):
 RECORD_WORDS = 12
 #: Records kept for each site and kind, and at most.
 KEPT, MOST_RECORDS = 4, 1024
+#: Where a launch is made again to say who wrote a few places: places at most, last writers kept of each.
+TRACKED_PLACES, TRACKED_LAST = 8, 4
+#: 32-bit words of a place: root, first byte (low, high), bytes, writes, and site, group and item of each writer kept.
+TRACKED_WORDS = 5 + 3 * TRACKED_LAST
 #: bits of a site's number in the shadow of global memory; other sites are not told apart there
 SITE_BITS = 12
 #: Hidden arguments, in order: numbers of the launch, shadow and initial state of global memory, log, local memory.
@@ -95,13 +99,15 @@ class CheckedKernel:
     read: frozenset[int] = frozenset()  #: and may read
 
 
-def far_offset(nsites: int, scratch_nbytes: int) -> int:
-    """Bytes of scratch memory and log, in whole 64-bit words."""
-    return 2 * scratch_nbytes + -(-_log_words(nsites) // 2) * 8
-
-
-def _log_words(nsites: int) -> int:
+def log_words(nsites: int) -> int:
+    """32-bit words of the log of a program with so many sites."""
     return 1 + len(Kind) * (nsites + 1) + MOST_RECORDS * RECORD_WORDS
+
+
+def far_offset(nsites: int, scratch_nbytes: int, *, tracked: bool) -> int:
+    """Bytes of scratch memory, log and, in a tracked program, its table of places, in whole 64-bit words."""
+    words = log_words(nsites) + tracked * TRACKED_PLACES * TRACKED_WORDS
+    return 2 * scratch_nbytes + -(-words // 2) * 8
 
 
 @dataclass(frozen=True)
@@ -120,16 +126,17 @@ class CheckedProgram:
     scratch_nbytes: int
     skipped: tuple[tuple[int, str], ...]
     far_macro: str  #: a text that defines it keeps the shadow of local memory behind the log
+    tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 
     @property
     def log_words(self) -> int:
         """32-bit words of the log behind the scratch memory: a counter, one for each kind and site, records."""
-        return _log_words(len(self.sites))
+        return log_words(len(self.sites))
 
     @property
     def far_offset(self) -> int:
         """Bytes from the start of the scratch memory to what stands behind the log."""
-        return far_offset(len(self.sites), self.scratch_nbytes)
+        return far_offset(len(self.sites), self.scratch_nbytes, tracked=self.tracked)
 
     def numbers(self, nbytes: list[int], cells: list[int], local_cells: int) -> list[int]:
         """The numbers of a launch: by root, bytes and first granule of its shadow."""

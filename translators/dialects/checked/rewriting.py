@@ -41,11 +41,15 @@ from .program import (
     KEPT,
     MOST_RECORDS,
     RECORD_WORDS,
+    TRACKED_LAST,
+    TRACKED_PLACES,
+    TRACKED_WORDS,
     CheckedKernel,
     CheckedProgram,
     Kind,
     Root,
     far_offset,
+    log_words,
 )
 from .roots import is_pointer
 
@@ -71,12 +75,15 @@ _UNROLL = re.compile(
 _MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
-def translate_checked(program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> CheckedProgram:
-    """Check every access of every kernel. `kinds`: what is looked for only where it is asked for (`ON_REQUEST`). Raises
+def translate_checked(
+    program: ParsedProgram, kinds: frozenset[str] = frozenset(), *, tracked: bool = False
+) -> CheckedProgram:
+    """Check every access of every kernel. `kinds`: what is looked for only where it is asked for (`ON_REQUEST`). `tracked`: a
+    program that also says who wrote a few places (`include/tracked.cl`), whose table stands behind its log. Raises
     Untranslatable, with the reason, where the text cannot be rewritten."""
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program, kinds).run()
+    return _Translation(program, kinds, tracked).run()
 
 
 def translate_fast(program: ParsedProgram) -> CheckedProgram:
@@ -94,8 +101,11 @@ class _Translation:
     head_numbers = HEAD_NUMBERS
     fast = False
 
-    def __init__(self, program: ParsedProgram, kinds: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, program: ParsedProgram, kinds: frozenset[str] = frozenset(), tracked: bool = False
+    ) -> None:
         self.program = program
+        self.tracked = tracked
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
@@ -134,6 +144,7 @@ class _Translation:
             scratch,
             tuple(sorted(set(self.recorder.skipped))),
             f"{self.prefix}FAR",
+            self.tracked,
         )
 
     def _refuse(self) -> None:
@@ -273,7 +284,9 @@ class _Translation:
             "P_ROOTS": most_roots, "P_HEAD": self.head_numbers, "P_SITES": len(self.recorder.sites) + 1, "P_KINDS": len(Kind),
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
-            "P_LOGGED": far_offset(len(self.recorder.sites), scratch),
+            "P_LOGGED": far_offset(len(self.recorder.sites), scratch, tracked=self.tracked),
+            "P_TRACK_AT": log_words(len(self.recorder.sites)), "P_TRACK_PLACES": TRACKED_PLACES,
+            "P_TRACK_WORDS": TRACKED_WORDS, "P_TRACK_LAST": f"{TRACKED_LAST}u",
         }  # fmt: skip
         numbers |= {name: f"{int(kind)}u" for name, kind in _NAMES.items()}
         text = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
@@ -290,6 +303,7 @@ class _Translation:
         parts.append(copies.MACROS if self.copies else copies.NO_MACROS)
         flights = _include("checked/copies.cl") if self.copies else ""
         parts.append(_include("checked.cl").replace("P_COPIES", flights))
+        parts += [_include("tracked.cl")] if self.tracked else []
         parts += [_include("checked/barriers.cl")] if careful else []
         parts += [_include("checked/private.cl")] if self.private.used else []
         parts += [alignment.DEFINITION] if self.aligned else []

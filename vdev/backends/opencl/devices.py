@@ -17,6 +17,7 @@ class NativeDevice:
     is_cpu: bool
     is_gpu: bool
     native: Any
+    version: str = ""  #: of OpenCL and of the driver, as the device has it
 
 
 def native_devices() -> list[list[NativeDevice]]:
@@ -51,4 +52,5 @@ def _describe(cl: Any, device: Any, platform: str) -> NativeDevice:
         is_cpu=bool(kind & cl.device_type.CPU),
         is_gpu=bool(kind & cl.device_type.GPU),
         native=device,
+        version=device.get_info(cl.device_info.VERSION).strip(),
     )

@@ -1,0 +1,206 @@
+"""A kernel's call as a value: what is given, and the script that makes it again.
+
+Decides how arguments are written down; everything that a script needs stands in it but vdev and NumPy.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import textwrap
+import zlib
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.backends.base import LocalBytes
+from vdev.harness.arguments import Empty
+from vdev.harness.findings import FindingsError
+
+if TYPE_CHECKING:
+    from vdev.harness.program import Kernel, Outputs
+
+Array = npt.NDArray[Any]
+#: bytes of an array that is written element by element; larger ones are packed
+_MOST_WRITTEN = 4096
+_OURS = ("Program", "assert_allclose", "assert_equal", "empty", "local")
+_HEAD = "Shows a failing call of kernel {} again: run it with Python."
+
+
+#: The last random call of the process.
+ran: deque[Call] = deque(maxlen=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A kernel and all that it is called with. `args`: by the parameters' names, in order. `call["n"]` is one of them."""
+
+    kernel: Kernel
+    args: Mapping[str, Any]
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None = None
+    offset: tuple[int, ...] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.args[name]
+
+    def run(self) -> Outputs:
+        """As the kernel's own call. What it raises shows the script that makes the call again."""
+        __tracebackhide__ = True
+        ran.append(self)
+        try:
+            return self.kernel.run(self)
+        except FindingsError as error:
+            raise FindingsError(error.findings, self.script()) from None
+
+    def script(self, then: str = "") -> str:
+        """Python that makes the call again with nothing but vdev and NumPy. `then`: a line for its end, about
+        `outputs`.
+        """
+        program = self.kernel.program
+        options = [repr(list(program.options))] if program.options else []
+        given = ", ".join(["SOURCE", *options, *(f"{name}={value!r}" for name, value in self._settings())])
+        arguments = [(written(value), name) for name, value in self.args.items()]
+        code = "\n".join(
+            [
+                f"kernel = Program({given}).kernel({self.kernel.name!r})",
+                "outputs = kernel(",
+                *(f"    {text},  # {name}" for text, name in arguments),
+                *(f"    {name}={value!r}," for name, value in self._sizes()),
+                ")",
+                *([then] if then else []),
+            ]
+        )
+        head = f'"""{_HEAD.format(self.kernel.name)}"""'
+        return "\n".join([head, "", *_imports(code), "", f"SOURCE = {_text(program.source)}", code, ""])
+
+    def _sizes(self) -> list[tuple[str, tuple[int, ...]]]:
+        sizes = [("global_size", self.global_size), ("local_size", self.local_size), ("offset", self.offset)]
+        return [(name, size) for name, size in sizes if size is not None]
+
+    def _settings(self) -> list[tuple[str, Any]]:
+        """What the program was made with beside its text and options, where it is not the default."""
+        way = self.kernel.program.way
+        found: list[tuple[str, Any]] = [("workers", way.workers)] if way.workers != "cpu:1" else []
+        found += [("order", way.order)] if way.order is not None else []
+        found += [("local_size", way.local_size)] if way.local_size is not None else []
+        found += [("check", False)] if not way.check else []
+        found += [("engine", way.engine)] if way.engine is not None else []
+        found += [("report", sorted(way.report))] if way.report else []
+        found += [("ignore", sorted(way.ignore))] if way.ignore else []
+        return found
+
+    def __repr__(self) -> str:
+        given = [f"{name}={_short(value)}" for name, value in self.args.items()]
+        sizes = [f"{name}={value}" for name, value in self._sizes()]
+        return f"{self.kernel.name}({', '.join([*given, *sizes])})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What hypothesis shows."""
+        printer.text(repr(self))
+
+
+def written(value: Any) -> str:
+    """An argument as Python has it, bit for bit."""
+    match value:
+        case Empty():
+            return f"empty({value.shape}, {dtype_text(value.dtype)})"
+        case LocalBytes():
+            return f"local({value.nbytes})"
+        case np.ndarray():
+            return _array(value)
+        case np.void():
+            return f"{_packed(np.asarray(value).reshape(1))}[0]"
+        case np.generic():
+            return f"{_array(np.asarray(value).reshape(1))}[0]"
+        case _:
+            return repr(value)
+
+
+def _imports(code: str) -> list[str]:
+    """What the code needs."""
+    names = [name for name in _OURS if f"{name}(" in code]
+    return [
+        *(["import base64", "import zlib", ""] if "zlib." in code else []),
+        "import numpy as np",
+        *(["from numpy import inf, nan"] if re.search(r"\b(inf|nan)\b", code) else []),
+        "",
+        f"from vdev.harness import {', '.join(names)}",
+    ]
+
+
+def _text(source: str) -> str:
+    """A program's text, line by line where quotes allow it."""
+    plain = all(char.isprintable() or char in "\n\t" for char in source)
+    return f"r'''{source}'''" if plain and "'''" not in source and source[-1:] not in "'\\" else repr(source)
+
+
+def _array(array: Array) -> str:
+    literal = _literal(array) if array.nbytes <= _MOST_WRITTEN else "array("
+    if "array(" in literal:  # too long, or a structure with arrays in it
+        return _packed(array)
+    text = f"np.array({literal}, {dtype_text(array.dtype)})"
+    return text if _is_same(text, array) else _packed(array)
+
+
+def _literal(array: Array) -> str:
+    """Nested lists; floats with as many digits as their type needs."""
+    if array.ndim:
+        return f"[{', '.join(_literal(part) for part in array)}]"
+    return str(array[()]) if array.dtype.kind == "f" else repr(array.tolist())
+
+
+def _is_same(text: str, array: Array) -> bool:
+    """Whether the text gives these bits: padding and the bits of a NaN are not written."""
+    made = eval(text, {"np": np, "inf": np.inf, "nan": np.nan})
+    return bool(made.shape == array.shape and made.tobytes() == array.tobytes())
+
+
+def _packed(array: Array) -> str:
+    content = base64.b85encode(zlib.compress(array.tobytes(), 9)).decode()
+    return (
+        f"np.frombuffer(zlib.decompress(base64.b85decode({content!r})), {dtype_text(array.dtype)})"
+        f".reshape({array.shape})"
+    )
+
+
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """A type as Python has it."""
+    if dtype.names is None and dtype.isbuiltin == 1 and dtype != np.bool_:
+        return f"np.{dtype.name}"
+    return f"np.dtype({_described(dtype)!r})"
+
+
+def _described(dtype: np.dtype[Any]) -> Any:
+    """A type as what np.dtype makes it from."""
+    if dtype.subdtype is not None:
+        return _described(dtype.subdtype[0]), dtype.subdtype[1]
+    if dtype.names is None or dtype.fields is None:
+        return dtype.str
+    members = [dtype.fields[name] for name in dtype.names]
+    return {
+        "names": list(dtype.names),
+        "formats": [_described(member[0]) for member in members],
+        "offsets": [member[1] for member in members],
+        "itemsize": dtype.itemsize,
+    }
+
+
+def _short(value: Any) -> str:
+    match value:
+        case Empty():
+            return f"empty({value.shape}, {value.dtype})"
+        case np.ndarray() if value.size > 16 or value.dtype.names is not None:
+            return f"<{'structures' if value.dtype.names else value.dtype} {value.shape}>"
+        case np.ndarray():
+            return f"{value.dtype}{value.tolist()}"
+        case np.void():
+            return str(value)
+        case LocalBytes():
+            return f"local({value.nbytes})"
+        case _:
+            return textwrap.shorten(repr(value), 80)

@@ -1,0 +1,60 @@
+"""Which device a test means by a part of its name: the CPU engine, PoCL, a GPU, whatever is there.
+
+Decides how a device and a number of workers become what VDEV_WORKERS would say.
+"""
+
+from __future__ import annotations
+
+from vdev.backends.cuda import driver as cuda_driver
+from vdev.backends.opencl.devices import native_devices
+from vdev.errors import CudaMissing, NoWorkers
+from vdev.process.switches import parse_workers
+from vdev.start.engines import register_engines
+
+#: What `workers` says for the device itself, without vdev's own work on the kernel.
+NATIVE = "native"
+
+
+class NoEngine(NoWorkers):
+    """No device has such a name; the text has those that there are."""
+
+
+def workers_on(engine: str, workers: str) -> str:
+    """VDEV_WORKERS for `workers` ('cpu:3' for three of them, or 'native') on the first device whose platform, name or version
+    has `engine` in it, in any case ('pocl' stands in the version alone). Raises NoEngine, and ValueError where `workers`
+    names other devices already.
+    """
+    count = 1
+    if workers != NATIVE:
+        specs = parse_workers(workers)
+        if [spec.kind for spec in specs] != ["cpu"]:
+            raise ValueError(f"with an engine, workers are counted, as in 'cpu:3'; got {workers!r}")
+        count = specs[0].count
+    known = devices()
+    for spec, names in known.items():
+        if engine.lower() in ", ".join(names).lower():
+            return spec if count == 1 else f"{spec}*{count}"
+    raise NoEngine(f"no device is called {engine!r}; there are: {_listed(known) or 'none'}")
+
+
+def devices() -> dict[str, tuple[str, str, str]]:
+    """By what VDEV_WORKERS calls it: platform, name and version of each device. GPUs through CUDA come first."""
+    register_engines()
+    found = {f"cuda:{number}": ("CUDA", name, "") for number, name in enumerate(_gpus())}
+    for number, group in enumerate(native_devices()):
+        found |= {
+            f"opencl:{number}.{index}": (device.platform, device.name, device.version)
+            for index, device in enumerate(group)
+        }
+    return found
+
+
+def _listed(known: dict[str, tuple[str, str, str]]) -> str:
+    return "; ".join(dict.fromkeys(f"{name} ({platform})" for platform, name, _ in known.values()))
+
+
+def _gpus() -> list[str]:
+    try:
+        return list(cuda_driver.device_names())
+    except CudaMissing:
+        return []

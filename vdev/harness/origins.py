@@ -1,0 +1,51 @@
+"""Where arrays come from: which call of a kernel left them.
+
+Decides nothing; it remembers, as long as the arrays live, and costs a dictionary's entry for each.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Origin(Protocol):
+    """The call that left an array."""
+
+    def writers(self, content: Array, places: Sequence[tuple[int, int]]) -> list[str]:
+        """Who wrote each place (first byte, bytes) of the memory last, as a text; empty where that is not known."""
+
+    def script(self, result: Array, expected: Array, function: str, settings: Mapping[str, float]) -> str:
+        """A script that makes the call again and compares a part of what it leaves; empty where none is wanted."""
+
+
+_known: dict[int, tuple[weakref.ref[Array], Origin]] = {}
+
+
+def remember(memory: Array, origin: Origin) -> None:
+    """`memory` owns its bytes: arrays that are made of it are found by it."""
+    key = id(memory)
+    _known[key] = (weakref.ref(memory, lambda _: _known.pop(key, None)), origin)
+
+
+def find(array: Array) -> tuple[Array, Origin] | None:
+    """The memory that an array shows a part of, and the call that left it."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        entry = _known.get(id(owner))
+        if entry is not None and entry[0]() is owner:
+            return owner, entry[1]
+        owner = owner.base
+    return None
+
+
+def byte_of(array: Array, index: tuple[int, ...], memory: Array) -> int:
+    """Where an element starts in the memory that the array shows a part of."""
+    first = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    return int(first + sum(k * stride for k, stride in zip(index, array.strides, strict=True)))
