@@ -6,6 +6,7 @@ cannot be checked is refused with the reason.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -69,7 +70,10 @@ class CheckedSource:
             return Checked([])
         try:
             backend.build(self._native)
-            return self._launched(backend, kernel, args, ndrange)
+            started = time.monotonic()
+            checked = self._launched(backend, kernel, args, ndrange)
+            self._screen.missed(time.monotonic() - started)
+            return checked
         except BuildFailure as failure:
             raise NotCheckable(
                 f"the checked program does not compile: {_first_error(failure.log)}"

@@ -9,6 +9,7 @@ groups mark one cell, in whatever order, there are more first marks than cells t
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from math import prod
@@ -41,27 +42,40 @@ _INITIAL = 1  #: the mark of what is written before the launch
 _MOST_GROUPS = 1 << 27
 _MOST_ITEMS = 1 << 32
 _PIECE = 1 << 22  #: cells looked at together
+#: What a program's precise launches may come to, in work-items or in seconds, before its fast form is worth building.
+LEAST_ITEMS, LEAST_SECONDS = 1 << 15, 0.1
 
 
 class Screen:
     """A program's fast form."""
 
     def __init__(self, parsed: ParsedProgram) -> None:
+        self._parsed = parsed
+        self._items, self._seconds = 0, 0.0
+        self._natives: list[BackendProgram] = []
+
+    @functools.cached_property
+    def program(self) -> CheckedProgram | None:
         try:
-            program = translate_fast(parsed)
+            program = translate_fast(self._parsed)
         except Untranslatable as reason:
             logger.debug("no fast form: %s", reason)
-            self.program = None
-            return
-        self.program: CheckedProgram | None = program
-        self._natives = [
-            BackendProgram(program.source, (*program.options, f"-DP_INITS={inits}")) for inits in (0, 1)
-        ]
+            return None
+        options = [(*program.options, f"-DP_INITS={inits}") for inits in (0, 1)]
+        self._natives = [BackendProgram(program.source, each) for each in options]
+        return program
+
+    def missed(self, seconds: float) -> None:
+        """A precise launch took so long."""
+        self._seconds += seconds
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
         """Run the kernel: whether there is nothing to find; the arguments' memories are then what it leaves. Where it
         cannot be told, False.
         """
+        self._items += prod(ndrange.global_size)
+        if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS:
+            return False
         kernel = None if self.program is None else self.program.kernels.get(name)
         if self.program is None or kernel is None or not _is_plain(ndrange):
             return False
