@@ -28,18 +28,18 @@ kernel void k(global const float4 *positions, global float4 *speeds, int n, floa
   local float4 tile[64];
   int i = get_global_id(0), l = get_local_id(0);
   float4 here = positions[i];
-  float3 pull = (float3)(0);
+  float x = 0, y = 0, z = 0;
   for (int j = 0; j < n; j += 64) {
     tile[l] = positions[j + l];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int m = 0; m < 64; m++) {
-      float3 d = tile[m].xyz - here.xyz;
-      float r = rsqrt(dot(d, d) + 0.01f);
-      pull += tile[m].w * r * r * r * d;
+      float4 d = tile[m] - here;
+      float r = rsqrt(d.x * d.x + d.y * d.y + d.z * d.z + 0.01f), f = tile[m].w * r * r * r;
+      x += f * d.x; y += f * d.y; z += f * d.z;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  speeds[i].xyz += dt * pull;
+  speeds[i] += dt * (float4)(x, y, z, 0);
 }"""
 SUM = """
 kernel void k(global const float *in, global float *out, int n) {

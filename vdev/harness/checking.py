@@ -25,7 +25,7 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
-from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, size_of
+from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, memory_limit, size_of
 from vdev.harness.reading import Reader, records
 from vdev.harness.screening import Screen
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked
@@ -35,6 +35,7 @@ from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
 __all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
 
+_PIECE_NBYTES = 1 << 25  #: of shadow looked at together
 _CELL_NBYTES = 8  #: of shadow for a granule of global memory
 _LOCAL_CELL_NBYTES = 24
 
@@ -85,6 +86,12 @@ class CheckedSource:
         self, backend: Backend, kernel: CheckedKernel, args: Sequence[Argument], ndrange: NDRange
     ) -> Checked:
         run = _Run(self.program, kernel, args)
+        limit = memory_limit(args)
+        if run.nbytes > limit:
+            raise NotCheckable(
+                f"it would take {_megabytes(run.nbytes)} MB for copies of its buffers and shadow memory, and the limit is "
+                f"{_megabytes(limit)} MB (VDEV_CHECK_MEMORY)"
+            )
         try:
             run.upload(backend)
             log = run.launch(backend, self._native, ndrange)
@@ -93,6 +100,10 @@ class CheckedSource:
         found = list(records(log, len(self.program.sites)))
         sizes = [size_of(root, args) for root in kernel.roots]
         return Checked(self._reader.findings(kernel, found, ndrange, sizes), self._reader.notes(found))
+
+
+def _megabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e6:,.1f}"
 
 
 def _first_error(log: str) -> str:
@@ -121,6 +132,12 @@ class _Run:
     def _slot(self, memory: Memory) -> int | None:
         return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
 
+    @property
+    def nbytes(self) -> int:
+        """Of copies, of shadow memory and of what it begins with, and of what is looked at here at once."""
+        copies, cells = sum(len(memory.content) for memory in self._memories), self._starts[-1]
+        return copies + (_CELL_NBYTES + 2) * cells + min(_CELL_NBYTES * cells, _PIECE_NBYTES)
+
     def upload(self, backend: Backend) -> None:
         """Allocate and fill everything that the kernel gets."""
         for memory in self._memories:
@@ -128,11 +145,15 @@ class _Run:
         scratch = 2 * self._program.scratch_nbytes
         for content in (
             np.array(self._numbers(), np.uint64).view(np.uint8),
-            np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
+            _CELL_NBYTES * max(1, self._starts[-1]),
             self._initial(),
-            np.zeros(scratch + 4 * self._program.log_words, np.uint8),
+            scratch + 4 * self._program.log_words,
         ):
-            self._hidden.append(self._uploaded(backend, content))
+            if isinstance(content, int):
+                self._hidden.append(backend.allocate(content))
+                backend.fill(self._hidden[-1], 0, content, bytes(4))
+            else:
+                self._hidden.append(self._uploaded(backend, content))
 
     def launch(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> npt.NDArray[np.uint32]:
         """Run the kernel and bring the memories up to date. The log."""
@@ -146,11 +167,10 @@ class _Run:
         _, cells, _, log = self._hidden
         for memory, native in zip(self._memories, self._natives, strict=True):
             backend.read(native, memory.content, Box.contiguous(0, 0, len(memory.content)))
-        touched, found = np.empty(cells.nbytes, np.uint8), np.empty(log.nbytes, np.uint8)
-        backend.read(cells, touched, Box.contiguous(0, 0, cells.nbytes))
+        found = np.empty(log.nbytes, np.uint8)
         backend.read(log, found, Box.contiguous(0, 0, log.nbytes))
         backend.record().wait()
-        self._mark(touched.view(np.uint32)[::2] != 0)
+        self._mark(self._touched(backend, cells))
         return found[scratch:].view(np.uint32)
 
     def free(self, backend: Backend) -> None:
@@ -193,6 +213,17 @@ class _Run:
             padded[: len(memory.written)] = memory.written
             parts.append(np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8))
         return np.concatenate([*parts[1:], parts[0]])
+
+    def _touched(self, backend: Backend, cells: Allocation) -> Mask:
+        """By granule: whether it has been written."""
+        found = np.zeros(self._starts[-1], np.bool_)
+        step = _PIECE_NBYTES // _CELL_NBYTES
+        for first in range(0, len(found), step):
+            piece = np.empty(_CELL_NBYTES * min(step, len(found) - first), np.uint8)
+            backend.read(cells, piece, Box.contiguous(_CELL_NBYTES * first, 0, len(piece)))
+            backend.record().wait()
+            found[first : first + step] = piece.view(np.uint32)[::2] != 0
+        return found
 
     def _mark(self, touched: Mask) -> None:
         for memory, start in zip(self._memories, self._starts, strict=False):

@@ -26,7 +26,7 @@ from vdev.backends.base import (
     LocalBytes,
 )
 from vdev.errors import BackendError, BuildFailure
-from vdev.harness.memories import Argument, Memory, Pointer, local_room, memories_of, size_of
+from vdev.harness.memories import Argument, Memory, Pointer, local_room, memories_of, memory_limit, size_of
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, translate_fast
 from vdev.translators.dialects.checked.program import FAST_COUNTERS
 from vdev.translators.frontend.edits import Untranslatable
@@ -80,7 +80,7 @@ class Screen:
         if self.program is None or kernel is None or not _is_plain(ndrange):
             return False
         run = _Screening(self.program, kernel, args, ndrange)
-        if not run.possible:
+        if not run.possible or run.nbytes > memory_limit(args):
             return False
         native = self._natives[int(run.inits)]
         try:
@@ -128,6 +128,14 @@ class _Screening:
         self.possible = not (self._written & read_alone) and all(arg.offset % granule == 0 for arg in starts)
         self._natives: list[Allocation] = []
         self._kept: list[Bytes] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Of copies, shadow memory and counters, and of what is looked at here at once."""
+        copies = sum(len(memory.content) for memory in self._memories)
+        cells = 4 * self._ncells * (2 if self._reads else 1)
+        counters = 4 * min(prod(self._ndrange.global_size), FAST_COUNTERS)
+        return copies + cells + 2 * counters + min(cells, 8 * _PIECE)
 
     def _behind(self, roots: frozenset[int]) -> set[int]:
         """The memories of roots."""
