@@ -71,11 +71,12 @@ def once(backend: Any, case: Case, launch: Callable[[list[Any]], object]) -> tup
 
 def compare(backend: Any, case: Case, repeats: int) -> dict[str, float]:
     """Seconds of the kernel alone and of its checked launches."""
+    from vdev.translators.frontend.source import parse_program
+    from vdev.translators.ranges.ndrange import NDRange
+
     from vdev.backends.base import BackendProgram
     from vdev.harness.checking import CheckedSource
     from vdev.harness.running import whole_launch
-    from vdev.translators.frontend.source import parse_program
-    from vdev.translators.ranges.ndrange import NDRange
 
     grid = NDRange(case.global_size, case.local_size, (0,) * len(case.global_size))
     native, checked = BackendProgram(case.source), CheckedSource(parse_program(case.source))

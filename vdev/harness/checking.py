@@ -25,7 +25,16 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
-from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, memory_limit, size_of
+from vdev.harness.memories import (
+    Argument,
+    Mask,
+    Memory,
+    Pointer,
+    local_room,
+    memories_of,
+    memory_limit,
+    size_of,
+)
 from vdev.harness.reading import Reader, records
 from vdev.harness.screening import Screen
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root, translate_checked

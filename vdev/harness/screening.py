@@ -177,9 +177,7 @@ class _Screening:
             for arg in self._args
         ]
         grid = self._ndrange
-        shape = LaunchShape(
-            grid, whole_chunk(grid), grid.global_size, grid.local_size, grid.offset, (), None
-        )
+        shape = LaunchShape(grid, whole_chunk(grid), grid.global_size, grid.local_size, grid.offset, (), None)
         given = [*args, hidden[0], cells, cells, log, local]
         backend.launch(backend.kernel(native, self._kernel.name), given, shape)
         found = self._read(backend, log, scratch, 1 + min(items, FAST_COUNTERS))

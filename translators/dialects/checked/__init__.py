@@ -7,4 +7,12 @@ cannot follow it leaves as it is, and says where and why.
 from .program import CheckedKernel, CheckedProgram, Root, Site
 from .rewriting import translate_checked, translate_fast
 
-__all__ = ["CheckedKernel", "CheckedProgram", "Root", "Site", "program", "translate_checked", "translate_fast"]
+__all__ = [
+    "CheckedKernel",
+    "CheckedProgram",
+    "Root",
+    "Site",
+    "program",
+    "translate_checked",
+    "translate_fast",
+]

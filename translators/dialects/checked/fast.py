@@ -131,10 +131,7 @@ class FastBody(Body):
             CursorKind.ARRAY_SUBSCRIPT_EXPR,
             CursorKind.MEMBER_REF_EXPR,
             CursorKind.DECL_REF_EXPR,
-        ) or (
-            target.kind is CursorKind.UNARY_OPERATOR
-            and clang.unary_operator(target) is Placed.DEREFERENCE
-        )
+        ) or (target.kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(target) is Placed.DEREFERENCE)
         if not named or is_array(target) or value_name(target.type) is None:
             return None
         space = self._space(target)
@@ -155,9 +152,7 @@ class FastBody(Body):
         other = f"(__typeof__({p}q)){p}else_{CHECKS[space]}({p}c, {mode}u)"
         return f"(*{head}", f"); {test} ? {p}q : {other}; }}))"
 
-    def _tested(
-        self, cursor: Cursor, space: Space, use: Use, part: Part, flags: int
-    ) -> tuple[str, str]:
+    def _tested(self, cursor: Cursor, space: Space, use: Use, part: Part, flags: int) -> tuple[str, str]:
         """A statement expression's beginning, up to the place, and the test whether the access may happen."""
         type_ = cursor.type.get_canonical()
         mode = MODES[use] | (UNSURE if type_.kind is TypeKind.RECORD else 0)
@@ -202,7 +197,9 @@ class FastBody(Body):
                 return False
             inner = parts[0]
             if cursor.kind is CursorKind.ARRAY_SUBSCRIPT_EXPR:
-                while inner.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR) and not is_array(inner):
+                while inner.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR) and not is_array(
+                    inner
+                ):
                     inner = expression_parts(inner)[0]
                 if not is_array(inner) or inner.type.get_canonical().kind is not TypeKind.CONSTANTARRAY:
                     return False

@@ -101,7 +101,7 @@ class _Walk:
 def _ends_interval(call: Cursor) -> bool:
     if call.spelling not in _BARRIERS:
         return False
-    flags = clang.evaluate(list(call.get_arguments())[0])
+    flags = clang.evaluate(next(iter(call.get_arguments())))
     return isinstance(flags, int) and bool(flags & _LOCAL_FENCE)
 
 

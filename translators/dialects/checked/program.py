@@ -90,8 +90,9 @@ class CheckedKernel:
 
 @dataclass(frozen=True)
 class CheckedProgram:
-    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form. `granule`: bytes that one cell of shadow stands for. `skipped`: (line, what is not checked
-    and why). `scratch_nbytes`: where accesses go that must not happen, in global and in local memory, twice each.
+    """OpenCL C for an engine. A fast program has those kernels alone that have a fast form. `granule`: bytes that one cell
+    of shadow stands for. `skipped`: (line, what is not checked and why). `scratch_nbytes`: where accesses go that must not
+    happen, in global and in local memory, twice each.
     """
 
     source: str

@@ -302,7 +302,9 @@ class _FastTranslation(_Translation):
         )
         definitions = "".join(self.recorder.definitions()).replace("noinline", "always_inline")
         masks += f"#define P_COUNTERS {FAST_COUNTERS}u\n"
-        return f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
+        return (
+            f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
+        )
 
 
 @lru_cache(maxsize=2)
