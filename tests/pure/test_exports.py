@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from functools import cache
 
 import pytest
 
@@ -47,6 +48,7 @@ def declared(module: str) -> list[str]:
     return []
 
 
+@cache
 def used_by_others() -> dict[str, set[str]]:
     """By package: its modules that modules of other packages import."""
     found: dict[str, set[str]] = {package: set() for package in PACKAGES}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import sympy
-
 from . import expression as ex
 from .exhaustive import assert_never
 from .expression import Expr
@@ -120,6 +118,8 @@ def to_sympy(expr: Expr, names: Mapping[int, str] | None = None) -> Any:
 
 
 def _in_sympy(expr: Expr, names: Mapping[int, str] | None, left: list[int]) -> Any:
+    import sympy  # only reports need it, and importing it takes longer than all the rest
+
     left[0] -= 1
     if left[0] < 0:
         return sympy.Symbol("...", integer=True)
@@ -148,4 +148,6 @@ def _in_sympy(expr: Expr, names: Mapping[int, str] | None, left: list[int]) -> A
 
 def _function(name: str) -> Any:
     """An undefined function with integer values; truth values are the integers 0 and 1."""
+    import sympy  # as above
+
     return sympy.Function(name, integer=True)

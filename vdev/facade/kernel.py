@@ -24,8 +24,8 @@ from vdev.facade.svm_memory import SVMArgument
 from vdev.session.commands import Argument, LocalArg
 
 if TYPE_CHECKING:
+    from vdev.session.commands import Repeater
     from vdev.session.programs import SessionKernel
-    from vdev.session.repetition import Repetition
     from vdev.translators.frontend.source import ArgInfo
     from vdev.translators.ranges.ndrange import NDRange
 
@@ -83,7 +83,7 @@ class KernelState:
         #: the last launch, where it can be repeated: not any longer once an argument is set
         self.repeat: Repeat | None = None
         #: what makes the last launch again, also with other values among its arguments
-        self.repetition: Repetition | None = None
+        self.repetition: Repeater | None = None
 
     def _converter(self, info: ArgInfo) -> Converter:
         if info.kind in ("image", "sampler") and self.kernel.subgrid is None:

@@ -25,7 +25,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
-    from vdev.session.repetition import Repetition
+    from vdev.session.commands import Repeater
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
@@ -103,7 +103,7 @@ def _submit(
 
 
 def _repeat(
-    line: QueueState, kernel: KernelState, space: tuple[Any, Any, Any, bool], repetition: Repetition
+    line: QueueState, kernel: KernelState, space: tuple[Any, Any, Any, bool], repetition: Repeater
 ) -> Repeat | None:
     """What makes the launch again; None where more than its arguments' values may change under their names."""
     if kernel.images:

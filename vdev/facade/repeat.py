@@ -23,8 +23,8 @@ from vdev.facade.svm_memory import is_in_use
 if TYPE_CHECKING:
     from vdev.facade.kernel import KernelState
     from vdev.facade.queue import QueueState
+    from vdev.session.commands import Repeater
     from vdev.session.programs import SessionKernel
-    from vdev.session.repetition import Repetition
 
 _new_event = object.__new__
 _COMMAND = native.command_type.NDRANGE_KERNEL
@@ -69,7 +69,7 @@ class Repeat:
         kernel: SessionKernel,
         memories: Sequence[Memory],
         sizes: tuple[tuple[Any, ...], tuple[Any, ...] | None],
-        repetition: Repetition,
+        repetition: Repeater,
     ) -> None:
         """`memories`: what the kernel's arguments refer to. `sizes`: global and local, of a launch without an offset
         and in work-items.

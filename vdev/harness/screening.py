@@ -22,11 +22,21 @@ from vdev.backends.base import (
     BackendProgram,
     Box,
     Bytes,
+    KernelArgument,
     LaunchShape,
     LocalBytes,
 )
 from vdev.errors import BackendError, BuildFailure
-from vdev.harness.memories import Argument, Memory, Pointer, local_room, memories_of, memory_limit, size_of
+from vdev.harness.memories import (
+    Argument,
+    Mask,
+    Memory,
+    Pointer,
+    local_room,
+    memories_of,
+    memory_limit,
+    size_of,
+)
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, translate_fast
 from vdev.translators.dialects.checked.program import FAST_COUNTERS
 from vdev.translators.frontend.edits import Untranslatable
@@ -172,13 +182,13 @@ class _Screening:
             cells := self._shadow(backend),
             log := self._filled(backend, scratch + 4 * (1 + min(items, FAST_COUNTERS))),
         ]
-        args = [
+        args: list[KernelArgument] = [
             (contents[self._slot(arg.memory)], arg.offset) if isinstance(arg, Pointer) else arg
             for arg in self._args
         ]
         grid = self._ndrange
         shape = LaunchShape(grid, whole_chunk(grid), grid.global_size, grid.local_size, grid.offset, (), None)
-        given = [*args, hidden[0], cells, cells, log, local]
+        given: list[KernelArgument] = [*args, hidden[0], cells, cells, log, local]
         backend.launch(backend.kernel(native, self._kernel.name), given, shape)
         found = self._read(backend, log, scratch, 1 + min(items, FAST_COUNTERS))
         if found[0] or not self._agrees(backend, cells, int(found[1:].sum(dtype=np.uint64))):
@@ -230,7 +240,8 @@ class _Screening:
             elif written.any():
                 padded = np.ones(count * granule, np.bool_)
                 padded[: len(written)] = written
-                marks = padded.reshape(-1, granule).all(axis=1).astype(np.uint32).view(np.uint8)
+                whole: Mask = np.asarray(padded.reshape(-1, granule).all(axis=1))
+                marks = whole.astype(np.uint32).view(np.uint8)
                 self._kept.append(marks)
                 backend.write(allocation, marks, Box.contiguous(0, 4 * first, len(marks)))
         return allocation

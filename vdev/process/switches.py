@@ -282,15 +282,15 @@ WORKERS = Switch(
 MEMORY = Switch(
     "VDEV_MEMORY",
     "all",
-    "What each worker may use of its device's memory, in bytes (`512M`, `20G`) or as a share (`50%`, `0.5`): to leave "
-    "some of a GPU to others. What does not fit is kept in host memory meanwhile. `all`: all that there is.",
+    "How much of its device's memory each worker may use, in bytes (`512M`, `20G`) or as a share (`50%`, `0.5`), so "
+    "that others can use the rest. Buffers that do not fit wait in host memory. `all`: no limit.",
     "all, bytes from 64K with K, M, G or T behind the number, a share such as 50% or 0.5",
     parse_memory,
 )
 MIN_ITEMS = Switch(
     "VDEV_MIN_ITEMS",
     "auto",
-    "A launch of fewer work-items than this stays on one worker. `auto`: 1024, and on GPUs whatever one of them runs "
+    "A launch of fewer work-items than this stays on one worker. `auto`: 1024, and on GPUs as many as one of them runs "
     "at once: a work-group on each compute unit, or 128 work-items.",
     "auto, a whole number from 0",
     _parse_least,
@@ -298,18 +298,18 @@ MIN_ITEMS = Switch(
 GATHER = Switch(
     "VDEV_GATHER",
     "auto",
-    "Whether buffers are gathered on one worker, and launches on them run there. `auto`: on GPUs, when splitting "
-    "these launches has taken longer, by the bytes they exchange, than one worker and gathering would; and back when "
-    "that no longer holds. 0: never. 1: after the first large exchange.",
+    "Whether vdev gathers buffers on one worker and runs their launches there. `auto`: on GPUs, as soon as the bytes "
+    "that split launches exchange have cost more time than gathering the buffers and using one worker; it splits again "
+    "when that pays. 0: never. 1: after the first large exchange.",
     "auto, 0, 1",
     _parse_whether,
 )
 PLANNING = Switch(
     "VDEV_PLANNING",
     "auto",
-    "How much of the host's time planning may take. `auto`: where plans for launches on some buffers take longer than "
-    "splitting them gains, these are gathered on one worker, where launches need no plans; it is tried again rarely. "
-    "`always`: every launch is planned, whatever that takes.",
+    "How much of the host's time planning may take. `auto`: if planning the launches on some buffers takes longer than "
+    "splitting saves, vdev gathers the buffers on one worker, where launches need no plans, and rarely tries again. "
+    "`always`: every launch is planned, however long that takes.",
     "auto, always",
     _parse_planning,
 )
@@ -331,15 +331,15 @@ CHECK_MEMORY = Switch(
 EXPLAIN = Switch(
     "VDEV_EXPLAIN",
     "0",
-    "1 says at exit, on standard error, what was split and what was not, what moved and where the time went, with "
-    "advice. A file's path puts it there, as JSON where the name ends with `.json`; `%p` is the process's number.",
+    "1 prints a report at exit, on standard error: what was split and what was not, what moved, where the time went, "
+    "and advice. A file's path writes it there, as JSON if the name ends with `.json`; `%p` is the process's number.",
     "0, 1, a file's path",
     _parse_report,
 )
 TRACE = Switch(
     "VDEV_TRACE",
     "0",
-    "A file's path: the run is written there as a trace for Perfetto and chrome://tracing; `%p` is the process's "
+    "A file's path: writes a trace of the run there, for Perfetto and chrome://tracing; `%p` is the process's "
     "number.",
     "0, a file's path",
     _parse_output,

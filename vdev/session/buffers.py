@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from vdev.backends.base import Bytes
 from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
 from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state
-from vdev.session.commands import Bytes
 from vdev.translators.ranges.region import Region
 
 #: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
-    from vdev.session.repetition import Repetition
-    from vdev.session.session import SessionKernel, VirtualBuffer
+    from vdev.executor import Completion
+    from vdev.session.buffers import VirtualBuffer
+    from vdev.session.ordering import QueueOrder
+    from vdev.session.programs import SessionKernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -99,6 +101,24 @@ def same_arguments(args: Sequence[Argument], others: Sequence[Argument]) -> bool
     return len(args) == len(others)
 
 
+class Repeater(Protocol):
+    """What makes a launch again (`repetition.Repetition`)."""
+
+    @property
+    def completion(self) -> Completion:
+        """The last launch's."""
+
+    @property
+    def used(self) -> list[bool]:
+        """One element: whether it has made a launch. It keeps no memory alive."""
+
+    def again(self, queue: QueueOrder) -> bool:
+        """Launch once more in `queue`. False where that takes a submission: then nothing has happened."""
+
+    def with_others(self, queue: QueueOrder, args: Sequence[Argument], ndrange: NDRange) -> bool:
+        """The same with other values among its arguments, and another index space; False as above."""
+
+
 @dataclass(slots=True, eq=False)
 class Launch:
     """A kernel over an NDRange; `args` were captured at enqueue (specification 5.9.2).
@@ -113,7 +133,7 @@ class Launch:
     #: where its pointer arguments point: (argument, slot, bytes into the buffer); filled in where its plan needs it
     places: Sequence[tuple[int, int, int]] = ()
     #: what repeats it, once it has been submitted
-    repetition: Repetition | None = None
+    repetition: Repeater | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ from vdev.session.room import fail_for_room
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
-    from vdev.session.session import Session
+    from vdev.session.core import SessionCore
 
 logger = logging.getLogger("vdev.session.session")
 
@@ -37,7 +37,7 @@ Finder = Callable[[LaunchCache, Launch], tuple[CachedPlan, list[VirtualBuffer]]]
 class Launches:
     """Those of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._thought_ns = 0  #: to plan the launch that is being submitted
         self._latest: CachedPlan | None = None  #: of the last launch

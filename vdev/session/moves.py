@@ -21,14 +21,14 @@ from vdev.session.transfers import Transfer, transfer_of
 if TYPE_CHECKING:
     from vdev.executor import Completion
     from vdev.planner.instructions import Plan
+    from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
-    from vdev.session.session import Session
 
 
 class Moves:
     """Those of one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = TransferPlans()
 

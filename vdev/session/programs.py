@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
@@ -35,9 +35,6 @@ from vdev.translators.frontend.source import (
     parse_program,
 )
 from vdev.translators.interpreter.access import KernelSummary, Reason, analyse_kernel
-
-if TYPE_CHECKING:
-    from vdev.session.launching import LaunchCache
 
 logger = logging.getLogger("vdev.session.programs")
 
@@ -68,8 +65,8 @@ class SessionKernel:
         self.name = info.name
         self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
         self.serial = next(_serials)
-        #: the plans of launches so far; made by the session at the first
-        self.plans: LaunchCache | None = None
+        #: the plans of launches so far; made and read by the session alone (`launching.LaunchCache`)
+        self.plans: Any = None
         #: argument numbers of pointers to buffers
         self.pointers = tuple(i for i, arg in enumerate(info.args) if arg.kind in _POINTERS)
 

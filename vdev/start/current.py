@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from vdev.check.checking import LaunchChecker
 from vdev.process import forking, switches
 from vdev.session.session import Session
 from vdev.start.workers import open_workers
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from vdev.executor import Executor
     from vdev.observe.watch import Watch
     from vdev.planner.links import LinkCosts
-    from vdev.session.session import Checker
+    from vdev.session.core import Checker
 
 _session: Session | None = None
 _opening = threading.Lock()
@@ -52,13 +51,22 @@ def get_session() -> Session:
             _session = Session(
                 open_workers(switches.workers(), switches.memory()),
                 min_items=switches.min_items(),
-                check=_checker or (LaunchChecker if switches.check() else None),
+                check=_checker or _own_checker(),
                 gather=switches.gather(),
                 plan_always=switches.plan_always() or switches.check(),  # what is not split is not checked
             )
             if watch is not None:
                 watch.begin(_session)
         return _session
+
+
+def _own_checker() -> Callable[[Executor, LinkCosts], Checker] | None:
+    """What VDEV_CHECK asks for."""
+    if not switches.check():
+        return None
+    from vdev.check.checking import LaunchChecker  # as below
+
+    return LaunchChecker
 
 
 def _watch() -> Watch | None:

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vdev.backends.cuda.clock import Clock
 from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.errors import FATAL
-from vdev.backends.cuda.marker import Clock
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 
 logger = logging.getLogger("vdev.cuda")

@@ -1,25 +1,18 @@
-"""How far a CUDA worker is, and when: events as markers, and the GPU's clock on the host's.
+"""How far a CUDA worker is: events as markers. When that was is told by the GPU's `clock`.
 
 Decides nothing about what is waited for.
 """
 
 from __future__ import annotations
 
-import ctypes
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vdev.backends.base import Marker, Times
-from vdev.backends.cuda.driver import Driver
 from vdev.backends.cuda.errors import ERROR_NOT_READY, SUCCESS
 from vdev.errors import BackendError
 
 if TYPE_CHECKING:
     from vdev.backends.cuda.gpu import Gpu
-
-#: Between two looks at both clocks: CUDA tells the distance of two events in milliseconds as a 32-bit float,
-#: which then errs by less than 0.1 us.
-_REBASE_NS = 1_000_000_000
 
 
 class CudaMarker(Marker):
@@ -62,37 +55,3 @@ class CudaMarker(Marker):
     def __del__(self) -> None:
         free = self._gpu.free_events
         free.extend(event for event in (self.event, self.first) if event)
-
-
-class Clock:
-    """Events as nanoseconds of the host's time.perf_counter_ns."""
-
-    def __init__(self, cupy: Any, driver: Driver) -> None:
-        self._driver = driver
-        self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._bases = (driver.new_event(), driver.new_event())
-        self._synchronize = cupy.cuda.runtime.eventSynchronize
-        self._base = (self._bases[0], 0)
-        self.due = 0  #: when the next `rebase` is due, by the host's clock
-        self.rebase()
-
-    def rebase(self) -> None:
-        """Look at both clocks. On the worker's thread, about once a second: what CUDA tells of the distance
-        of two events is a float of 32 bits.
-        """
-        driver = self._driver
-        event = self._bases[self._base[0] == self._bases[0]]  # the other one may be in use
-        for _ in range(2):  # the first trip may wake the device
-            before = time.perf_counter_ns()
-            driver.check(driver.event_record(event, self._stream.ptr), "clock")
-            self._synchronize(event)
-            after = time.perf_counter_ns()
-        self._base = (event, (before + after) // 2)
-        self.due = after + _REBASE_NS
-
-    def read(self, event: int) -> int:
-        """When a completed event took place."""
-        base, base_ns = self._base
-        elapsed = ctypes.c_float()
-        self._driver.check(self._driver.event_elapsed(ctypes.byref(elapsed), base, event), "time of an event")
-        return base_ns + int(elapsed.value * 1e6)

@@ -1,0 +1,30 @@
+"""What a program that launches a kernel does not load: it would wait for it at every start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import numpy as np, pyopencl as cl, pyopencl.array as array
+
+queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+x = array.to_device(queue, np.arange(1 << 14, dtype=np.float32))
+assert ((x * x + 1).get()[:3] == [1, 2, 5]).all()
+assert queue.device.platform.name == "vdev"
+print(*(name for name in ("sympy", "cupy", "vdev.harness", "vdev.check.checking", "vdev.cli") if name in sys.modules))
+"""
+
+
+def test_a_program_loads_nothing_that_only_reports_need() -> None:
+    environment = {**os.environ, "VDEV": "1", "VDEV_WORKERS": "cpu:2"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == ""

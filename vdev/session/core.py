@@ -1,0 +1,166 @@
+"""What planning a command needs of its session: the workers and what lies between them, room in their memory, and who
+counts and watches what happens.
+
+Decides what a session starts with. It takes no commands: those are the session's (`session`), which hands them to
+`launches` and `moves`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from vdev.backends.base import Backend, WorkerInfo
+from vdev.executor import Completion, Executor
+from vdev.observe.recorder import Recorder, Shape
+from vdev.observe.tallies import CommandTally, KernelTally, Ledger
+from vdev.planner.instructions import Plan
+from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
+from vdev.planner.links import LinkCosts
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import Command, Launch
+from vdev.session.gathering import Choosing, can_choose
+from vdev.session.ordering import Deferrals
+from vdev.session.room import RoomMaker
+
+#: The unit of costs: a byte over a worker's link to the host. A peer's memory is nearer
+#: (`WorkerInfo.peer_cost`): bytes that a worker wrote stay with workers.
+_HOST_COST = 1.0
+#: Each run of a strided copy costs what so many bytes cost (measured on a CPU engine: 100 to 400), so that
+#: columns have to save bytes.
+_RUN_COST = 256.0
+
+#: Seconds after which a thread lets go of the interpreter for one that wants it, where workers are fed over links.
+_SWITCH_INTERVAL = 0.0001
+#: A replica with gaps may take this part of a worker's memory.
+_GAPS_SHARE = 16
+
+Observer = Callable[[Command, Plan], None]
+
+
+class Checker(Protocol):
+    """Somebody who makes launches again to compare (`vdev.check`). Under the session's lock."""
+
+    @property
+    def failure(self) -> Exception | None:
+        """What is wrong; no further command is taken then."""
+
+    def begin(self, launch: Launch, buffers: list[VirtualBuffer], plan: Plan) -> Any:
+        """A launch is about to be submitted; gives what `end` wants."""
+
+    def end(self, launch: Launch, buffers: list[VirtualBuffer], case: Any, completion: Completion) -> None:
+        """It has been."""
+
+
+class SessionCore:
+    """The parts of one session that all its commands share. All but the workers changes under its lock."""
+
+    def __init__(
+        self,
+        openers: Sequence[Callable[[], Backend]],
+        *,
+        min_items: int | None,
+        check: Callable[[Executor, LinkCosts], Checker] | None,
+        gather: bool | None,
+        plan_always: bool,
+    ) -> None:
+        """Arguments and what is raised: as for `Session`."""
+        self.executor = Executor(openers)
+        self.workers: tuple[WorkerInfo, ...] = self.executor.workers
+        if any(not info.is_cpu for info in self.workers):
+            # A thread that feeds a link needs the interpreter for microseconds at a time, and would wait for it
+            # 5 ms each time while the program's thread computes.
+            sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
+        self.links = _links_between(self.workers)
+        self.launch_options = LaunchOptions(
+            tuple(range(len(self.workers))),
+            self.links,
+            USUAL_MIN_ITEMS if min_items is None else min_items,
+            compute_units=_own_units(self.workers) if min_items is None else 0,
+        )
+        self.room = RoomMaker(self.executor, self.links)
+        #: where launches that exchange much may be better off on one worker
+        self.choosing: Choosing | None = None
+        exchanges = len(self.links.direct) == len(self.workers) and (
+            bool(gather) or (gather is None and can_choose(self.workers))
+        )
+        if len(self.workers) > 1 and (exchanges or not plan_always):
+            self.choosing = self._open_choice(exchanges, forced=bool(gather), thrifty=not plan_always)
+        self._number = 0  #: of the last command that used buffers
+        #: called with every command and its plan, under the session's lock, in the order of planning
+        self.observers: list[Observer] = []
+        self.ledger = Ledger()
+        self.executor.aside = self._aside
+        #: told of every command, if anybody wants to know where the time goes
+        self.recorder: Recorder | None = None
+        self.executor.red_zones = check is not None
+        self.checker = None if check is None else check(self.executor, self.links)
+        # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
+        self._lock = threading.RLock()
+        self.deferrals = Deferrals()  #: commands that wait for user events
+
+    def _open_choice(self, exchanges: bool, *, forced: bool, thrifty: bool) -> Choosing:
+        """The choice between all workers and one. `exchanges`: also for what exchanging costs."""
+        return Choosing(
+            self.room.occupancy,
+            self.launch_options,
+            forced=exchanges and forced,
+            exchanges=exchanges,
+            thrifty=thrifty,
+            shared=len({info.device_key for info in self.workers}) < len(self.workers),
+        )
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while a command is planned and handed over."""
+        return self._lock
+
+    # commands ---------------------------------------------------------------------------------------
+
+    def next_number(self) -> int:
+        """Of the next command that uses buffers."""
+        self._number += 1
+        return self._number
+
+    def observe(self, command: Command, plan: Plan) -> None:
+        """Tell who wants to know of every command."""
+        for observer in self.observers:
+            observer(command, plan)
+
+    def shape(self, tally: KernelTally, plan: Plan) -> Shape | None:
+        """For the recorder, where there is one."""
+        return None if self.recorder is None else Shape(tally.name, tally.times, plan)
+
+    def planned(self, tally: KernelTally | CommandTally, what: str, started: int) -> None:
+        """Count the time since `started` as planning."""
+        ended = time.perf_counter_ns()
+        tally.planning_ns += ended - started
+        if self.recorder is not None:
+            self.recorder.planned(what, started, ended)
+
+    def _aside(self, kind: str, plan: Plan, number: int) -> None:
+        """Count a plan that no command asked for."""
+        tally = self.ledger.count(kind, plan)
+        if self.recorder is not None:
+            self.recorder.submitted_aside(number, Shape(kind, tally.times, plan))
+
+
+def _links_between(workers: Sequence[WorkerInfo]) -> LinkCosts:
+    return LinkCosts.between(
+        [(info.backend, info.peer_cost) for info in workers],
+        host=_HOST_COST,
+        per_run=_RUN_COST,
+        direct=[number for number, info in enumerate(workers) if not info.is_cpu],
+        merging=[number for number, info in enumerate(workers) if info.merges],
+        gaps_nbytes=min(info.room_nbytes or info.memory_nbytes for info in workers) // _GAPS_SHARE,
+    )
+
+
+def _own_units(workers: Sequence[WorkerInfo]) -> int:
+    """The compute units of the smallest worker, where each has its own: CPU workers may share theirs."""
+    if any(info.is_cpu for info in workers):
+        return 0
+    return min(info.compute_units for info in workers)
