@@ -167,3 +167,16 @@ def test_conflicts_of_two_items_side_by_side() -> None:
                 0, lambda backend, args=args: screen.passes(backend, "k", args, grid)
             )
             assert not passed, (first, second, both, then)
+
+
+def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "kernel void k(global char *a) { a[get_global_id(0) + 1] = 1; }"
+    monkeypatch.setenv("VDEV_CHECK_MEMORY", "64K")
+    outputs = Program(source).k(np.zeros(64_001, np.int8), global_size=64_000)
+
+    (note,) = outputs.notes
+    assert note[0] == 1
+    assert re.search(
+        r"accesses are not checked: it would take [\d.]+ MB .* the limit is 0\.1 MB \(VDEV_CHECK_MEMORY\)",
+        note[1],
+    )
