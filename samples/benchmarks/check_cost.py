@@ -107,15 +107,36 @@ def measure(name: str, size: int, repeats: int) -> dict[str, float]:
     return found
 
 
+def resident() -> int:
+    """Bytes of this process in memory now."""
+    return int(Path("/proc/self/statm").read_text("utf-8").split()[1]) * resource.getpagesize()
+
+
+def watched(backend: Any, case: Case) -> int:
+    """Bytes that the process has at most while the launches of a case are checked: copies, shadow memory, what is read."""
+    from vdev.translators.frontend.source import parse_program
+    from vdev.translators.ranges.ndrange import NDRange
+
+    from vdev.harness.checking import CheckedSource
+
+    grid = NDRange(case.global_size, case.local_size, (0,) * len(case.global_size))
+    checked = CheckedSource(parse_program(case.source))
+    once(backend, case, lambda args: checked.launch(backend, "k", args, grid))
+    status = Path("/proc/self/status").read_text("utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 def peak(name: str, size: int) -> dict[str, int]:
-    """Bytes that a checked launch takes beyond those of the process before it, and those of its buffers."""
-    measure(name, 64, 12)  # everything is built
-    rest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Bytes that checking takes beyond those of a process that has opened its device and made its arrays."""
+    from vdev.harness.running import open_session
+
+    measure(name, 64, 2)
     case = check_programs.case(name, size)
-    measure(name, size, 1)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    # the arrays that this file makes, and the copies that it hands in, are the program's own
-    return {"buffers": case.nbytes, "taken": max(0, most - rest), "own": 2 * case.nbytes + size**3}
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the peak begins anew (proc(5))
+    before = resident()
+    call = open_session("cpu:1").executor.call
+    most = call(0, lambda backend: watched(backend, case))
+    return {"buffers": case.nbytes, "taken": max(0, most - before)}
 
 
 def under_oclgrind(name: str, size: int) -> dict[str, float]:

@@ -218,6 +218,9 @@ class _Run:
         granule = self._granule
         for memory in self._memories:
             whole = -(-len(memory.written) // granule) * granule
+            if memory.written.all():
+                parts.append(np.ones(whole // granule, np.uint8))
+                continue
             padded = np.ones(whole, np.bool_)
             padded[: len(memory.written)] = memory.written
             parts.append(np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8))
@@ -237,7 +240,8 @@ class _Run:
     def _mark(self, touched: Mask) -> None:
         for memory, start in zip(self._memories, self._starts, strict=False):
             granules = touched[start : start + -(-len(memory.written) // self._granule)]
-            memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
+            if granules.any():
+                memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
 
     def _native(self, arg: Argument) -> KernelArgument:
         if not isinstance(arg, Pointer):
