@@ -294,6 +294,15 @@ def test_launches_are_not_traced_for_ever_where_that_serves_nobody(monkeypatch: 
     assert program.filled == 0
 
 
+def test_a_buffer_brought_together_looks_the_same_each_time() -> None:
+    """A tile that moves on: every few launches what it left is brought together, and what lies around it then is no
+    new pattern, which would take a trace of its own."""
+    program, _ = planned("tile", 150)
+    forms = program.kernels["tile"].plans.forms  # type: ignore[union-attr]
+    assert forms.traced <= 3
+    assert program.filled >= 115
+
+
 def test_plans_that_come_back_are_kept() -> None:
     """Launches of a few scalars in turn, on states that come back: found after the second time, not filled in again."""
     program = Bench(3, near=True, source=SOURCE)

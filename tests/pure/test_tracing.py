@@ -3,6 +3,7 @@ condition does not hold."""
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -114,6 +115,81 @@ def test_conditions_that_are_left_out_are_missed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Trace, "conditions", lambda self: [])
     with pytest.raises(AssertionError):
         test_a_calculation_done_again_is_the_same_or_refused()
+
+
+COMPARISONS: tuple[Callable[[Any, Any], bool], ...] = (operator.eq, operator.lt, operator.ge)
+
+
+def test_equations_replace_variables_and_change_no_answer() -> None:
+    """Conditions are the same ones as each comparison by itself, and a form is what it is in terms of what is left."""
+    held = left_out = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        values = [rng.randrange(-6, 7) for _ in range(6)]
+        trace = Trace()
+        numbers = [trace.parameter(value) for value in values]
+        asked: list[tuple[list[int], int, int]] = []
+        forms = []
+        for _ in range(18):
+            factors = [0] * len(values)
+            for _ in range(rng.randrange(1, 3)):  # differences, which stay where all numbers move on
+                first, second = rng.sample(range(len(values)), 2)
+                factor = rng.choice((1, 1, 2, -3))
+                factors[first], factors[second] = factors[first] + factor, factors[second] - factor
+            if rng.random() < 0.2:
+                factors[rng.randrange(len(values))] += 1
+            if not any(factors):
+                continue
+            form = sum((k * number for k, number in zip(factors, numbers, strict=True)), start=0)
+            forms.append((form, factors))
+            kind = rng.randrange(3)
+            number = form.value + (rng.choice((0, 0, 1)) if kind == 0 else rng.randrange(-4, 5))
+            asked.append((factors, number, kind))
+            COMPARISONS[kind](form, number)
+        conditions, solution = trace.conditions(), trace.solution()
+        left_out += sum(map(len, (trace._ranges, trace._others))) > len(conditions)
+        compiled_conditions = [compile(text, "<condition>", "eval") for text in conditions]
+        for _ in range(40):
+            shift, some = rng.choice((1, -1, 2, 5)), rng.random() < 0.5
+            others = [value + shift + rng.choice((0, 0, 0, 1, -1, 3)) * some for value in values]
+            by_itself = all(
+                _asked(factors, number, kind, others) == _asked(factors, number, kind, values)
+                for factors, number, kind in asked
+            )
+            names = dict(zip(trace.parameters, others, strict=True))
+            assert all(eval(text, names) for text in compiled_conditions) == by_itself, (seed, others)
+            if by_itself:
+                held += others != values
+                for form, factors in forms:
+                    text = show(*solution.reduced(form.terms, form.constant))
+                    assert eval(text, names) == sum(k * v for k, v in zip(factors, others, strict=True))
+    assert held > 100
+    assert left_out > 100
+
+
+def test_what_equations_leave_of_bounds_is_as_tight_as_they_were() -> None:
+    def allowed(compare: Callable[[Any, Any], object]) -> set[int]:
+        trace = Trace()
+        a, b = trace.parameter(7), trace.parameter(7)
+        assert a == b
+        compare(a, b)
+        conditions = trace.conditions()
+        return {
+            value
+            for value in range(-9, 30)
+            if all(eval(text, dict.fromkeys(trace.parameters, value)) for text in conditions)
+        }
+
+    assert allowed(lambda a, b: (a + b >= 5, a + b <= 29)) == set(range(3, 15))
+    assert allowed(lambda a, b: (a + 2 * b >= 20, -a - b >= -15)) == {7}
+    assert allowed(lambda a, b: (a <= 12, b <= 9, a >= 2, b >= 4)) == set(range(4, 10))
+    assert allowed(lambda a, b: (b <= 12, a <= 9, b >= 2, a >= 4)) == set(range(4, 10))
+    assert allowed(lambda a, b: (a + b != 15, a + b != 16, a - b != 3)) == set(range(-9, 30)) - {8}
+
+
+def _asked(factors: Sequence[int], number: int, kind: int, values: Sequence[int]) -> bool:
+    total = sum(factor * value for factor, value in zip(factors, values, strict=True))
+    return COMPARISONS[kind](total, number)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,10 @@ _start, _stop = itemgetter(0), itemgetter(1)
 
 def intersect(a: Bands, b: Bands) -> Bands:
     """What both have; both of one system of units."""
+    if len(b) == 1 and b[0][2] is None:
+        return _within(a, b[0][0], b[0][1])
+    if len(a) == 1 and a[0][2] is None:
+        return _within(b, a[0][0], a[0][1])
     if len(a) > _MANY and b:
         low, high = _beside(a, b)
         a = a[low:high]
@@ -108,6 +112,21 @@ def intersect(a: Bands, b: Bands) -> Bands:
     return tuple(found)
 
 
+def _within(a: Bands, low: int, high: int) -> Bands:
+    """The part of `a` with digits from `low` up to `high`; `a` itself where that is all of it."""
+    if not a or (low <= a[0][0] and a[-1][1] <= high):
+        return a
+    if len(a) > _MANY:
+        a = a[bisect_right(a, low, key=_stop) : bisect_left(a, high, key=_start)]
+    return tuple(
+        [
+            (lo if lo > low else low, hi if hi < high else high, inner)
+            for lo, hi, inner in a
+            if lo < high and low < hi
+        ]
+    )
+
+
 def meet(a: Bands, b: Bands) -> bool:
     """Whether both have anything in common."""
     i, j, na, nb = 0, 0, len(a), len(b)
@@ -127,10 +146,15 @@ def meet(a: Bands, b: Bands) -> bool:
 
 def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     """What one of them has; both of level `level` of `units`."""
-    if not a or not b:
+    if not a or not b or a is b:
         return a or b
     if len(b) > len(a):
         a, b = b, a
+    if len(a) == 1 and a[0][2] is None and b[0][2] is None:
+        (alo, ahi, _), (blo, bhi, _) = a[0], b[0]
+        if alo <= bhi and blo <= ahi:
+            return ((alo if alo < blo else blo, ahi if ahi > bhi else bhi, None),)
+        return (a[0], b[0]) if alo < blo else (b[0], a[0])
     if len(a) > _MANY:
         low, high = _beside(a, b)
         if high - low < len(a):
@@ -190,6 +214,8 @@ def _joined(before: Bands, between: Bands, after: Bands) -> Bands:
 
 def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     """What `a` has and `b` has not; both of level `level` of `units`."""
+    if len(b) == 1 and b[0][2] is None:
+        return _without(a, b[0][0], b[0][1])
     if len(a) > _MANY and b:
         low, high = _beside(a, b)
         if high - low < len(a):
@@ -220,6 +246,24 @@ def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
         if lo < ahi:
             _append(found, lo, ahi, ain)
     return tuple(found)
+
+
+def _without(a: Bands, low: int, high: int) -> Bands:
+    """`a` but for its digits from `low` up to `high`; `a` itself where it has none of them."""
+    begin, end = 0, len(a)
+    if end > _MANY:
+        begin, end = bisect_right(a, low, key=_stop), bisect_left(a, high, key=_start)
+    else:
+        while begin < end and a[begin][1] <= low:
+            begin += 1
+        while begin < end and a[end - 1][0] >= high:
+            end -= 1
+    if begin == end:
+        return a
+    first, last = a[begin], a[end - 1]
+    before: Bands = ((first[0], low, first[2]),) if first[0] < low else ()
+    after: Bands = ((high, last[1], last[2]),) if last[1] > high else ()
+    return (*a[:begin], *before, *after, *a[end:])
 
 
 def shift(bands: Bands, offset: int, units: Units, level: int = 0) -> Bands:

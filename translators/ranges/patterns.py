@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .bands import Bands, first, last
-from .region import EMPTY, Region, _merged
+from .region import EMPTY, Region, _merged, exchanged
 
 #: pitches, and for each band None or the pattern of what is inside
 Pattern = tuple[tuple[int, ...], tuple[Any, ...]]
@@ -60,11 +60,9 @@ def go_together(pitches: tuple[int, ...], region: Region) -> bool:
 
 def replaced(region: Region, lost: Region, gained: Region) -> Region:
     """`region` without its part `lost`, and with `gained`, of which it has nothing."""
-    found = region
-    if lost:
-        found = found - lost
-    if gained:
-        found = found | gained
+    if not lost and not gained:
+        return region
+    found = exchanged(region, lost, gained)
     return found if found.is_counted else found.counted(region.nbytes - lost.nbytes + gained.nbytes)
 
 
@@ -85,6 +83,5 @@ def source_of(region: Region, show: Callable[[Any], str]) -> str:
     return f"region({start}, {stop}, {show(region.pitches)}, {show(region.bands)}, {nbytes})"
 
 
-def remade(start: int, stop: int, pitches: tuple[int, ...], bands: Bands, nbytes: int) -> Region:
-    """The region that `source_of` has written down."""
-    return Region(start, stop, pitches, bands).counted(nbytes)
+#: (start, stop, pitches, bands, nbytes) to the region that `source_of` has written down
+remade: Callable[[int, int, tuple[int, ...], Bands, int], Region] = Region

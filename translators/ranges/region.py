@@ -64,17 +64,22 @@ class Region:
     _corners: tuple[tuple[int, ...], int, list[nested.Corner]] | None  #: as they were asked for last
 
     def __init__(
-        self, start: int, stop: int, pitches: tuple[int, ...], bands: Bands | None, runs: Runs | None = None
+        self,
+        start: int,
+        stop: int,
+        pitches: tuple[int, ...],
+        bands: Bands | None,
+        nbytes: int = -1,
+        runs: Runs | None = None,
     ) -> None:
-        """For this module alone."""
+        """For this module and for `patterns`. `nbytes`: how many they are, where that is known."""
         self.start = start
         self.stop = stop
         self.pitches = pitches
         self.bands = bands
         self._runs = runs
-        self._nbytes = -1
-        self._nruns = -1
-        self._nboxes = -1
+        self._nbytes = nbytes
+        self._nruns = self._nboxes = -1
         self._corners = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
@@ -252,8 +257,11 @@ class Region:
     def __and__(self, other: Region) -> Region:
         if self is other:
             return self
-        if not self or not other or self.stop <= other.start or other.stop <= self.start:
+        if self.stop <= other.start or other.stop <= self.start or not self or not other:
             return EMPTY
+        pitches = self.pitches
+        if pitches and pitches == other.pitches:  # so neither is an array
+            return _region(nested.intersect(self.bands or (), other.bands or ()), pitches)
         if self.is_span:
             return other.clip(self.start, self.stop)
         if other.is_span:
@@ -522,7 +530,7 @@ def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
     if not bands:
         return EMPTY
     if pitches and len(bands) <= FEW_BANDS:
-        needed = nested.repeated(bands, len(pitches))
+        needed = _needed(bands, len(pitches))
         for depth in range(len(pitches) - 1, -1, -1):
             if not needed[depth]:
                 bands = nested.coarsen(bands, (*pitches, 1), depth)
@@ -531,8 +539,28 @@ def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
         if len(bands) > MOST_BANDS:
             return _wrap(np.array([band[:2] for band in bands], np.int64))
         return Region(bands[0][0], bands[-1][1], (), bands)
+    if len(pitches) == 1:
+        pitch = pitches[0]
+        low, _, below = bands[0]
+        _, high, above = bands[-1]
+        start = low * pitch if below is None else low * pitch + below[0][0]
+        return Region(
+            start, high * pitch if above is None else (high - 1) * pitch + above[-1][1], pitches, bands
+        )
     units = (*pitches, 1)
     return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
+
+
+def _needed(bands: Bands, depth: int) -> list[bool]:
+    """By level, whether a pitch spares anything."""
+    if depth == 1:  # as nearly all have
+        for lo, hi, inner in bands:
+            if inner is not None and hi - lo > 1:
+                return _ONE_NEEDED
+    return nested.repeated(bands, depth)
+
+
+_ONE_NEEDED = [True]
 
 
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
@@ -557,7 +585,7 @@ def _of_array(runs: Runs) -> Region:
 
 def _wrap(runs: Runs) -> Region:
     runs.setflags(write=False)
-    return Region(int(runs[0, 0]), int(runs[-1, 1]), (), None, runs)
+    return Region(int(runs[0, 0]), int(runs[-1, 1]), (), None, runs=runs)
 
 
 # two sets -----------------------------------------------------------------------------------------------
@@ -568,6 +596,29 @@ def _merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] 
     """The pitches of both, None where they do not all divide one another."""
     both = sorted({*first, *second}, reverse=True)
     return None if any(one % other for one, other in pairwise(both)) else tuple(both)
+
+
+def exchanged(region: Region, lost: Region, gained: Region) -> Region:
+    """`region` without `lost` and with `gained`, in one step where their pitches are the same or they have none."""
+    bands, pitches = region.bands, region.pitches
+    if (
+        bands is None
+        or (lost.pitches and lost.pitches != pitches)
+        or (gained.pitches and gained.pitches != pitches)
+        or lost.bands is None
+        or gained.bands is None
+        or not pitches
+    ):
+        found = region - lost if lost else region
+        return found | gained if gained else found
+    units = (*pitches, 1)
+    if lost:
+        less = lost.bands if lost.pitches else nested.refine(lost.bands, (1,), units)
+        bands = nested.subtract(bands, less, units)
+    if gained:
+        more = gained.bands if gained.pitches else nested.refine(gained.bands, (1,), units)
+        bands = nested.unite(bands, more, units)
+    return _region(bands, pitches)
 
 
 def _easy(a: Region, b: Region) -> bool:

@@ -40,6 +40,7 @@ class Trace:
         self._compared: dict[tuple[Any, ...], bool] = {}
         #: comparisons of floating-point numbers
         self._comparisons: dict[str, None] = {}
+        self._reals: dict[str, str] = {}  #: by expression of floating-point numbers, its name
         self.closed = False
 
     def parameter(self, value: int) -> Number:
@@ -63,6 +64,13 @@ class Trace:
     def check_open(self) -> None:
         if self.closed:
             raise RuntimeError("a number outlived the calculation that it was traced in")
+
+    def real(self, expression: str) -> str:
+        """The name of what is calculated once, however often it is used."""
+        found = self._reals.get(expression)
+        if found is None:
+            found = self._reals[expression] = f"r{len(self._reals)}"
+        return found
 
     # conditions -------------------------------------------------------------------------------------
 
@@ -98,9 +106,7 @@ class Trace:
 
     def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
         old_low, old_high = self._ranges.get(linear, (None, None))
-        low = old_low if low is None or (old_low is not None and old_low > low) else low
-        high = old_high if high is None or (old_high is not None and old_high < high) else high
-        self._ranges[linear] = (low, high)
+        self._ranges[linear] = (_larger(old_low, low), _smaller(old_high, high))
 
     def compare_reals(self, text: str, outcome: bool) -> bool:
         self.check_open()
@@ -110,20 +116,34 @@ class Trace:
     # as Python --------------------------------------------------------------------------------------
 
     def definitions(self, used: set[int]) -> list[str]:
-        """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …"""
+        """Statements that define the variables in `used`, and all those that they need, as `v0`, `v1` …; and behind
+        them those of all floating-point numbers that were compared."""
         needed: set[int] = set()
-        pending = list(used)
+        reals = [f"{name} = {text}" for text, name in self._reals.items()]
+        pending = [*used, *(variable for line in reals for variable in variables_in(line))]
         while pending:
             variable = pending.pop()
             if variable not in needed:
                 needed.add(variable)
                 pending += variables_in(self._variables[variable])
-        return [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
+        own = [f"v{variable} = {text}" for variable in sorted(needed) if (text := self._variables[variable])]
+        return own + reals
+
+    def solution(self) -> Solution:
+        """What is known of variables as long as all conditions hold: those that are a form of others."""
+        found = Solution({number for number, text in enumerate(self._variables) if not text})
+        for linear, (low, high) in self._ranges.items():
+            if low is not None and low == high:
+                found.add(dict(linear), -low)
+        return found
 
     def conditions(self) -> list[str]:
-        """Expressions, all of which are true where the calculation runs as it did."""
-        found = []
-        for linear, (low, high) in self._ranges.items():
+        """Expressions, all of which are true where the calculation runs as it did. Where some are equations, the others
+        are in terms of the variables that these leave, so that what follows from them is not asked again."""
+        solution = self.solution()
+        ranges, others = self._ranges_with(solution), self._others_with(solution)
+        found = [f"v{variable} == {show(*form)}" for variable, form in solution.forms.items()]
+        for linear, (low, high) in ranges.items():
             text = show(dict(linear), 0)
             if low is not None and low == high:
                 found.append(f"{text} == {low}")
@@ -133,8 +153,8 @@ class Trace:
                 found.append(f"{text} >= {low}")
             else:
                 found.append(f"{text} <= {high}")
-        for linear, values in self._others.items():
-            low, high = self._ranges.get(linear, (None, None))
+        for linear, values in others.items():
+            low, high = ranges.get(linear, (None, None))
             text = show(dict(linear), 0)
             found += [
                 f"{text} != {value}"
@@ -142,6 +162,85 @@ class Trace:
                 if (low is None or low <= value) and (high is None or value <= high)
             ]
         return [*found, *self._comparisons]
+
+    def _ranges_with(self, solution: Solution) -> dict[Linear, tuple[int | None, int | None]]:
+        """The same, in terms of the variables that are left; two that come to one form are one range."""
+        found: dict[Linear, tuple[int | None, int | None]] = {}
+        for linear, (low, high) in self._ranges.items():
+            terms, constant = solution.reduced(dict(linear), 0)
+            if not terms:
+                continue  # it follows from the equations: it was so when they were
+            rest, factor = _normal(terms)
+            bounds = [None if bound is None else bound - constant for bound in (low, high)]
+            if factor < 0:
+                bounds = [None if bound is None else -bound for bound in reversed(bounds)]
+            least = None if bounds[0] is None else -(-bounds[0] // abs(factor))
+            most = None if bounds[1] is None else bounds[1] // abs(factor)
+            known = found.get(rest, (None, None))
+            found[rest] = _larger(known[0], least), _smaller(known[1], most)
+        return found
+
+    def _others_with(self, solution: Solution) -> dict[Linear, set[int]]:
+        found: dict[Linear, set[int]] = {}
+        for linear, values in self._others.items():
+            terms, constant = solution.reduced(dict(linear), 0)
+            if not terms:
+                continue
+            rest, factor = _normal(terms)
+            # factor * rest + constant is never a value that it cannot be
+            left = {(value - constant) // factor for value in values if (value - constant) % factor == 0}
+            if left:
+                found.setdefault(rest, set()).update(left)
+        return found
+
+
+class Solution:
+    """Variables as forms of others, which follow from equations."""
+
+    def __init__(self, parameters: set[int]) -> None:
+        """`parameters`: the variables that are replaced first, the last of them before others."""
+        self._parameters = parameters
+        #: terms and constant, of variables that are left
+        self.forms: dict[int, tuple[dict[int, int], int]] = {}
+
+    def add(self, terms: dict[int, int], constant: int) -> None:
+        """A form that is 0. Nothing where no variable can be told from it by whole numbers; as an equation it stays."""
+        terms, constant = self.reduced(terms, constant)
+        simple = [variable for variable, coefficient in terms.items() if abs(coefficient) == 1]
+        if not simple:
+            return
+        gone = max(simple, key=lambda variable: (variable in self._parameters, variable))
+        sign = -terms.pop(gone)
+        form = {variable: sign * coefficient for variable, coefficient in terms.items()}, sign * constant
+        for variable, (old, more) in self.forms.items():
+            factor = old.get(gone, 0)
+            if factor:
+                rest = {other: coefficient for other, coefficient in old.items() if other != gone}
+                self.forms[variable] = _sum(rest, form[0], factor), more + factor * form[1]
+        self.forms[gone] = form
+
+    def reduced(self, terms: dict[int, int], constant: int) -> tuple[dict[int, int], int]:
+        """The same form of the variables that are left."""
+        known = [variable for variable in terms if variable in self.forms]
+        if known:
+            terms = dict(terms)
+        for variable in known:
+            factor = terms.pop(variable)
+            form, more = self.forms[variable]
+            terms, constant = _sum(terms, form, factor), constant + factor * more
+        return dict(sorted(terms.items())), constant  # alike, however it was found
+
+
+def _larger(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return max(first, second)
+
+
+def _smaller(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return min(first, second)
 
 
 def _sum(terms: dict[int, int], others: dict[int, int], factor: int) -> dict[int, int]:
@@ -419,7 +518,7 @@ class Real:
         self.trace.check_open()
         value, text = _operand(other)
         first, second = ((value, text), (self.value, self.text))[:: 1 if turned else -1]
-        made = f"({first[1]} {sign} {second[1]})"
+        made = self.trace.real(f"{first[1]} {sign} {second[1]}")
         return Real(self.trace, _OPERATIONS[sign](first[0], second[0]), made)
 
     def __add__(self, other: Operand) -> Real:
@@ -451,6 +550,8 @@ class Real:
 
     def _compare(self, other: Operand, sign: str) -> bool:
         value, text = _operand(other)
+        if sign == ">" and text == "inf":
+            return False  # nothing is
         return self.trace.compare_reals(
             f"({self.text} {sign} {text})", bool(_COMPARE[sign](self.value, value))
         )

@@ -70,16 +70,16 @@ class Batch:
         """The batch of instructions that differ from this one's in their numbers alone."""
         steps = tuple(
             [
-                step
-                if type(step) is LaunchStep and step.performs(item, recipe)
+                step.followed_by(item, recipe)
+                if type(step) is LaunchStep and type(item) is Launch
                 else _step(item, stages, recipe)
                 for step, item in zip(self.steps, items, strict=True)
             ]
         )
         found = Batch.__new__(Batch)
-        for name in Batch.__slots__:
-            setattr(found, name, getattr(self, name))
         found.steps = steps
+        found.waits, found.marks, found.rows = self.waits, self.marks, self.rows
+        found.careful, found.plain, found.brief = self.careful, self.plain, self.brief
         return found
 
 
@@ -168,8 +168,11 @@ class PreparedPlan:
         for item in plan.instructions:
             items[item.worker].append(item)
         found = PreparedPlan.__new__(PreparedPlan)
-        for name in PreparedPlan.__slots__:
-            setattr(found, name, getattr(self, name))
+        found.own_writes, found.hazards, found.narrow = self.own_writes, self.hazards, self.narrow
+        found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
+        found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
+        found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
+        found.download = self.download
         found.batches = tuple(
             [
                 (worker, batch.with_numbers(items[worker], plan.stages, recipe))

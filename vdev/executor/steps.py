@@ -443,7 +443,7 @@ class DownloadStep(Step):
 
 
 class LaunchStep(Step):
-    __slots__ = ("bases", "homes", "item", "kernel", "offsets", "recipe", "shape")
+    __slots__ = ("_before", "bases", "homes", "item", "kernel", "recipe", "shape")
     brief = True
 
     def __init__(self, item: plan_of.Launch, recipe: LaunchRecipe) -> None:
@@ -452,6 +452,7 @@ class LaunchStep(Step):
         self.item = item
         self.recipe = recipe
         self.kernel: object = None  # the worker's handle, asked for on its thread at the first launch
+        self._before: LaunchStep | None = None  #: the one that this one followed
         shifts = tuple((arg, shift) for arg, _, shift in item.bases)
         hidden = None if recipe.hidden is None else recipe.hidden(ndrange, item.chunk, shifts)
         chunk_size, first = _extent_of_chunk(ndrange, item.chunk)
@@ -472,8 +473,18 @@ class LaunchStep(Step):
             kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
         backend.launch(kernel, self._arguments(worker, job), self.shape)
 
-    def performs(self, item: object, recipe: LaunchRecipe) -> bool:
-        """Whether it is the step of that instruction of a launch of the same kernel, too: scalars come with a job."""
+    def followed_by(self, item: plan_of.Launch, recipe: LaunchRecipe) -> LaunchStep:
+        """The step of that instruction of a launch of the same kernel: this one where that is the same, as scalars come
+        with a job; or the one before, since two buffers in turn are common."""
+        if self._performs(item, recipe):
+            return self
+        found, self._before = self._before, None
+        if found is None or not found._performs(item, recipe):
+            found = LaunchStep(item, recipe)
+        found._before = self
+        return found
+
+    def _performs(self, item: plan_of.Launch, recipe: LaunchRecipe) -> bool:
         return self.item == item and self.recipe.ndrange == recipe.ndrange
 
     def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:

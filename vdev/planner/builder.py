@@ -311,6 +311,15 @@ class PlanBuilder:
         extents = tuple((slot, *self.drafts[slot].replicas[item.worker]) for slot in slots)
         self._append(replace(item, extents=extents), tuple(touches))
 
+    def written(self, slot: int) -> dict[int, Region]:
+        """By holder, what launches of the plan may have changed there."""
+        found: dict[int, Region] = {}
+        for item, touches in zip(self._instructions, self._touches, strict=True):
+            for touch in touches if isinstance(item, Launch) else ():
+                if touch.slot == slot and touch.writes:
+                    found[touch.holder] = found.get(touch.holder, EMPTY) | touch.region
+        return found
+
     # replicas -----------------------------------------------------------------------------------
 
     def reserve(self, slot: int, worker: int, start: int, stop: int, *, slack: bool = True) -> None:

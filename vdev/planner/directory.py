@@ -22,11 +22,14 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
-from vdev.planner.nearby import FEW, Nearby
+from vdev.planner.nearby import Nearby
 from vdev.translators.ranges.region import EMPTY, Region
 
 #: holder number of the home in host memory; workers are 0, 1, …
 HOST = -1
+
+#: holders up to which it costs less to look at each than to make a table for every state
+FEW_HOLDERS = 8
 
 Valid = tuple[tuple[int, Region], ...]
 Replicas = tuple[tuple[int, int, int], ...]
@@ -87,7 +90,7 @@ class BufferState:
 
     def near(self, region: Region) -> Sequence[tuple[int, Region]]:
         """Of `valid`, in its order, those that may have bytes of `region`, and all that do."""
-        return self.valid if len(self.valid) <= FEW else self.nearby.meeting(region)
+        return self.valid if len(self.valid) <= FEW_HOLDERS else self.nearby.meeting(region)
 
     @property
     def nearby(self) -> Nearby:
@@ -214,7 +217,7 @@ class Draft:
 
     def near(self, region: Region) -> Iterator[tuple[int, Region]]:
         """The holders that may have bytes of `region`, with what they hold, and all that do."""
-        if len(self.valid) <= FEW:
+        if len(self.valid) <= FEW_HOLDERS:
             yield from self.valid.items()
             return
         if self._nearby is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vdev.planner.directory import HOST, BufferState
 from vdev.translators.ranges.grain import BYTES, Grain
@@ -296,8 +297,7 @@ class Stage:
         return self.region.stop - self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(NamedTuple):
     """Bytes `region` of `slot` at `holder` are read, or changed where `writes` (also by moving the
     allocation).
     """

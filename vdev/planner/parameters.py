@@ -27,7 +27,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import BufferState, Replicas, Valid, interned
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Copy, Launch, Plan, Reserve
+from vdev.planner.instructions import Copy, Launch, Plan, Reserve, Touch
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
@@ -306,6 +306,7 @@ class _Writer:
         self._named: dict[str, str] = {}  #: by what is written down, its name
         self._used: set[int] = set()
         self._traced: dict[int, tuple[bool, Any]] = {}
+        self._solution = trace.solution()
 
     def function(self, made: Any) -> Any:
         """What makes `made` of other numbers."""
@@ -340,13 +341,13 @@ class _Writer:
                 if is_array(found):
                     raise Untraceable("a region without a pattern")
                 text = source_of(found, self._show)
-            elif is_dataclass(found) and not isinstance(found, type):
+            elif (names := _names_of(found)) is not None:
                 kind = type(found)
                 self._names[kind.__name__] = kind
                 states = self._states(found.states) if isinstance(found, Plan) else ""
                 parts = [
-                    states if item.name == "states" and states else self._show(getattr(found, item.name))
-                    for item in fields(found)
+                    states if name == "states" and states else self._show(getattr(found, name))
+                    for name in names
                 ]
                 text = f"{kind.__name__}({', '.join(parts)})"
             else:
@@ -381,7 +382,7 @@ class _Writer:
         return name
 
     def _number(self, found: Number) -> str:
-        text = show(found.terms, found.constant)
+        text = show(*self._solution.reduced(found.terms, found.constant))
         self._use(text)
         return text if text.startswith("v") and " " not in text else self._line(text)
 
@@ -412,6 +413,14 @@ def _parts(found: Any) -> Sequence[Any]:
         return parts_of(found)
     if isinstance(found, BufferState):
         return found.valid, found.replicas
-    if is_dataclass(found):
-        return [getattr(found, item.name) for item in fields(found)]
-    raise Untraceable(f"a {type(found).__name__} in the plan")
+    names = _names_of(found)
+    if names is None:
+        raise Untraceable(f"a {type(found).__name__} in the plan")
+    return [getattr(found, name) for name in names]
+
+
+def _names_of(found: Any) -> Sequence[str] | None:
+    """The fields of a record; None of anything else."""
+    if is_dataclass(found) and not isinstance(found, type):
+        return [item.name for item in fields(found)]
+    return found._fields if isinstance(found, Touch) else None

@@ -16,7 +16,7 @@ from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
-from vdev.translators.ranges.region import MOST_RUNS, Region, one_of_each_pitch
+from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
 
 #: boxes of one chunk's range, above which another range with fewer is looked for
 MOST_BOXES = 64
@@ -26,7 +26,7 @@ RUN_NBYTES = 4096
 MOST_HELD, HELD_EACH, HELD_FRESH = 32, 8, 4
 #: so many times more where the command wrote nothing of it
 UNWRITTEN = 8
-#: boxes that a holder keeps beside the one that has everything
+#: boxes that a holder keeps beside the one that has everything: of what the launch wrote, and of what lies elsewhere
 KEPT_BOXES = 4
 
 
@@ -97,7 +97,13 @@ def bring_together(builder: PlanBuilder, slot: int) -> None:
             builder.reserve(slot, holder, part.start, part.stop)
     for holder, block in blocks:
         builder.make_valid(slot, holder, everything & block)
-    homes = dict(blocks)
+    homes, written = dict(blocks), builder.written(slot)
+    reach = Region.union(written.values()).cover(KEPT_BOXES)
     for holder, held in list(draft.valid.items()):
         beside = held - homes[holder] if holder in homes else held
-        draft.drop(holder, beside - beside.core(KEPT_BOXES))
+        # Where the launch was, all that a history of launches has left is forgotten: the next one finds what this one
+        # has written and nothing else, as after any other. At home that goes for all rows from its first to its last:
+        # a part of what lies beside it would be there at one time and gone at another.
+        there = reach.hull() if holder == HOST else reach
+        kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - there).core(KEPT_BOXES)
+        draft.drop(holder, beside - kept)
