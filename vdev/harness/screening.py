@@ -54,6 +54,7 @@ _MOST_ITEMS = 1 << 32
 _PIECE = 1 << 22  #: cells looked at together
 #: What a program's precise launches may come to, in work-items or in seconds, before its fast form is worth building.
 LEAST_ITEMS, LEAST_SECONDS = 1 << 15, 0.1
+LEAST_NBYTES = 1 << 24  #: of buffers, whose precise shadow is large
 
 
 class Screen:
@@ -84,7 +85,8 @@ class Screen:
         cannot be told, False.
         """
         self._items += prod(ndrange.global_size)
-        if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS:
+        large = sum(len(memory.content) for memory in memories_of(args)) >= LEAST_NBYTES
+        if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS and not large:
             return False
         kernel = None if self.program is None else self.program.kernels.get(name)
         if self.program is None or kernel is None or not _is_plain(ndrange):
