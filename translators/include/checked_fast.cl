@@ -1,7 +1,7 @@
 typedef struct P_ctx_s {
   __global uint *writers[P_ROOTS], *readers[P_ROOTS]; volatile __global uint *log; __local uint *shadow;
   __local uint *local_writers[P_ROOTS]; const volatile __local uchar *place[P_ROOTS];
-  ulong lo[P_ROOTS], size[P_ROOTS], zero, local_cells, written, read, mixed;
+  ulong lo[P_ROOTS], size[P_ROOTS], local_cells, written, read, mixed;
   uint me, item, epoch, stamp, bad, claims, slots, slot;
   uchar skip, atomics, ordered;
 } P_ctx;
@@ -32,7 +32,7 @@ AI void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global u
   c->item = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
   c->me = (group + 1) << 4 | (c->item & 15);
   c->slot = group * (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2)) + c->item;
-  c->local_cells = numbers[0]; c->zero = numbers[1]; c->slots = (uint)numbers[2];
+  c->local_cells = numbers[0]; c->slots = (uint)numbers[2];
   c->epoch = 1; c->stamp = 0x10001 + c->item; c->bad = 0; c->claims = 0; c->skip = c->atomics = c->ordered = 0;
 }
 /* `cells`: those of who writes; `behind`: how far those of who reads are from there. */
@@ -57,6 +57,8 @@ AI void P_end(P_C c) {
   else if (c->claims) atomic_add(c->log + 1 + c->slot % P_COUNTERS, c->claims);
 }
 
+/* Work-items side by side store at once, and one of them prevails: each looks at what is there behind its store. The read
+   is volatile, or the compiler would take what was stored. */
 AI bool P_within(P_C c, ulong rel, uint size, int root);
 AI bool P_within(P_C c, ulong rel, uint size, int root) {
   ulong n = c->size[root], stop = n >= size ? n - size + 1 : 0;
@@ -73,17 +75,18 @@ AI void P_sees(P_C c, int root, ulong rel, uint mode) {
   uint old = *r, first = old == 0, other = (old >> 4 != me >> 4) & (old != P_MANY);
   c->bad |= ((seen >> 4 != 0) & (seen >> 4 != me >> 4)) | (old == P_BY_ATOMIC);
   if (other) *r = first ? me : P_MANY;
-  uint now = r[c->zero];
+  uint now = *(volatile __global uint *)r;
   c->claims += first & (now == me);
   c->bad |= first & (now >> 4 != me >> 4) & (now != P_MANY);
 }
 AI void P_puts(P_C c, int root, ulong rel, uint mode);
 AI void P_puts(P_C c, int root, ulong rel, uint mode) {
   __global uint *w = (__global uint *)P_CELL((__global uchar *)c->writers[root], rel);
-  uint old = *w, me = c->me;
-  c->claims += old >> 4 != me >> 4;
-  c->bad |= (old >> 4 != 0) & (old >> 4 != me >> 4);
+  uint old = *w, me = c->me, other = old >> 4 != me >> 4;
   *w = me;
+  uint now = *(volatile __global uint *)w;
+  c->claims += other & (now == me);
+  c->bad |= (other & (old >> 4 != 0)) | (now >> 4 != me >> 4);
   if (!P_IS(read, root)) return;
   uint read = *(__global uint *)P_CELL((__global uchar *)c->readers[root], rel);
   c->bad |= (read != 0) & (read >> 4 != me >> 4);
@@ -127,12 +130,12 @@ AI void P_touch_l(P_C c, int root, ulong rel, uint mode) {
   if (mixed && (mode & P_READS) && !(mode & P_ATOMICALLY)) {
     uint old = *r, now = (old >> 16 != epoch) | (old == stamp) ? stamp : epoch << 16 | P_L_MANY;
     *r = now;
-    if (r[c->zero] != now) *r = epoch << 16 | P_L_MANY;
+    if (*(volatile __local uint *)r != now) *r = epoch << 16 | P_L_MANY;
   }
   if (mode & P_WRITES) {
     if (mixed) { uint old = *r; c->bad |= (old >> 16 == epoch) & (old != stamp); }
     *w = by;
-    c->bad |= w[c->zero] != by;
+    c->bad |= *(volatile __local uint *)w != by;
   }
 }
 AI bool P_try_l(P_C c, const volatile __local void *p, uint off, uint size, int root, uint mode, bool ok);
@@ -193,3 +196,5 @@ AI void P_meet(P_C c);
 AI void P_meet(P_C c) { c->epoch++; c->stamp += 0x10000; c->bad |= c->epoch >> 16; }
 #define P_passed(c, local, global) ((local) ? P_meet(c) : (void)0)
 #define P_fenced(c, global) ((void)0)
+#define P_async(c, near_place, far_place, n, elem, stride, site, local_root, global_root, to_local) ((c)->bad = 1, 0UL)
+#define P_after(c) ((void)0)

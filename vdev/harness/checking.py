@@ -6,6 +6,7 @@ cannot be checked is refused with the reason.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -25,7 +26,16 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
-from vdev.harness.memories import Argument, Mask, Memory, Pointer, local_room, memories_of, size_of
+from vdev.harness.memories import (
+    Argument,
+    Mask,
+    Memory,
+    Pointer,
+    local_room,
+    memories_of,
+    memory_limit,
+    size_of,
+)
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
 from vdev.translators.dialects.checked import (
@@ -41,6 +51,7 @@ from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
 __all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
 
+_PIECE_NBYTES = 1 << 25  #: of shadow looked at together
 _CELL_NBYTES = 8  #: of shadow for a granule of global memory
 _LOCAL_CELL_NBYTES = 24
 #: Shadow of local memory behind the log, at most: every work-group has its own.
@@ -109,7 +120,10 @@ class CheckedSource:
             return Checked([])
         try:
             self.prepare(backend)
-            return self._launched(backend, kernel, args, ndrange, places)
+            started = time.monotonic()
+            checked = self._launched(backend, kernel, args, ndrange, places)
+            self._screen.missed(time.monotonic() - started)
+            return checked
         except BackendError as error:
             raise NotCheckable(f"the checked launch did not run: {error}") from error
 
@@ -123,6 +137,12 @@ class CheckedSource:
     ) -> Checked:
         run = _Run(self.program, kernel, args, table_of(places, kernel))
         native = self._far if run.needs_far(backend, self._native, ndrange) else self._native
+        limit = memory_limit(args)
+        if run.nbytes > limit:
+            raise NotCheckable(
+                f"it would take {_megabytes(run.nbytes)} MB for copies of its buffers and shadow memory, and the limit is "
+                f"{_megabytes(limit)} MB (VDEV_CHECK_MEMORY)"
+            )
         try:
             run.upload(backend)
             log = run.launch(backend, native, ndrange)
@@ -136,6 +156,10 @@ class CheckedSource:
             self._reader.notes(found),
             self._reader.writers(log[words:], len(places), ndrange),
         )
+
+
+def _megabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e6:,.1f}"
 
 
 def _first_error(log: str) -> str:
@@ -169,17 +193,31 @@ class _Run:
     def _slot(self, memory: Memory) -> int | None:
         return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
 
+    @property
+    def nbytes(self) -> int:
+        """Of copies, of shadow memory and of what it begins with, and of what is looked at here at once."""
+        copies, cells = sum(len(memory.content) for memory in self._memories), self._starts[-1]
+        looked_at = min(_CELL_NBYTES * cells, _PIECE_NBYTES)
+        return copies + (_CELL_NBYTES + 2) * cells + looked_at + self._far_nbytes
+
     def upload(self, backend: Backend) -> None:
         """Allocate and fill everything that the kernel gets."""
         for memory in self._memories:
             self._natives.append(self._uploaded(backend, memory.content))
         for content in (
             np.array(self._head, np.uint64).view(np.uint8),
-            np.zeros(_CELL_NBYTES * max(1, self._starts[-1]), np.uint8),
+            _CELL_NBYTES * max(1, self._starts[-1]),
             self._initial(),
-            self._log(),
+            self._program.far_offset + self._far_nbytes,
         ):
-            self._hidden.append(self._uploaded(backend, content))
+            if isinstance(content, int):
+                self._hidden.append(backend.allocate(content))
+                backend.fill(self._hidden[-1], 0, content, bytes(4))
+            else:
+                self._hidden.append(self._uploaded(backend, content))
+        if len(self._table):
+            start = 2 * self._program.scratch_nbytes + 4 * self._program.log_words
+            backend.write(self._hidden[-1], self._table, Box.contiguous(0, start, len(self._table)))
 
     def launch(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> npt.NDArray[np.uint32]:
         """Run the kernel and bring the memories up to date. The log."""
@@ -193,19 +231,11 @@ class _Run:
         _, cells, _, log = self._hidden
         for memory, native in zip(self._memories, self._natives, strict=True):
             backend.read(native, memory.content, Box.contiguous(0, 0, len(memory.content)))
-        touched, found = np.empty(cells.nbytes, np.uint8), np.empty(log.nbytes, np.uint8)
-        backend.read(cells, touched, Box.contiguous(0, 0, cells.nbytes))
-        backend.read(log, found, Box.contiguous(0, 0, log.nbytes))
+        found = np.empty(self._program.far_offset, np.uint8)
+        backend.read(log, found, Box.contiguous(0, 0, len(found)))
         backend.record().wait()
-        self._mark(touched.view(np.uint32)[::2] != 0)
-        return found[scratch : self._program.far_offset].view(np.uint32)
-
-    def _log(self) -> Bytes:
-        """Scratch memory, the log, the table of places, and shadow that has no room elsewhere."""
-        content = np.zeros(self._program.far_offset + self._far_nbytes, np.uint8)
-        start = 2 * self._program.scratch_nbytes + 4 * self._program.log_words
-        content[start : start + len(self._table)] = self._table
-        return content
+        self._mark(self._touched(backend, cells))
+        return found[scratch:].view(np.uint32)
 
     def free(self, backend: Backend) -> None:
         for allocation in (*self._natives, *self._hidden):
@@ -243,15 +273,30 @@ class _Run:
         granule = self._granule
         for memory in self._memories:
             whole = -(-len(memory.written) // granule) * granule
+            if memory.written.all():
+                parts.append(np.ones(whole // granule, np.uint8))
+                continue
             padded = np.ones(whole, np.bool_)
             padded[: len(memory.written)] = memory.written
             parts.append(np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8))
         return np.concatenate([*parts[1:], parts[0]])
 
+    def _touched(self, backend: Backend, cells: Allocation) -> Mask:
+        """By granule: whether it has been written."""
+        found = np.zeros(self._starts[-1], np.bool_)
+        step = _PIECE_NBYTES // _CELL_NBYTES
+        for first in range(0, len(found), step):
+            piece = np.empty(_CELL_NBYTES * min(step, len(found) - first), np.uint8)
+            backend.read(cells, piece, Box.contiguous(_CELL_NBYTES * first, 0, len(piece)))
+            backend.record().wait()
+            found[first : first + step] = piece.view(np.uint32)[::2] != 0
+        return found
+
     def _mark(self, touched: Mask) -> None:
         for memory, start in zip(self._memories, self._starts, strict=False):
             granules = touched[start : start + -(-len(memory.written) // self._granule)]
-            memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
+            if granules.any():
+                memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
 
     def _native(self, arg: Argument) -> KernelArgument:
         if not isinstance(arg, Pointer):

@@ -12,7 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.backends.base import Backend, BackendProgram, Bytes, LocalBytes
+from vdev.process import switches
 from vdev.translators.dialects.checked import Root
+
+_MEMORY_FACTOR, _MEMORY_MORE = 4, 200_000_000
 
 Mask = npt.NDArray[np.bool_]
 
@@ -53,6 +56,14 @@ def size_of(root: Root, args: Sequence[Argument]) -> int:
         return root.nbytes
     arg = args[root.arg]
     return arg.nbytes if isinstance(arg, Pointer | LocalBytes) else 0
+
+
+def memory_limit(args: Sequence[Argument]) -> int:
+    """Bytes that a launch may take for copies of its buffers and for shadow memory."""
+    given = switches.check_memory()
+    if given is not None:
+        return given
+    return _MEMORY_FACTOR * sum(len(memory.content) for memory in memories_of(args)) + _MEMORY_MORE
 
 
 def local_room(

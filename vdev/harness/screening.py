@@ -9,6 +9,7 @@ groups mark one cell, in whatever order, there are more first marks than cells t
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Sequence
 from math import prod
@@ -26,7 +27,16 @@ from vdev.backends.base import (
     LocalBytes,
 )
 from vdev.errors import BackendError, BuildFailure
-from vdev.harness.memories import Argument, Memory, Pointer, local_room, memories_of, size_of
+from vdev.harness.memories import (
+    Argument,
+    Mask,
+    Memory,
+    Pointer,
+    local_room,
+    memories_of,
+    memory_limit,
+    size_of,
+)
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, translate_fast
 from vdev.translators.dialects.checked.program import FAST_COUNTERS
 from vdev.translators.frontend.edits import Untranslatable
@@ -42,34 +52,51 @@ _INITIAL = 1  #: the mark of what is written before the launch
 _MOST_GROUPS = 1 << 27
 _MOST_ITEMS = 1 << 32
 _PIECE = 1 << 22  #: cells looked at together
+#: What a program's precise launches may come to, in work-items or in seconds, before its fast form is worth building.
+LEAST_ITEMS, LEAST_SECONDS = 1 << 15, 0.1
+LEAST_NBYTES = 1 << 24  #: of buffers, whose precise shadow is large
 
 
 class Screen:
     """A program's fast form."""
 
     def __init__(self, parsed: ParsedProgram, kinds: frozenset[str] = frozenset()) -> None:
-        self.program: CheckedProgram | None = None
-        if kinds:
-            return  # what is looked for on request is looked for precisely
+        """`kinds`: what is looked for on request, precisely and never here."""
+        self._parsed = parsed
+        self._possible = not kinds
+        self._items, self._seconds = 0, 0.0
+        self._natives: list[BackendProgram] = []
+
+    @functools.cached_property
+    def program(self) -> CheckedProgram | None:
+        if not self._possible:
+            return None
         try:
-            program = translate_fast(parsed)
+            program = translate_fast(self._parsed)
         except Untranslatable as reason:
             logger.debug("no fast form: %s", reason)
-            return
-        self.program = program
-        self._natives = [
-            BackendProgram(program.source, (*program.options, f"-DP_INITS={inits}")) for inits in (0, 1)
-        ]
+            return None
+        options = [(*program.options, f"-DP_INITS={inits}") for inits in (0, 1)]
+        self._natives = [BackendProgram(program.source, each) for each in options]
+        return program
+
+    def missed(self, seconds: float) -> None:
+        """A precise launch took so long."""
+        self._seconds += seconds
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
         """Run the kernel: whether there is nothing to find; the arguments' memories are then what it leaves. Where it
         cannot be told, False.
         """
+        self._items += prod(ndrange.global_size)
+        large = sum(len(memory.content) for memory in memories_of(args)) >= LEAST_NBYTES
+        if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS and not large:
+            return False
         kernel = None if self.program is None else self.program.kernels.get(name)
         if self.program is None or kernel is None or not _is_plain(ndrange):
             return False
         run = _Screening(self.program, kernel, args, ndrange)
-        if not run.possible:
+        if not run.possible or run.nbytes > memory_limit(args):
             return False
         native = self._natives[int(run.inits)]
         try:
@@ -118,6 +145,14 @@ class _Screening:
         self._natives: list[Allocation] = []
         self._kept: list[Bytes] = []
 
+    @property
+    def nbytes(self) -> int:
+        """Of copies, shadow memory and counters, and of what is looked at here at once."""
+        copies = sum(len(memory.content) for memory in self._memories)
+        cells = 4 * self._ncells * (2 if self._reads else 1)
+        counters = 4 * min(prod(self._ndrange.global_size), FAST_COUNTERS)
+        return copies + cells + 2 * counters + min(cells, 8 * _PIECE)
+
     def _behind(self, roots: frozenset[int]) -> set[int]:
         """The memories of roots."""
         found = set()
@@ -153,7 +188,7 @@ class _Screening:
             cells := self._shadow(backend),
             log := self._filled(backend, scratch + 4 * (1 + min(items, FAST_COUNTERS))),
         ]
-        args = [
+        args: list[KernelArgument] = [
             (contents[self._slot(arg.memory)], arg.offset) if isinstance(arg, Pointer) else arg
             for arg in self._args
         ]
@@ -211,9 +246,8 @@ class _Screening:
             elif written.any():
                 padded = np.ones(count * granule, np.bool_)
                 padded[: len(written)] = written
-                marks: Bytes = (
-                    np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint32).view(np.uint8)
-                )
+                whole: Mask = np.asarray(padded.reshape(-1, granule).all(axis=1))
+                marks = whole.astype(np.uint32).view(np.uint8)
                 self._kept.append(marks)
                 backend.write(allocation, marks, Box.contiguous(0, 4 * first, len(marks)))
         return allocation

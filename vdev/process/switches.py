@@ -170,6 +170,15 @@ def parse_memory(text: str) -> MemoryLimit | None:
     return MemoryLimit(nbytes)
 
 
+def _parse_check_memory(text: str) -> int | None:
+    if text == "auto":
+        return None
+    limit = parse_memory(text)
+    if limit is None or not limit.nbytes:
+        raise ValueError
+    return limit.nbytes
+
+
 def _parse_folder(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
@@ -311,6 +320,14 @@ CHECK = Switch(
     "0, 1",
     _parse_on,
 )
+CHECK_MEMORY = Switch(
+    "VDEV_CHECK_MEMORY",
+    "auto",
+    "What one launch checked by `vdev-check` or the test harness may take for copies of its buffers and shadow memory, in "
+    "bytes (`512M`, `20G`); beyond, it is not checked, and the summary says so. `auto`: four times its buffers and 200 MB.",
+    "auto, bytes from 64K with K, M, G or T behind the number",
+    _parse_check_memory,
+)
 EXPLAIN = Switch(
     "VDEV_EXPLAIN",
     "0",
@@ -350,6 +367,7 @@ SWITCHES: tuple[Switch[object], ...] = (  # type: ignore[assignment]
     GATHER,
     PLANNING,
     CHECK,
+    CHECK_MEMORY,
     EXPLAIN,
     TRACE,
     LOG,
@@ -390,6 +408,11 @@ def plan_always() -> bool:
 def check() -> bool:
     """Whether split launches are compared with one worker."""
     return CHECK.value()
+
+
+def check_memory() -> int | None:
+    """Bytes that a checked launch may take; None where its buffers say how many."""
+    return CHECK_MEMORY.value()
 
 
 def explain() -> str | None:

@@ -217,6 +217,8 @@ class FastBody(Body):
                 mode = READS if _is_const(parameter) else READS | WRITES
                 if space in CHECKS:
                     self._touched(cursor, space, self.roots.of(argument), mode)
+        called = self.functions.key(cursor.referenced)
+        self.recorder.calls.setdefault(self.function.key, set()).add(called)
         super()._own_call(cursor, arguments)
 
     def _pointer(self, cursor: Cursor, call: Call, pointer: Cursor) -> None:

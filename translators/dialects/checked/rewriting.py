@@ -323,12 +323,9 @@ class _FastTranslation(_Translation):
 
     def run(self) -> CheckedProgram:
         program = super().run()
-        refused = self.recorder.precise_only
-        if any(function.key in refused and not function.kernel for function in self.functions.defined):
-            return replace(program, kernels={})
         kept: dict[str, CheckedKernel] = {}
         for function in self.functions.defined:
-            if function.kernel and function.key not in refused:
+            if function.kernel and self.recorder.refused(function.key) is None:
                 written, read, _ = self._masks[function.name]
                 kernel = program.kernels[function.name]
                 if len(kernel.roots) <= _MOST_FAST_ROOTS:

@@ -57,6 +57,8 @@ class Recorder:
         self.granule = _FINEST
         #: by the keys of functions: why they have no fast form
         self.precise_only: dict[int, str] = {}
+        #: by the keys of functions: those that they call
+        self.calls: dict[int, set[int]] = {}
         self.most_nbytes = 0
         self._text = program.preprocessed.encode("utf-8", "surrogateescape")
         self._divisors: set[str] = set()
@@ -111,6 +113,18 @@ class Recorder:
             )
         )
         return number
+
+    def refused(self, key: int) -> str | None:
+        """Why a function, with all that it calls, has no fast form."""
+        seen, open_ = {key}, [key]
+        while open_:
+            one = open_.pop()
+            if one in self.precise_only:
+                return self.precise_only[one]
+            more = self.calls.get(one, set()) - seen
+            seen |= more
+            open_ += more
+        return None
 
     def skip(self, cursor: Cursor, reason: str) -> None:
         self.skipped.append((clang.line_of(cursor), reason))

@@ -1,0 +1,182 @@
+"""The fast form of a check: it takes no mistake for none, and most correct launches end with it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from vdev.translators.frontend.layout import element_types
+from vdev.translators.frontend.source import parse_program
+from vdev.translators.ranges.ndrange import NDRange
+
+from tests.harness.pairs import PAIRS, Pair
+from vdev.harness import Program, screening
+from vdev.harness.arguments import prepare
+from vdev.harness.memories import Memory, Pointer
+from vdev.harness.program import Kernel, _argument, _memory
+from vdev.harness.running import open_session
+from vdev.harness.screening import Screen
+
+#: What stands at the beginning of a line and declares a name.
+_NAMES = re.compile(r"^(?:typedef .*\} (\w+);|[a-z][\w \*]*?\b(\w+)(?:\(|\[| =))", re.MULTILINE)
+_SMALL = re.compile(r"char|short|half|uchar")
+
+
+@cache
+def together(small: bool) -> tuple[str, dict[str, str]]:
+    """All pairs in one program, so that it is built once: (text, kernels' names by pair and side)."""
+    texts, kernels = [], {}
+    for number, pair in enumerate(PAIRS):
+        for side, source in (("faulty", pair.faulty), ("twin", pair.twin)):
+            if pair.options or bool(_SMALL.search(source)) != small:
+                continue
+            suffix = f"_{number}_{side}"
+            names = {match[1] or match[2] for match in _NAMES.finditer(source)}
+            texts.append("".join(f"#define {name} {name}{suffix}\n" for name in sorted(names)))
+            texts.append(f"{source}\n" + "".join(f"#undef {name}\n" for name in sorted(names)))
+            kernels[pair.name + side] = f"k{suffix}"
+    return "".join(texts), kernels
+
+
+@cache
+def program(small: bool) -> tuple[Program, Screen]:
+    text, _ = together(small)
+    return Program(text), Screen(parse_program(text))
+
+
+def passes(pair: Pair, side: str) -> bool | None:
+    """Whether a launch of the pair passes the screen; None where its kernel has no fast form."""
+    small = bool(_SMALL.search(getattr(pair, side)))
+    _, kernels = together(small)
+    if pair.name + side not in kernels:
+        return None
+    whole, screen = program(small)
+    kernel: Kernel = whole.kernel(kernels[pair.name + side])
+    infos, parsed = kernel._kernel.declared.args, kernel._kernel.program.parsed
+    assert parsed is not None
+    assert screen.program is not None
+    if kernel.name not in screen.program.kernels:
+        return None
+    ready = prepare(kernel.name, infos, element_types(parsed, kernel.name), pair.args)
+    args = [_argument(arg, _memory(arg)) for arg in ready]
+    grid = kernel._ndrange(pair.global_size, pair.local_size, None)
+    found: bool = open_session("cpu:1").executor.call(
+        0, lambda backend: screen.passes(backend, kernel.name, args, grid)
+    )
+    return found
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screening, "LEAST_ITEMS", 0)
+
+
+def test_no_mistake_passes() -> None:
+    found = {pair.name: passes(pair, "faulty") for pair in PAIRS}
+
+    assert [name for name, passed in found.items() if passed] == []
+    assert sum(passed is not None for passed in found.values()) > 0.8 * len(PAIRS)
+
+
+def test_correct_launches_pass() -> None:
+    found = {pair.name: passes(pair, "twin") for pair in PAIRS}
+
+    missed = sorted(name for name, passed in found.items() if passed is False)
+    assert missed == []
+
+
+LOCAL_TABLES = """
+kernel void k(global const int *puts, global const int *gets, global const int *more, global int *out) {
+  local int t[64];
+  int l = get_local_id(0), i = get_global_id(0), sum = 0;
+  t[l] = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (puts[l] >= 0) t[puts[l]] = l;
+  if (gets[l] >= 0) sum += t[gets[l]];
+  if (more[l] >= 0) t[more[l]] += l;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  out[i] = sum + t[l];
+}"""
+GLOBAL_TABLES = """
+kernel void k(global const int *puts, global const int *gets, global const int *more, global int *t) {
+  int i = get_global_id(0), sum = 0;
+  if (puts[i] >= 0) t[puts[i]] = i;
+  if (gets[i] >= 0) sum += t[gets[i]];
+  if (more[i] >= 0) t[more[i]] += sum;
+}"""
+
+
+def tables(random: np.random.Generator, conflicts: int) -> list[np.ndarray]:
+    """By work-item, the element that each of three accesses goes to, or -1: disjoint but for some `conflicts` of them."""
+    places, own = random.permutation(64).astype(np.int32), random.integers(0, 3, 64)
+    found = [np.where((own == kind) | (random.random(64) < 0.3), places, -1) for kind in range(3)]
+    for _ in range(conflicts):
+        found[random.integers(3)][random.integers(64)] = random.integers(64)
+    return [each.astype(np.int32) for each in found]
+
+
+def in_conflict(accesses: list[np.ndarray], who: np.ndarray) -> bool:
+    """Whether two of `who` meet at an element and one of them writes; the second of the accesses only reads."""
+    for place in range(64):
+        users = [set(who[each == place].tolist()) for each in accesses]
+        if (users[0] | users[2]) and len(users[0] | users[1] | users[2]) > 1:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "local_size", "group_of"),
+    [(LOCAL_TABLES, 64, np.arange(64)), (GLOBAL_TABLES, 16, np.arange(64) // 16)],
+    ids=["items", "groups"],
+)
+def test_conflicts_by_brute_force(source: str, local_size: int, group_of: np.ndarray) -> None:
+    """Three accesses of each work-item go where tables say: what meets does not pass, and what does not meet does."""
+    screen, random = Screen(parse_program(source)), np.random.default_rng(7)
+    counted = [0, 0]
+    for number in range(120):
+        accesses = tables(random, number % 3)
+        memories = [Memory(each.view(np.uint8), np.ones(256, np.bool_)) for each in accesses]
+        memories.append(Memory(np.zeros(256, np.uint8), np.ones(256, np.bool_)))
+        args = [Pointer(memory, 0, 256) for memory in memories]
+        grid = NDRange((64,), (local_size,), (0,))
+        passed = open_session("cpu:1").executor.call(
+            0, lambda backend, args=args, grid=grid: screen.passes(backend, "k", args, grid)
+        )
+        met = in_conflict(accesses, group_of)
+        counted[met] += 1
+        assert passed is not met, [each.tolist() for each in accesses]
+    assert min(counted) > 20, counted
+
+
+def test_conflicts_of_two_items_side_by_side() -> None:
+    """Engines run some work-items in step: what two of them do at once is seen like what they do one after the other."""
+    screen = Screen(parse_program(LOCAL_TABLES))
+    grid = NDRange((64,), (64,), (0,))
+    for first, second in [(a, b) for a in range(0, 32, 3) for b in range(0, 32, 5) if a != b]:
+        for both, then in ((0, None), (1, 2), (2, None)):
+            accesses = [np.full(64, -1, np.int32) for _ in range(3)]
+            accesses[both][[first, second]] = 5
+            if then is not None:
+                accesses[then][second] = 5
+            memories = [Memory(each.view(np.uint8), np.ones(256, np.bool_)) for each in accesses]
+            memories.append(Memory(np.zeros(256, np.uint8), np.ones(256, np.bool_)))
+            args = [Pointer(memory, 0, 256) for memory in memories]
+            passed = open_session("cpu:1").executor.call(
+                0, lambda backend, args=args: screen.passes(backend, "k", args, grid)
+            )
+            assert not passed, (first, second, both, then)
+
+
+def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "kernel void k(global char *a) { a[get_global_id(0) + 1] = 1; }"
+    monkeypatch.setenv("VDEV_CHECK_MEMORY", "64K")
+    outputs = Program(source).k(np.zeros(64_001, np.int8), global_size=64_000)
+
+    (note,) = outputs.notes
+    assert note[0] == 1
+    assert re.search(
+        r"accesses are not checked: it would take [\d.]+ MB .* the limit is 0\.1 MB \(VDEV_CHECK_MEMORY\)",
+        note[1],
+    )
