@@ -242,7 +242,9 @@ def test_what_is_not_followed_is_noted() -> None:
 
 def test_too_much_local_memory_to_be_checked_is_noted() -> None:
     source = "kernel void k(global int *a, local int *t) { t[0] = 1; a[0] = t[0]; }"
-    outputs = Program(source).k(np.zeros(1, np.int32), local(30_000, np.int32), global_size=1)
+    outputs = Program(source).k(
+        np.zeros(1, np.int32), local(30_000, np.int32), global_size=4096, local_size=1
+    )
 
     assert "accesses are not checked: kernel k needs" in outputs.notes[0][1]
 

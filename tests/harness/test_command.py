@@ -77,9 +77,9 @@ def test_a_program_with_mistakes(folder: Path) -> None:
     )
     assert "<kernel>:4:3: unwritten-value: kernel k changes 4 bytes at byte" in done.stdout
     assert (
-        "2 findings; 1 launch checked\n  not checked: 2 launches: others of the kernel were checked"
-        in done.stdout
-    )
+        "2 findings; 1 launch checked\n  kernel k: split over several workers\n"
+        "  not checked: 2 launches: others of the kernel were checked"
+    ) in done.stdout
 
 
 def test_what_launches_have_written_is_written(folder: Path) -> None:

@@ -154,7 +154,7 @@ class Reader:
     def writers(self, table: npt.NDArray[np.uint32], nplaces: int, ndrange: NDRange) -> list[Writer | None]:
         """Who wrote each place last; None where nobody did."""
         found: list[Writer | None] = []
-        for row in table.reshape(-1, TRACKED_WORDS)[:nplaces].tolist():
+        for row in table[: nplaces * TRACKED_WORDS].reshape(-1, TRACKED_WORDS).tolist():
             count = row[4]
             if not count:
                 found.append(None)
