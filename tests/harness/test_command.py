@@ -134,3 +134,51 @@ def test_samples_raise_no_alarm(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "vdev-check: 0 findings; " in done.stdout
     assert "not checked" not in done.stdout
+
+
+BARRIER = """
+import numpy as np, pyopencl as cl
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+program = cl.Program(context, '''
+kernel void parts(global int *a) {
+  local int t[16];
+  t[get_local_id(0)] = a[get_global_id(0)];
+  if (get_local_id(0) < 8)
+    barrier(CLK_LOCAL_MEM_FENCE);
+  a[get_global_id(0)] = t[get_local_id(0)];
+}''').build()
+buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(64, np.int32))
+program.parts(queue, (64,), (16,), buffer)
+queue.finish()
+print("launched")
+"""
+
+
+def test_a_launch_that_may_hang_is_not_made(folder: Path) -> None:
+    (folder / "barrier.py").write_text(BARRIER)
+    done = check("barrier.py", folder=folder)
+
+    assert done.returncode == 1
+    assert "launched" not in done.stdout.splitlines()
+    assert "divergent-barrier: kernel parts" in done.stdout
+    assert (
+        "NotLaunched: kernel parts is not launched: not all work-items reach the barrier in line 6"
+        in done.stderr
+    )
+
+
+def test_findings_outlive_the_program(folder: Path) -> None:
+    """Its own launch may end the process, as an access outside a buffer does on a CPU."""
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    (folder / "killed.py").write_text(PROGRAM.replace("queue.finish()", killed))
+    done = check("killed.py", "1", "leave", "0", folder=folder)
+
+    assert done.returncode == 1
+    assert (
+        "<kernel>:4:13: out-of-bounds: kernel k reads 4 bytes at byte 256 of in, which has 256" in done.stdout
+    )
+    assert "2 findings; 1 launch checked" in done.stdout
+    assert "a signal ended the program: launches after its last finding are not counted" in done.stdout
+    assert "the program ended with status 137" in done.stdout

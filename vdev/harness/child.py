@@ -1,11 +1,12 @@
 """The process in which `vdev-check` runs a program: everything as the program would have it, with its launches watched.
 
-Decides nothing; it leaves what was found in a file when the process ends.
+Decides nothing; it leaves what was found in a file, as soon as it is found and when the process ends.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
 import runpy
@@ -33,7 +34,9 @@ def main(arguments: list[str]) -> None:
         count_programs(_counting(Path(coverage), os.getpid()), checkers)
     elif checkers:
         current.check_with(checkers[0])
-    atexit.register(_write, Path(path), watch, os.getpid())
+    report = functools.partial(_write, Path(path), watch, os.getpid())
+    watch.told_more = report
+    atexit.register(report)
     boot.install()
     _run(program)
 
@@ -77,4 +80,6 @@ def _write(path: Path, watch: Watch, process: int) -> None:
         "notes": sorted(watch.notes),
         "one_worker": {kernel: sorted(reasons) for kernel, reasons in watch.one_worker.items()},
     }
-    path.write_text(json.dumps(report), "utf-8")
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(report), "utf-8")
+    fresh.replace(path)  # the process may end at any time

@@ -29,6 +29,7 @@ _WARNINGS = (
     "-Warray-bounds", "-Wdivision-by-zero", "-Wshift-count-overflow", "-Wshift-count-negative", "-Wuninitialized",
     "-Wsometimes-uninitialized", "-Wreturn-type", "-Wunsequenced", "-Wtautological-compare",
 )  # fmt: skip
+_ENDED = "a signal ended the program: launches after its last finding are not counted"
 _MESSAGE = re.compile(r"^(.*?):(\d+):(\d+): (?:warning|error|fatal error): (.*)$", re.MULTILINE)
 #: Runs without the current folder on the path: what it has of the name vdev is not what is installed.
 _CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harness.child import main; main(sys.argv[1:])"
@@ -60,7 +61,7 @@ class Report:
         left = accepted.left(self.findings)
         self.naccepted = len(self.findings) - len(left)
         self.findings = left
-        self.told = accepted.summary()
+        self.told += accepted.summary()
         if accepted.takes and (count := accepted.write()):
             self.told.append(f"{accepted.path}: {count} written: give each a reason")
 
@@ -111,6 +112,7 @@ def run_program(
         command = [sys.executable, "-c", _CHILD, *own, *arguments]
         environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
         status = subprocess.call(command, env=environment, stdout=sys.stderr if quiet else None)
+        told = [_ENDED] if status < 0 else []
         status = status if status >= 0 else 128 - status
         if not path.exists():
             return Report(
@@ -122,7 +124,13 @@ def run_program(
     notes = [(kernel, line, what) for kernel, line, what in found["notes"]]
     findings = [_finding(fields) for fields in found["findings"]]
     return Report(
-        findings, found["checked"], found["unchecked"], notes, status, one_worker=found["one_worker"]
+        findings,
+        found["checked"],
+        found["unchecked"],
+        notes,
+        status,
+        one_worker=found["one_worker"],
+        told=told,
     )
 
 

@@ -27,6 +27,8 @@ from vdev.session.shadow_runs import ShadowFailure, Shadows
 
 logger = logging.getLogger("vdev.harness")
 
+_HANGS = "divergent-barrier"
+
 
 class Watch:
     """What the launches of a process showed. `hidden`: kinds not to tell of. `most`: launches of each kernel that are
@@ -43,6 +45,8 @@ class Watch:
         self.notes: set[tuple[str, int, str]] = set()
         #: by kernel: why its launches, one of each program, would not be split over several workers
         self.one_worker: dict[str, set[str]] = {}
+        #: called where there is more to tell: the program's own launch comes next, and may end the process
+        self.told_more: Callable[[], None] = lambda: None
         self._found: dict[tuple[object, ...], Finding] = {}
         self._launches: Counter[tuple[int, str]] = Counter()
 
@@ -67,21 +71,27 @@ class Watch:
     def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> None:
         self.nchecked += 1
         self.notes.update((kernel, line, what) for line, what in (*checked.notes, *skipped))
+        known = len(self._found)
         for finding in checked.findings:
             if finding.kind not in self.hidden:
                 self._found.setdefault(finding.key, finding)
+        if len(self._found) > known:
+            self.told_more()
 
     def checker(self) -> Callable[[Executor, LinkCosts], WatchedLaunches]:
         """What a session takes as `check`."""
         return lambda executor, links: WatchedLaunches(executor, links, self)
 
 
+class NotLaunched(RuntimeError):
+    """The program's own launch would wait for ever: it is not made."""
+
+
 class WatchedLaunches:
     """Checks the launches of one session. Used under the session's lock."""
 
-    failure: Exception | None = None  #: findings end no program
-
     def __init__(self, executor: Executor, links: LinkCosts, watch: Watch) -> None:
+        self.failure: NotLaunched | None = None  #: no other finding ends a program
         self._executor = executor
         self._shadows = Shadows(executor, links)
         self._watch = watch
@@ -109,6 +119,13 @@ class WatchedLaunches:
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
             return
         self._watch.add(kernel, checked, source.program.skipped)
+        for finding in checked.findings:
+            if finding.kind == _HANGS:
+                self.failure = NotLaunched(
+                    f"kernel {kernel} is not launched: not all work-items reach the barrier in line {finding.place.line}, and "
+                    f"a device may wait for them for ever ({_HANGS})"
+                )
+                raise self.failure
 
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
         """Nothing is compared afterwards."""
