@@ -21,8 +21,8 @@ import numpy as np
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
 
+import vdev.session.core
 import vdev.session.gathering
-import vdev.session.session
 import vdev.start.workers
 from vdev.backends.base import Allocation, Backend, Box
 from vdev.backends.merging import combine, copy_changes
@@ -97,7 +97,7 @@ def changing() -> Iterator[None]:
 
     with (
         mock.patch.dict(Session.__init__.__kwdefaults__, gather=None),
-        mock.patch.object(vdev.session.session, "can_choose", return_value=True),
+        mock.patch.object(vdev.session.core, "can_choose", return_value=True),
         mock.patch.object(vdev.session.gathering, "stake_of", stake_of),
         mock.patch.object(Choosing, "_weigh_split", weigh),
         mock.patch.object(Choosing, "_weigh_kept", weigh),

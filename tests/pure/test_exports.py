@@ -19,6 +19,7 @@ FOR_OTHERS = {
     "vdev.facade": {"stand_in"},  # found by the start-up hook
     "vdev.harness": {  # for tests of kernels, loaded when first asked for
         "ArgumentError",
+        "Call",
         "Finding",
         "FindingsError",
         "Outputs",

@@ -237,11 +237,11 @@ def children(cursor: Cursor) -> list[Cursor]:
 
 def initialiser(cursor: Cursor) -> Cursor | None:
     """What a VAR_DECL is initialised with."""
-    found = _library().clang_Cursor_getVarDeclInitializer(cursor)
-    if found is None or found.kind.is_invalid():
+    child = _library().clang_Cursor_getVarDeclInitializer(cursor)
+    if child is None or child.kind.is_invalid():
         return None
-    found._tu = cursor._tu  # lives as long as its cursors
-    return found
+    child._tu = cursor._tu  # lives as long as its cursors
+    return child
 
 
 def walk(cursor: Cursor) -> Iterator[Cursor]:

@@ -147,11 +147,12 @@ def _parser() -> argparse.ArgumentParser:
         "--most", type=int, default=0, metavar="N", help="check N launches of each kernel (default: all)"
     )
     parser.add_argument("--no-check", dest="check", action="store_false", help="no checks, coverage alone")
-    _add_coverage(parser.add_argument_group("coverage of kernels"))
+    _add_coverage(parser)
     return parser
 
 
-def _add_coverage(group: argparse._ArgumentGroup) -> None:
+def _add_coverage(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("coverage of kernels")
     group.add_argument("--coverage", action="store_true", help="say which lines and branches of kernels ran")
     group.add_argument(
         "--coverage-report",

@@ -25,13 +25,16 @@ __all__ = [
     "FindingsError",
     "Outputs",
     "Program",
+    "accepted",
     "assert_allclose",
     "assert_equal",
+    "checking",
     "empty",
     "findings",
     "formats",
     "local",
     "reports",
+    "running",
 ]
 
 #: Whether scripts that show a failure again stand in sections of the plugin's, not in the failure's text.

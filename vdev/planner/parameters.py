@@ -423,4 +423,4 @@ def _names_of(found: Any) -> Sequence[str] | None:
     """The fields of a record; None of anything else."""
     if is_dataclass(found) and not isinstance(found, type):
         return [item.name for item in fields(found)]
-    return found._fields if isinstance(found, Touch) else None
+    return list(Touch.__annotations__) if isinstance(found, Touch) else None

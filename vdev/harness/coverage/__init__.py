@@ -4,3 +4,5 @@ Decides what is counted as covered and how it is told: text, lcov, Cobertura XML
 that count (`vdev.translators.dialects.counted`), `data` keeps and merges what they leave, `figures` makes numbers of it.
 Importing this package itself loads nothing.
 """
+
+__all__ = ["counting", "data", "figures", "reports", "session", "watching"]
