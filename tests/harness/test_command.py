@@ -37,11 +37,11 @@ sys.exit(int(sys.argv[3]))
 """
 
 
-def check(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def check(*arguments: str, folder: Path, **switches: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "vdev.cli.check", *arguments],
-        cwd=folder, env=environment | {"PYOPENCL_NO_CACHE": "1"}, text=True, capture_output=True, timeout=300, check=False,
+        cwd=folder, env=environment | {"PYOPENCL_NO_CACHE": "1"} | switches, text=True, capture_output=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -182,3 +182,28 @@ def test_findings_outlive_the_program(folder: Path) -> None:
     assert "2 findings; 1 launch checked" in done.stdout
     assert "a signal ended the program: launches after its last finding are not counted" in done.stdout
     assert "the program ended with status 137" in done.stdout
+
+
+LARGE = """
+import numpy as np, pyopencl as cl
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+program = cl.Program(context, "kernel void fill(global int *a) { a[get_global_id(0)] = 7; }").build()
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 1 << 24)
+program.fill(queue, (1 << 10,), (16,), buffer)
+found = np.empty(1, np.int32)
+cl.enqueue_copy(queue, found, buffer)
+assert found[0] == 7
+"""
+
+
+def test_buffers_too_large_to_be_copied_are_told_of(folder: Path) -> None:
+    (folder / "large.py").write_text(LARGE)
+    done = check("large.py", folder=folder, VDEV_CHECK_MEMORY="1M")
+
+    assert done.returncode == 0, done.stderr
+    reason = (
+        "kernel fill: copies of its buffers would take 50.3 MB, and the limit is 1.0 MB (VDEV_CHECK_MEMORY)"
+    )
+    assert f"not checked: 1 launch: {reason}" in done.stdout

@@ -20,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
 Dtype = np.dtype[np.generic]
 
+_FEW_RUNS = 1000  #: of a region, that are gone through one by one
 _TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8",
@@ -93,6 +94,11 @@ def whole_scalars(mask: Mask, dtype: Dtype) -> Mask:
 
 def mask_of(region: Region, nbytes: int) -> Mask:
     """True at the bytes of `region`."""
+    if len(region.runs) <= _FEW_RUNS:  # whatever the size of the buffer: no arrays beside the mask
+        mask = np.zeros(nbytes, np.bool_)
+        for start, stop in region.runs.tolist():
+            mask[start:stop] = True
+        return mask
     steps = np.zeros(nbytes + 1, np.int8)
     steps[region.runs[:, 0]] += 1
     steps[region.runs[:, 1]] -= 1

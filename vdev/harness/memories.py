@@ -5,6 +5,7 @@ Decides nothing; `checking` and `screening` share it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,10 +61,16 @@ def size_of(root: Root, args: Sequence[Argument]) -> int:
 
 def memory_limit(args: Sequence[Argument]) -> int:
     """Bytes that a launch may take for copies of its buffers and for shadow memory."""
+    return limit_for(sum(len(memory.content) for memory in memories_of(args)))
+
+
+def limit_for(nbytes: int) -> int:
+    """The same, for buffers of so many bytes."""
     given = switches.check_memory()
     if given is not None:
         return given
-    return _MEMORY_FACTOR * sum(len(memory.content) for memory in memories_of(args)) + _MEMORY_MORE
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(_MEMORY_FACTOR * nbytes + _MEMORY_MORE, machine // 2)
 
 
 def local_room(

@@ -17,6 +17,7 @@ from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding
+from vdev.harness.memories import limit_for
 from vdev.harness.splitting import against_splitting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
@@ -28,6 +29,8 @@ from vdev.session.shadow_runs import ShadowFailure, Shadows
 logger = logging.getLogger("vdev.harness")
 
 _HANGS = "divergent-barrier"
+#: Of each byte of a buffer, before there is shadow: its content here and on the worker, and whether it is written.
+_COPIES = 3
 
 
 class Watch:
@@ -147,6 +150,12 @@ class WatchedLaunches:
         return found
 
     def _arguments(self, launch: Launch, buffers: list[VirtualBuffer]) -> list[Argument]:
+        nbytes = sum(buffer.nbytes for buffer in buffers)
+        if (limit := limit_for(nbytes)) < _COPIES * nbytes:
+            raise NotCheckable(
+                f"copies of its buffers would take {_COPIES * nbytes / 1e6:,.1f} MB, and the limit is {limit / 1e6:,.1f} MB "
+                "(VDEV_CHECK_MEMORY)"
+            )
         memories = [
             Memory(self._shadows.content(buffer), mask_of(buffer.state.initialised, buffer.nbytes))
             for buffer in buffers

@@ -324,7 +324,8 @@ CHECK_MEMORY = Switch(
     "VDEV_CHECK_MEMORY",
     "auto",
     "What one launch checked by `vdev-check` or the test harness may take for copies of its buffers and shadow memory, in "
-    "bytes (`512M`, `20G`); beyond, it is not checked, and the summary says so. `auto`: four times its buffers and 200 MB.",
+    "bytes (`512M`, `20G`); beyond, it is not checked, and the summary says so. `auto`: four times its buffers and 200 MB, "
+    "at most half of the machine's memory.",
     "auto, bytes from 64K with K, M, G or T behind the number",
     _parse_check_memory,
 )
