@@ -131,7 +131,12 @@ def test_the_table_of_planted_faults() -> None:
 
 
 def test_what_one_group_reads_and_another_writes_is_left_to_chance() -> None:
-    found = scenario("read_and_write_race")
+    """Which bytes come out otherwise is up to chance, too: a byte that differed once and in no run after it is told of."""
+    for _ in range(4):
+        found = scenario("read_and_write_race")
+        if found["kind"] is None:
+            break
+        assert found["kind"] == "difference"
 
     assert found["kind"] is None
     assert "left to chance" in found["log"]
