@@ -285,7 +285,9 @@ def test_another_threads_call_is_whole_too() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.05)
+    until = time.monotonic() + SECONDS
+    while not done and time.monotonic() < until:  # it is inside the call then, however late it came
+        time.sleep(0.001)
     number = ctypes.c_ulong(thread.ident or 0)
     assert ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(Interrupt)) == 1
     thread.join()
