@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from vdev.harness import plugin
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,6 +25,8 @@ kernel void follow(global int *out) { out[0] = get_group_id(0); }
 TESTS = """
 import numpy as np
 import pytest
+
+from vdev.harness import plugin
 
 from vdev.harness import FindingsError, assert_equal, empty
 
@@ -70,6 +75,8 @@ class TestOfClass:
 
 PROPERTIES = """
 import pytest
+
+from vdev.harness import plugin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,3 +191,11 @@ def test_a_marker_with_a_slip_says_what_there_is(tmp_path: Path) -> None:
         "the marker opencl has no 'local_size'; it has options, workers, engines, orders, local_sizes"
         in output
     )
+
+
+def test_an_older_pytest_is_told_of_where_fixtures_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pytest, "HIDDEN_PARAM")
+    plugin.pytest_generate_tests(SimpleNamespace(fixturenames=["tmp_path"]))  # type: ignore[arg-type]
+
+    with pytest.raises(pytest.UsageError, match=r"pytest 8\.4 or later"):
+        plugin.pytest_generate_tests(SimpleNamespace(fixturenames=[plugin._WAY]))  # type: ignore[arg-type]

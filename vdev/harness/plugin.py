@@ -137,6 +137,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test for each way, where there are several."""
     if _WAY not in metafunc.fixturenames:
         return
+    if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
+        raise pytest.UsageError(
+            f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
+        )
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
     said = {} if marker is None else marker.kwargs
     unknown = [name for name in said if name not in _SETTINGS]
@@ -271,12 +275,10 @@ def _size(text: object) -> tuple[int, ...] | None:
 # failures ---------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+@pytest.hookimpl(hookwrapper=True)  # which pytest 7 knows as well
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     """The script of a random call that failed, in a section of its own."""
-    report = yield
+    report = (yield).get_result()
     if call.when == "call" and "vdev.harness.calls" in sys.modules:
         from vdev.harness.calls import ran
 
@@ -284,7 +286,6 @@ def pytest_runtest_makereport(
             script = next(_scripts(call.excinfo.value), "") or ran[-1].script()
             report.sections.append(("a script that shows it again", script))
         ran.clear()
-    return report
 
 
 def _scripts(error: BaseException) -> Iterator[str]:
