@@ -67,6 +67,9 @@ USUAL_MIN_ITEMS = 1024
 #: takes no longer than to ask for it
 REORDER_NBYTES = 64 << 10
 
+#: a cut that moves so many times what every cut has to is taken without a look at others
+NO_MORE = 1.125
+
 #: work-items that a compute unit of a GPU runs as fast as one of them: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
 
@@ -271,7 +274,27 @@ class _Search:
                 best = found
             if best.cost == 0:  # nothing can be cheaper, and those still to come are less preferred
                 break
+            if found is best and self._moves_no_more_than_any(found):
+                break
         return best, refusals
+
+    def _moves_no_more_than_any(self, found: _Candidate) -> bool:
+        """Whether other cuts would move hardly less: what no worker has has to come to one of them, however the launch is
+        cut. As before a program's first launches, whose data lies at home: to look at each cut is most of their planning.
+        """
+        if self.options.compute_cost is not None:
+            return False
+        least, links = 0.0, self.options.links
+        for slot, resolution in found.resolutions.items():
+            state = self.states[slot]
+            if not any(resolution.needs) or not state.valid or state.valid[0][0] != HOST:
+                continue
+            known = [held for holder, held in state.valid if holder != HOST]
+            at_home = Region.union(resolution.needs) & state.valid[0][1]
+            missing = at_home - Region.union(known) if known else at_home
+            least += missing.nbytes * min(links.per_byte[HOST][worker] for worker in self.options.workers)
+            least += missing.nruns * links.per_run
+        return found.cost <= NO_MORE * least
 
     def _in_best_order(self, found: _Candidate) -> _Candidate:
         """The candidate with its chunks on the workers that `assignment` gives them."""
