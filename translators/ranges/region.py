@@ -61,7 +61,8 @@ class Region:
     _nbytes: int  #: -1 until asked for
     _nruns: int
     _nboxes: int
-    _corners: tuple[tuple[int, ...], int, list[nested.Corner]] | None  #: as they were asked for last
+    #: as they were asked for last: pitches, how many, which
+    _corners: tuple[tuple[tuple[int, ...], int, list[nested.Corner]], ...]
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Region:
         self._runs = runs
         self._nbytes = nbytes
         self._nruns = self._nboxes = -1
-        self._corners = None
+        self._corners = ()
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return _wrap if self.bands is None else _region, (
@@ -368,13 +369,14 @@ class Region:
         """At most `most` boxes around it in the digits that `pitches` give: the least of each and one more than the
         largest. Two sets that meet have boxes that do. Rows are whole where its own pitches do not go with these.
         """
-        if self._corners is not None and self._corners[0] == pitches and self._corners[1] == most:
-            return self._corners[2]
+        for known in self._corners:
+            if known[0] == pitches and known[1] == most:
+                return known[2]
         found = self._corners_in(pitches)
         if len(found) > most:  # neighbours together
             share = -(-len(found) // most)
             found = [reduce(nested.around, found[at : at + share]) for at in range(0, len(found), share)]
-        self._corners = (pitches, most, found)
+        self._corners = (*self._corners[-1:], (pitches, most, found))  # those who ask, ask for two kinds in turn
         return found
 
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:

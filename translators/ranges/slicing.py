@@ -65,7 +65,10 @@ def _untouched(box: Box, constraints: list[Constraint], variable: int) -> tuple[
     for terms, constant in constraints:
         factor = terms.get(variable, 0)
         if factor:
-            least = constant + sum(_least(c, box[v]) for v, c in terms.items() if v != variable)
+            least = constant
+            for other, each in terms.items():
+                if other != variable:
+                    least += each * box[other][0 if each > 0 else 1]
             if factor > 0:
                 low = max(low, -(least // factor))
             else:
@@ -77,9 +80,9 @@ def _narrow(box: Box, constraints: list[Constraint]) -> list[Constraint] | None:
     """Make ranges no larger than constraints on them allow; the constraints that still cut something, None where
     there is no end to that. Raises _Empty where there is no point."""
     for _ in range(ROUNDS):
-        before = dict(box)
+        before = list(box.values())
         constraints = [each for each in constraints if _cuts(box, each)]
-        if box == before:
+        if not constraints or list(box.values()) == before:
             return constraints
     return None
 
@@ -87,24 +90,33 @@ def _narrow(box: Box, constraints: list[Constraint]) -> list[Constraint] | None:
 def _cuts(box: Box, constraint: Constraint) -> bool:
     """Whether a constraint cuts anything; its variables' ranges are narrowed by it."""
     terms, constant = constraint
-    if constant + sum(_least(c, box[v]) for v, c in terms.items()) >= 0:
+    least = most = constant
+    for variable, factor in terms.items():
+        low, high = box[variable]
+        if factor > 0:
+            least += factor * low
+            most += factor * high
+        else:
+            least += factor * high
+            most += factor * low
+    if least >= 0:
         return False
-    most = constant + sum(-_least(-c, box[v]) for v, c in terms.items())
     if most < 0:
         raise _Empty
     for variable, factor in terms.items():
         low, high = box[variable]
-        others = most + _least(-factor, (low, high))
         if factor > 0:
-            low = max(low, -(others // factor))
+            others = most - factor * high
+            least = -(others // factor)
+            if least > low:
+                if least > high:
+                    raise _Empty
+                box[variable] = least, high
         else:
-            high = min(high, others // -factor)
-        if low > high:
-            raise _Empty
-        most = others - _least(-factor, (low, high))
-        box[variable] = (low, high)
+            others = most - factor * low
+            greatest = others // -factor
+            if greatest < high:
+                if low > greatest:
+                    raise _Empty
+                box[variable] = low, greatest
     return True
-
-
-def _least(factor: int, bounds: tuple[int, int]) -> int:
-    return factor * bounds[0 if factor > 0 else 1]

@@ -48,6 +48,9 @@ SMALL_REPLICA = 1 << 20
 #: above it, a hull may be this many times what is wanted of it
 GAPS = 2
 
+#: entries of a log up to which it costs less to look at each
+FEW_ENTRIES = 8
+
 
 class PlanBuilder:
     """One plan in the making. Instructions are appended in an order that is already a correct sequential
@@ -65,8 +68,8 @@ class PlanBuilder:
         self._dependencies: list[tuple[int, ...]] = []
         self._touches: list[tuple[Touch, ...]] = []
         self._stages: list[Stage] = []
-        #: by (slot, holder, whether it writes): instruction, its worker, what it touches there
-        self._log: dict[tuple[int, int, bool], list[tuple[int, int, Region]]] = {}
+        #: by (slot, holder, whether it writes): what instructions touch there
+        self._log: dict[tuple[int, int, bool], _Log] = {}
         #: bytes each holder has to send in this plan, to spread the load
         self._outgoing: dict[int, int] = {}
         #: by worker: how many bytes more than before the plan it has, and the most there were meanwhile
@@ -83,7 +86,7 @@ class PlanBuilder:
         for index, (item, touches) in enumerate(zip(plan.instructions, plan.touches, strict=True)):
             for touch in touches:
                 key = (touch.slot, touch.holder, touch.writes)
-                found._log.setdefault(key, []).append((index, item.worker, touch.region))
+                found._log_of(*key).entries.append((index, item.worker, touch.region))
             if isinstance(item, Copy):
                 found._outgoing[item.source] = found._outgoing.get(item.source, 0) + item.region.nbytes
         return found
@@ -441,17 +444,24 @@ class PlanBuilder:
         waits = set(after)
         for touch in touches:
             for writes in (False, True) if touch.writes else (True,):  # reads need no order among themselves
-                for earlier, worker, region in self._log.get((touch.slot, touch.holder, writes), ()):
+                log = self._log.get((touch.slot, touch.holder, writes))
+                for earlier, worker, region in () if log is None else log.meeting(touch.region):
                     if (worker != item.worker or worker == HOST) and touch.region.overlaps(region):
                         if isinstance(item, Launch) and isinstance(self._instructions[earlier], Launch):
                             continue  # chunks of one launch, in one memory: work-groups have no order
                         waits.add(earlier)
         for touch in touches:
-            log = self._log.setdefault((touch.slot, touch.holder, touch.writes), [])
-            log.append((index, item.worker, touch.region))
+            entries = self._log_of(touch.slot, touch.holder, touch.writes).entries
+            entries.append((index, item.worker, touch.region))
         self._instructions.append(item)
         self._dependencies.append(self._last_of_each(waits))
         self._touches.append(touches)
+
+    def _log_of(self, slot: int, holder: int, writes: bool) -> _Log:
+        found = self._log.get((slot, holder, writes))
+        if found is None:
+            found = self._log[slot, holder, writes] = _Log()
+        return found
 
     def _last_of_each(self, waits: set[int]) -> tuple[int, ...]:
         """Of several instructions of one worker the last suffices, since they run in order.
@@ -467,6 +477,30 @@ class PlanBuilder:
             else:
                 last[worker] = max(index, last.get(worker, index))
         return tuple(sorted((*kept, *last.values())))
+
+
+class _Log:
+    """What instructions touch of one buffer at one holder, in one way."""
+
+    __slots__ = ("_all", "_known", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int, Region]] = []  #: instruction, its worker, what it touches
+        self._all = EMPTY  #: what those up to `_known` touch
+        self._known = 0
+
+    def meeting(self, region: Region) -> Sequence[tuple[int, int, Region]]:
+        """The entries, all those with bytes of `region` among them. Where every worker gets a part from every other,
+        most ask in vain, and are told so at the price of one question.
+        """
+        entries = self.entries
+        if len(entries) > FEW_ENTRIES:
+            if self._known < len(entries):
+                self._all = Region.union((self._all, *[entry[2] for entry in entries[self._known :]]))
+                self._known = len(entries)
+            if not self._all.overlaps(region):
+                return ()
+        return entries
 
 
 def round_out(start: int, stop: int, nbytes: int) -> tuple[int, int]:

@@ -256,18 +256,19 @@ class Draft:
     def own_each(self, owns: Sequence[tuple[int, Region]]) -> None:
         """What was written at each holder, disjoint regions, it alone holds."""
         written = [(holder, region) for holder, region in owns if region]
-        owners = Nearby(written)
+        lost: dict[int, list[Region]] = {}
+        for owner, region in written:
+            for holder, _ in self.near(region):
+                if holder != owner:
+                    lost.setdefault(holder, []).append(region)
         everything: Region | None = None
-        for holder, held in self.valid.items():
-            met = owners.meeting(held)
-            if len(met) == len(written):  # as everybody may have everything
-                if everything is None:
-                    everything = Region.union(region for _, region in written)
-                lost = everything
-            else:
-                lost = Region.union(region for owner, region in met if owner != holder)
-            if held.overlaps(lost):
-                self.valid[holder] = held - lost
+        for holder, regions in lost.items():
+            gone = Region.union(regions) if len(regions) <= len(written) // 2 else everything
+            if gone is None:  # as everybody may have everything; what is its own it has again at once
+                gone = everything = Region.union(region for _, region in written)
+            held = self.valid[holder]
+            if held.overlaps(gone):
+                self.valid[holder] = held - gone
                 self._changed = True
         for holder, region in written:
             self.add(holder, region)

@@ -18,6 +18,8 @@ from vdev.translators.ranges.region import Region, joint_pitches
 Entry = tuple[int, Region]  #: a name, a region
 #: entries up to which it costs less to look at each
 FEW = 4
+#: entries that have come since the last table was made, of which each is looked at
+FEW_FRESH = 24
 #: boxes by which an entry is known, and by which one is asked for
 CORNERS, FEW_CORNERS = 16, 8
 
@@ -25,33 +27,41 @@ CORNERS, FEW_CORNERS = 16, 8
 class Nearby:
     """Regions by name, of which more may come; a name may have several."""
 
-    __slots__ = ("_tables",)
+    __slots__ = ("_fresh", "_tables")
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         found = [entry for entry in entries if entry[1]]
         self._tables = [_Table(found)] if found else []
+        self._fresh: list[Entry] = []  #: in no table yet
 
     def copy(self) -> Nearby:
         """Another one, to which may be added."""
         found = Nearby()
         found._tables = list(self._tables)
+        found._fresh = list(self._fresh)
         return found
 
     def add(self, name: int, region: Region) -> None:
         """One more. Tables of equal size become one, so that there are few and none is made anew each time."""
         if not region:
             return
-        tables, entries = self._tables, [(name, region)]
+        self._fresh.append((name, region))
+        if len(self._fresh) <= FEW_FRESH:
+            return
+        tables, entries = self._tables, self._fresh
         while tables and len(tables[-1].entries) <= 2 * len(entries):
             entries = tables.pop().entries + entries
         tables.append(_Table(entries))
+        self._fresh = []
 
     def meeting(self, region: Region) -> Sequence[Entry]:
         """The entries that may have bytes of `region`, all that do among them."""
         tables = self._tables
-        if len(tables) == 1:
+        if len(tables) == 1 and not self._fresh:
             return tables[0].meeting(region)
-        return [entry for table in tables for entry in table.meeting(region)]
+        found = [entry for table in tables for entry in table.meeting(region)]
+        start, stop = region.start, region.stop
+        return found + [entry for entry in self._fresh if entry[1].start < stop and start < entry[1].stop]
 
     def names(self, region: Region) -> set[int]:
         return {name for name, _ in self.meeting(region)}
