@@ -165,6 +165,7 @@ class Program:
         region = Region.span(start, int(self.rng.integers(start + 1, buffer.nbytes + 1)))
         write = bool(self.rng.random() < 0.5)
         keep = bool(self.rng.random() < 0.7) or not write
+        before = buffer.state
         Run(plan_map(buffer.state, region, self.links, read=keep, write=write), [buffer], self.rng).finish()
         where = positions(region)
         if keep:
@@ -178,7 +179,8 @@ class Program:
                 0, 256, len(touched), dtype=np.uint8
             )
             buffer.defined[touched] = True
-        Run(plan_unmap(buffer.state, region, self.links, write=write), [buffer], self.rng).finish()
+        plan = plan_unmap(buffer.state, region, self.links, write=write, before=before)
+        Run(plan, [buffer], self.rng).finish()
 
     def migrate(self) -> None:
         undefined = bool(self.rng.random() < 0.3)

@@ -78,7 +78,7 @@ GROWING = (
 
 @pytest.mark.parametrize("program", GROWING, ids=lambda program: program.__name__)
 def test_planning_grows_with_instructions_not_with_pairs_of_workers(program: Any) -> None:
-    (few, little), (many, much) = (regions_compared(program, workers, 8) for workers in (4, 64))
+    (few, little), (many, much) = (regions_compared(program, workers, 12) for workers in (4, 64))
     assert many <= 1.25 * few * max(much / little, 16), (few, little, many, much)
 
 

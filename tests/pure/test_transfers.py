@@ -5,16 +5,19 @@ Where each byte of a command is read and written.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from vdev.translators.ranges.region import Region
 
 from vdev.planner.builder import GRANULE, MAX_SLACK, PlanBuilder
-from vdev.planner.directory import HOST, BufferState, buffer_state
+from vdev.planner.directory import HOST, BufferState, buffer_state, check
 from vdev.planner.evictions import Eviction, plan_evictions, propose_evictions
 from vdev.planner.instructions import Copy, CopyBetween, Download, Fill, Reserve, Upload
 from vdev.planner.links import LinkCosts
+from vdev.planner.tidying import HELD_EACH, HELD_FRESH, MOST_HELD
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_map, plan_read, plan_unmap, plan_write
 
 LINKS = LinkCosts.uniform(2)
@@ -258,3 +261,109 @@ def test_evictions_begin_with_what_costs_nothing() -> None:
     )
     assert plan.states[0] is buffer_state(100, [(HOST, span(0, 60))])
     assert plan.states[2] is elsewhere
+
+
+# many small transfers ------------------------------------------------------------------------------------
+
+SIZE = 1 << 22
+
+
+def writes(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    return plan_write(state, span(at, at + nbytes), links).states[0]
+
+
+def writes_of_rows(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    rows = Region.boxes(at // 2, 8 + nbytes % 100, ((4096, 100),))
+    return plan_write(state, rows, links).states[0]
+
+
+def reads_of_rows(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    rows = Region.boxes(at // 2, 8 + nbytes % 100, ((4096, 100),))
+    return plan_read(state, rows, links, contiguous=False).states[0]
+
+
+def fills(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    return plan_fill(state, at, nbytes, b"abcd", links).states[0]
+
+
+def copies_within(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    target = (at + SIZE // 3) % (SIZE - nbytes)
+    return plan_copy([state], Box.contiguous(at, nbytes), Box.contiguous(target, nbytes), links).states[0]
+
+
+def maps_for_reading(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    region = span(at, at + nbytes)
+    state = plan_map(state, region, links, read=True, write=False).states[0]
+    return plan_unmap(state, region, links, write=False).states[0]
+
+
+def maps_for_writing(state: BufferState, at: int, nbytes: int, links: LinkCosts) -> BufferState:
+    region = span(at, at + nbytes)
+    mapped = plan_map(state, region, links, read=True, write=True).states[0]
+    assert mapped.valid_at(HOST).contains(region)
+    assert not any(held.overlaps(region) for holder, held in mapped.valid if holder != HOST)
+    return plan_unmap(mapped, region, links, write=True, before=state).states[0]
+
+
+PIECE_BY_PIECE = (
+    writes,
+    writes_of_rows,
+    reads_of_rows,
+    fills,
+    copies_within,
+    maps_for_reading,
+    maps_for_writing,
+)
+
+
+def bound(state: BufferState) -> int:
+    """The boxes in which a buffer may lie after these transfers, of which rows that cross a pitch are three boxes, and cut
+    what others hold into few more.
+    """
+    return MOST_HELD + HELD_EACH * (len(state.valid) + 2) + HELD_FRESH * 3
+
+
+@pytest.mark.parametrize("shared_out", [False, True])
+@pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("transfer", PIECE_BY_PIECE, ids=lambda transfer: transfer.__name__)
+def test_a_buffer_used_piece_by_piece_lies_in_few_boxes(
+    transfer: Callable[..., BufferState], direct: bool, shared_out: bool
+) -> None:
+    links = LinkCosts.uniform(4, peer=0.1, per_run=64.0, direct=direct)
+    blocks = [(worker, worker * SIZE // 4, (worker + 1) * SIZE // 4) for worker in range(4)]
+    state = buffer_state(SIZE)
+    if shared_out:
+        state = buffer_state(SIZE, [(worker, span(start, stop)) for worker, start, stop in blocks], blocks)
+    rng, seen = random.Random(7), []
+    for _ in range(300):
+        state = transfer(state, rng.randrange(SIZE - 8192) // 4 * 4, 4 * rng.randrange(1, 1024), links)
+        check(state)
+        seen.append(sum(region.nboxes for _, region in state.valid))
+        assert seen[-1] <= bound(state), (len(seen), seen)
+
+
+@pytest.mark.parametrize("workers", [2, 5, 9])
+def test_any_transfers_in_turn_leave_few_boxes(workers: int) -> None:
+    links = LinkCosts.uniform(workers, peer=0.1, per_run=64.0)
+    blocks = [(n, n * SIZE // workers, (n + 1) * SIZE // workers) for n in range(workers)]
+    state = buffer_state(SIZE, [(worker, span(start, stop)) for worker, start, stop in blocks], blocks)
+    rng = random.Random(workers)
+    for number in range(400):
+        transfer = rng.choice(PIECE_BY_PIECE)
+        state = transfer(state, rng.randrange(SIZE - 8192) // 4 * 4, 4 * rng.randrange(1, 1024), links)
+        boxes = sum(region.nboxes for _, region in state.valid)
+        assert boxes <= bound(state), (number, transfer.__name__, boxes)
+    check(state)
+
+
+def test_what_is_written_into_many_boxes_goes_to_who_had_it() -> None:
+    mine = Region.union(span(at * at, at * at + 100) for at in range(50, 100))
+    yours = span(0, 60000) - mine
+    replicas = [(0, 0, 60000), (1, 0, 60000)]
+    state = buffer_state(60000, [(0, mine), (1, yours)], replicas)
+    assert mine.nboxes + yours.nboxes > MOST_HELD + 2 * HELD_EACH + HELD_FRESH
+    both = span(2550, 2650) | span(5000, 6000)
+    plan = plan_write(state, both, LINKS)
+    copied = {(item.source, item.target): item.region for item in plan.instructions if isinstance(item, Copy)}
+    assert copied == {(HOST, 0): both & mine, (HOST, 1): both & yours}
+    assert plan.states == (state,)

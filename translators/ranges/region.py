@@ -49,7 +49,18 @@ class Region:
     12
     """
 
-    __slots__ = ("_corners", "_nboxes", "_nbytes", "_nruns", "_runs", "bands", "pitches", "start", "stop")
+    __slots__ = (
+        "_corners",
+        "_fine",
+        "_nboxes",
+        "_nbytes",
+        "_nruns",
+        "_runs",
+        "bands",
+        "pitches",
+        "start",
+        "stop",
+    )
 
     start: int  #: the first byte; 0 for the empty region
     stop: int  #: one past the last byte; 0 for the empty region
@@ -61,6 +72,7 @@ class Region:
     _nbytes: int  #: -1 until asked for
     _nruns: int
     _nboxes: int
+    _fine: tuple[tuple[int, ...], Bands] | None  #: its bands in other pitches, as they were asked for last
     #: as they were asked for last: pitches, how many, which
     _corners: tuple[tuple[tuple[int, ...], int, list[nested.Corner]], ...]
 
@@ -82,6 +94,7 @@ class Region:
         self._nbytes = nbytes
         self._nruns = self._nboxes = -1
         self._corners = ()
+        self._fine = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return _wrap if self.bands is None else _region, (
@@ -376,7 +389,10 @@ class Region:
         if len(found) > most:  # neighbours together
             share = -(-len(found) // most)
             found = [reduce(nested.around, found[at : at + share]) for at in range(0, len(found), share)]
-        self._corners = (*self._corners[-1:], (pitches, most, found))  # those who ask, ask for two kinds in turn
+        self._corners = (
+            *self._corners[-1:],
+            (pitches, most, found),
+        )  # those who ask, ask for two kinds in turn
         return found
 
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:
@@ -645,7 +661,11 @@ def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None
 def _refined(region: Region, pitches: tuple[int, ...]) -> Bands:
     if region.is_span:
         return nested.span(region.start, region.stop, (*pitches, 1))
-    return nested.refine(region.flat(), region.units, (*pitches, 1))
+    if region._fine is not None and region._fine[0] == pitches:  # as one set is compared with many
+        return region._fine[1]
+    bands = nested.refine(region.flat(), region.units, (*pitches, 1))
+    region._fine = pitches, bands
+    return bands
 
 
 def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:

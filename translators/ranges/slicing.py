@@ -106,17 +106,11 @@ def _cuts(box: Box, constraint: Constraint) -> bool:
     for variable, factor in terms.items():
         low, high = box[variable]
         if factor > 0:
-            others = most - factor * high
-            least = -(others // factor)
-            if least > low:
-                if least > high:
-                    raise _Empty
-                box[variable] = least, high
+            least = -((most - factor * high) // factor)
+            box[variable] = (least if least > low else low), high
         else:
-            others = most - factor * low
-            greatest = others // -factor
-            if greatest < high:
-                if low > greatest:
-                    raise _Empty
-                box[variable] = low, greatest
+            greatest = (most - factor * low) // -factor
+            box[variable] = low, (greatest if greatest < high else high)
+        if box[variable][0] > box[variable][1]:
+            raise _Empty
     return True

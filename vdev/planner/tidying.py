@@ -1,10 +1,12 @@
 """Tidying: what keeps a buffer's state to few boxes, whatever was launched before.
 
 A program that moves a tile over a matrix leaves behind it a piece for each step at one worker or another, and each
-makes all later plans dearer. Two things are decided here. Which bytes a launch's footprints may have beside those
-that it touches, so that they are few boxes, and in pitches that go with the buffer's (`fitted`). And when what a
-history of launches has scattered is brought together again (`tidy`). Neither changes what any byte is: more is read,
-and more is held, but nothing is claimed that is not valid.
+makes all later plans dearer; so does one that writes, maps or copies piece by piece. Three things are decided here.
+Which bytes a launch's footprints may have beside those that it touches, so that they are few boxes, and in pitches
+that go with the buffer's (`fitted`). When what a history of launches has scattered is brought together again
+(`tidy`). And when a transfer leaves a buffer as it lay (`settle`). So the boxes of a buffer are bounded by the workers
+and what the last launch wrote, whatever was done before. None of it changes what any byte is: more is read, and more is
+held, but nothing is claimed that is not valid.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import HOST, BufferState
+from vdev.planner.directory import HOST, BufferState, Draft
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
@@ -77,7 +79,7 @@ def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
     draft = builder.drafts[slot]
     most = most_boxes(len(draft.valid), sum(region.nboxes for region in fresh))
-    if not draft.before.fine and sum(region.nboxes for region in draft.valid.values()) > most:
+    if not draft.before.fine and _boxes_held(draft) > most:
         bring_together(builder, slot)
 
 
@@ -107,3 +109,56 @@ def bring_together(builder: PlanBuilder, slot: int) -> None:
         there = reach.hull() if holder == HOST else reach
         kept = (beside & written.get(holder, EMPTY)).core(KEPT_BOXES) | (beside - there).core(KEPT_BOXES)
         draft.drop(holder, beside - kept)
+
+
+def settle(builder: PlanBuilder, slot: int, fresh: Region, before: BufferState) -> None:
+    """Leave a buffer that lies in many boxes as it lay: what a transfer has written (`fresh`), or brought home, is brought to
+    those who held it `before`, who alone have it then. Nothing else moves, so that there is no end to what it may have to
+    do with a buffer that a launch has left in many boxes, and whatever is mapped stays where it is.
+    """
+    draft = builder.drafts[slot]
+    most = most_boxes(sum(map(bool, draft.valid.values())), max(fresh.nboxes, 1))
+    if draft.before.fine or _boxes_held(draft) <= most:
+        return
+    _forget_copies(draft, fresh)
+    if _boxes_held(draft) <= most:
+        return
+    places = {}
+    for holder, held in before.valid:
+        low, high = (0, draft.nbytes) if holder == HOST else draft.replicas.get(holder, (0, 0))
+        if part := (held & fresh).clip(low, high):
+            builder.make_valid(slot, holder, part)
+            places[holder] = part
+    given = Region.union(places.values())
+    for holder, held in list(draft.valid.items()):
+        draft.drop(holder, (held & given) - places.get(holder, EMPTY))
+    for holder, held in (*before.valid, *draft.before.valid):
+        if draft.valid_at(holder) == held:
+            draft.valid[holder] = (
+                held  # in its boxes: what came and went has left it in those of its own pitches
+            )
+    if _boxes_held(draft) > most:
+        _fill_gaps(draft)
+
+
+def _boxes_held(draft: Draft) -> int:
+    return sum(region.nboxes for region in draft.valid.values())
+
+
+def _forget_copies(draft: Draft, fresh: Region) -> None:
+    """Of what the home has of workers' bytes, few boxes are kept, beside `fresh`."""
+    home = draft.valid_at(HOST)
+    copies = home & Region.union(held for holder, held in draft.valid.items() if holder != HOST)
+    copies = copies - fresh
+    draft.drop(HOST, copies - copies.core(KEPT_BOXES))
+
+
+def _fill_gaps(draft: Draft) -> None:
+    """Where many bytes were written with gaps between them, the gaps, whose content is undefined, count as written by
+    whoever has what lies around them.
+    """
+    everything = draft.initialised()
+    for holder, held in list(draft.valid.items()):
+        gaps = held.cover(KEPT_BOXES) - everything
+        draft.add(holder, gaps)
+        everything = everything | gaps

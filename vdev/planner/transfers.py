@@ -18,6 +18,7 @@ from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import CopyBetween, Plan
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
+from vdev.planner.tidying import settle
 from vdev.translators.ranges.region import Region
 
 Offsets = npt.NDArray[np.int64]
@@ -54,6 +55,7 @@ def plan_write(state: BufferState, region: Region, links: LinkCosts) -> Plan:
     _take_memory(builder, state, placed)
     for holder, part in placed:
         builder.upload(0, holder, part)
+    settle(builder, 0, region, state)
     return builder.finish()
 
 
@@ -77,6 +79,7 @@ def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguou
     if not contiguous:
         able = Region.union(state.valid_at(worker) for worker in links.direct)
         builder.make_valid(0, HOST, region - able)
+        settle(builder, 0, region, state)
         state = builder.drafts[0].freeze()
     for holder, part in senders(state, region, links):
         builder.download(0, holder, part)
@@ -116,6 +119,7 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
     for holder, part in places:
         builder.fill(0, holder, part, pattern)
         builder.drafts[0].add(holder, part)
+    settle(builder, 0, region, state)
     return builder.finish()
 
 
@@ -129,20 +133,26 @@ def plan_map(state: BufferState, region: Region, links: LinkCosts, *, read: bool
     builder = PlanBuilder((state,), links)
     if read:
         builder.make_valid(0, HOST, region)
+        if not write:
+            settle(builder, 0, region, state)
     if write:
         builder.drafts[0].own(HOST, region)
     replaces = write and not read and region.nbytes == state.nbytes
     return builder.finish(reads=(0,) if read else (), overwrites=(0,) if replaces else ())
 
 
-def plan_unmap(state: BufferState, region: Region, links: LinkCosts, *, write: bool) -> Plan:
+def plan_unmap(
+    state: BufferState, region: Region, links: LinkCosts, *, write: bool, before: BufferState | None = None
+) -> Plan:
     """The end of a mapping.
 
-    What the host wrote there is what the buffer holds, whatever happened to it in between.
+    What the host wrote there is what the buffer holds, whatever happened to it in between. `before`: the state that
+    the mapping found, where it is known.
     """
     builder = PlanBuilder((state,), links)
     if write:
         builder.drafts[0].own(HOST, region)
+        settle(builder, 0, region, before or state)
     return builder.finish()
 
 
@@ -203,6 +213,7 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
     draft.forget(target_region)
     for holder, written in arrived:
         draft.add(holder, written)
+    settle(builder, into, target_region, states[into])
     return builder.finish(reads=(0,), writes=(into,))
 
 

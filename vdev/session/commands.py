@@ -20,6 +20,7 @@ from vdev.translators.ranges.rectangles import Layout
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
+    from vdev.planner.directory import BufferState
     from vdev.session.buffers import VirtualBuffer
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
@@ -145,6 +146,8 @@ class Map:
     nbytes: int
     read: bool
     write: bool
+    #: the buffer's state before it; None until it is planned
+    before: BufferState | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -79,11 +79,12 @@ def _fill(command: Fill) -> Transfer:
 def _map(command: Map) -> Transfer:
     buffer = command.buffer
     region = Region.span(command.offset, command.offset + command.nbytes)
-    return Transfer(
-        (buffer,),
-        lambda links: transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write),
-        homes=(0,),
-    )
+
+    def make(links: LinkCosts) -> Plan:
+        command.before = buffer.state
+        return transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write)
+
+    return Transfer((buffer,), make, homes=(0,))
 
 
 def _unmap(command: Unmap) -> Transfer:
@@ -92,7 +93,9 @@ def _unmap(command: Unmap) -> Transfer:
     region = Region.span(mapping.offset, mapping.offset + mapping.nbytes)
     return Transfer(
         (buffer,),
-        lambda links: transfers.plan_unmap(buffer.state, region, links, write=mapping.write),
+        lambda links: transfers.plan_unmap(
+            buffer.state, region, links, write=mapping.write, before=mapping.before
+        ),
         homes=(0,),
     )
 
