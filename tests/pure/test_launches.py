@@ -95,6 +95,52 @@ def test_splitting_is_preferred_even_where_all_is_on_one_worker() -> None:
     assert plan.moved_nbytes == SIZE * 3 // 4
 
 
+SQUARE = NDRange((256, 256), (16, 16), (0, 0))  # 16 x 16 groups, each a tile of 16 rows of 16 bytes
+ROW = 256
+
+
+def tiles(chunk: Chunk, halo: int) -> list[AccessRange]:
+    """Argument 0: each item its own byte, with so many rows beside."""
+    (x, y), (right, bottom) = ((16 * at for at in edge) for edge in (chunk.start, chunk.stop))
+    top, low = max(y - halo, 0), min(bottom + halo, 256)
+    wanted = Region.boxes(top * ROW + x, right - x, ((ROW, low - top),))
+    return [AccessRange(0, "read", wanted, True)]
+
+
+def cuts_looked_at(state: BufferState, halo: int) -> tuple[Plan, int]:
+    """On four workers: the plan, and how many cuts of the 16 x 16 groups were evaluated for it."""
+    seen = []
+
+    def evaluate(chunk: Chunk) -> list[AccessRange]:
+        seen.append(chunk)
+        return tiles(chunk, halo)
+
+    return plan_of(evaluate, [state], ndrange=SQUARE), len(seen) // 4
+
+
+def test_a_cut_that_moves_hardly_more_than_any_must_is_taken_at_once() -> None:
+    plan, looked_at = cuts_looked_at(at_host(), 1)
+    assert looked_at == 1
+    assert [chunk for _, chunk in plan.partition] == [Chunk((0, 4 * n), (16, 4 * n + 4)) for n in range(4)]
+
+
+def test_a_cut_that_moves_much_more_than_any_must_is_compared_with_all() -> None:
+    plan, looked_at = cuts_looked_at(at_host(), 64)
+    assert looked_at == 3
+    rows = sum(min(64 * n + 128, 256) - max(64 * n - 64, 0) for n in range(4)) * ROW
+    assert plan.moved_nbytes < rows
+
+
+def test_bytes_that_workers_hold_already_must_not_come_from_home() -> None:
+    """What is there needs no look at others where it costs nothing; where it does, all are looked at."""
+    columns = [(n, Region.boxes(64 * n, 64, ((ROW, 256),))) for n in range(4)]
+    state = buffer_state(SIZE, [(HOST, span(0, SIZE)), *columns], [(n, 0, SIZE) for n in range(4)])
+    plan, looked_at = cuts_looked_at(state, 1)
+    assert looked_at > 1
+    assert plan.moved == ()
+    assert [chunk for _, chunk in plan.partition] == [Chunk((4 * n, 0), (4 * n + 4, 16)) for n in range(4)]
+
+
 def test_an_estimate_of_the_kernels_time_decides_how_many() -> None:
     def options(per_group: float) -> LaunchOptions:
         return LaunchOptions(

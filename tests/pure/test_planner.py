@@ -285,6 +285,7 @@ def test_ranges_that_are_widened_and_buffers_brought_together_lose_nothing(
         mock.patch(f"{tidying}.HELD_EACH", 0),
         mock.patch(f"{tidying}.HELD_FRESH", 0),
         mock.patch(f"{tidying}.KEPT_BOXES", 1),
+        mock.patch("vdev.planner.builder.FEW_ENTRIES", 0),
     ):
         run_steps(Program(seed, workers), steps)
 

@@ -1,0 +1,53 @@
+"""Boxes that linear constraints cut, against every point of them."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+from vdev.translators.ranges.slicing import Box, Constraint, boxes_of
+
+
+def random_case(rng: random.Random) -> tuple[Box, list[Constraint]]:
+    box = {}
+    for variable in range(rng.randrange(1, 4)):
+        low = rng.randrange(-6, 6)
+        box[variable] = (low, low + rng.randrange(7))
+    constraints = []
+    for _ in range(rng.randrange(4)):
+        variables = rng.sample(list(box), rng.randrange(1, len(box) + 1))
+        terms = {variable: rng.choice((-9, -2, -1, 1, 2, 9)) for variable in variables}
+        constraints.append((terms, rng.randrange(-20, 20)))
+    return box, constraints
+
+
+def points(box: Box) -> list[tuple[int, ...]]:
+    return list(product(*(range(low, high + 1) for _, (low, high) in sorted(box.items()))))
+
+
+def keeps(point: tuple[int, ...], constraints: list[Constraint]) -> bool:
+    return all(sum(c * point[v] for v, c in terms.items()) + constant >= 0 for terms, constant in constraints)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_boxes_have_the_points_that_keep_all_constraints_each_once(seed: int) -> None:
+    rng = random.Random(seed)
+    many = 0
+    for _ in range(200):
+        box, constraints = random_case(rng)
+        before = dict(box)
+        found = boxes_of(box, constraints, 64)
+        assert box == before, "the caller's"
+        wanted = sorted(point for point in points(box) if keeps(point, constraints))
+        if found is None:
+            many += 1
+        else:
+            assert sorted(point for part in found for point in points(part)) == wanted, (box, constraints)
+    assert many < 60
+
+
+def test_more_boxes_than_are_wanted_are_none() -> None:
+    diagonal: list[Constraint] = [({0: 1, 1: -1}, 0)]
+    assert boxes_of({0: (0, 19), 1: (0, 19)}, diagonal, 9) is None
+    assert len(boxes_of({0: (0, 19), 1: (0, 19)}, diagonal, 40) or ()) == 20
