@@ -27,7 +27,7 @@ from ..ranges.ndrange import Chunk, NDRange
 from ..ranges.region import Region
 from ..symbolic import expression as ex
 from ..symbolic import logic
-from ..symbolic.domain import Infeasible
+from ..symbolic.domain import Form, Infeasible
 from ..symbolic.domain_image import image
 from ..symbolic.evaluation import Launch, Scope, explore, uniform_pieces
 from ..symbolic.exhaustive import assert_never
@@ -209,18 +209,21 @@ class KernelSummary:
         )
 
 
+_Image = tuple[Region, bool, str | None]  #: region, whether it is exact, reason why not
+
+
 class _Ways:
     """Domains at the ends of ways, each way's conditions evaluated once."""
 
     def __init__(self, root: Scope) -> None:
         self._known: dict[Step, list[Scope]] = {}
-        self._images: dict[tuple[Step, Expr, int, int], list[tuple[Region, bool, str | None]]] = {}
+        self._images: dict[tuple[Step, Expr, int, int], list[_Image]] = {}
+        #: by domain at the end of a way, terms of an offset, bytes and size: the constant of one offset, and its image
+        self._alike: dict[tuple[int, frozenset[tuple[int, int]], int, int], tuple[int, _Image]] = {}
         self._root = root
         self._nparts = 0
 
-    def images(
-        self, way: Step, offset: Expr, nbytes: int, size: int
-    ) -> list[tuple[Region, bool, str | None]]:
+    def images(self, way: Step, offset: Expr, nbytes: int, size: int) -> list[_Image]:
         """What an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
         key = (way, offset, nbytes, size)
         found = self._images.get(key)
@@ -228,13 +231,33 @@ class _Ways:
             return [(Region.span(0, size), False, "a kernel with too many cases")]
         if found is None:
             parts = (
-                image(scope.domain, form, nbytes, size)
+                self._image(start, scope, form, nbytes, size)
                 for start in self.scopes(way)
                 for scope, form in explore(start, lambda s: _byte_offset(s, offset))
             )
             found = self._images[key] = [part for part in parts if part[0]]
             self._nparts += len(found)
         return found
+
+    def _image(self, start: Scope, scope: Scope, form: Form, nbytes: int, size: int) -> _Image:
+        """`image` of the offset `form`, which was evaluated in `scope`, a copy of `start`.
+
+        A neighbour's, as stencils have them, is the same bytes some further on, where neither is cut by the memory's ends.
+        """
+        low, high = scope.domain.bounds(form)
+        inside = type(form.constant) is int and 0 <= low and high <= size - nbytes
+        if not inside or not scope.domain.is_like(start.domain):
+            return image(scope.domain, form, nbytes, size)
+        if not all(type(coefficient) is int for coefficient in form.terms.values()):
+            return image(scope.domain, form, nbytes, size)  # traced numbers are no keys
+        key = (id(start), frozenset(form.terms.items()), nbytes, size)
+        known = self._alike.get(key)
+        if known is None:
+            found = image(scope.domain, form, nbytes, size)
+            self._alike[key] = form.constant, found
+            return found
+        constant, (region, exact, reason) = known
+        return region.shift(form.constant - constant), exact, reason
 
     def scopes(self, way: Step) -> list[Scope]:
         found = self._known.get(way)

@@ -100,6 +100,19 @@ class Domain:
         twin.reasons = self.reasons
         return twin
 
+    def is_like(self, other: Domain) -> bool:
+        """Whether it has the same points: `other` is the one that it is a copy of, and nothing has been added."""
+        return (
+            len(self.lo) == len(other.lo)
+            and len(self.constraints) == len(other.constraints)
+            and self.exact == other.exact
+            and self.lo == other.lo
+            and self.hi == other.hi
+            and self.constraints == other.constraints
+            and self.shapes == other.shapes
+            and self.loose == other.loose
+        )
+
     def variable(
         self,
         lo: int,
