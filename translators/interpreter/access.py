@@ -245,7 +245,7 @@ class _Ways:
         A neighbour's, as stencils have them, is the same bytes some further on, where neither is cut by the memory's ends.
         """
         low, high = scope.domain.bounds(form)
-        inside = type(form.constant) is int and 0 <= low and high <= size - nbytes
+        inside = type(form.constant) is int and low >= 0 and high <= size - nbytes
         if not inside or not scope.domain.is_like(start.domain):
             return image(scope.domain, form, nbytes, size)
         if not all(type(coefficient) is int for coefficient in form.terms.values()):
