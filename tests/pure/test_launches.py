@@ -107,7 +107,7 @@ def tiles(chunk: Chunk, halo: int) -> list[AccessRange]:
     return [AccessRange(0, "read", wanted, True)]
 
 
-def cuts_looked_at(state: BufferState, halo: int) -> tuple[Plan, int]:
+def cuts_looked_at(state: BufferState, halo: int, per_run: float = 64.0) -> tuple[Plan, int]:
     """On four workers: the plan, and how many cuts of the 16 x 16 groups were evaluated for it."""
     seen = []
 
@@ -115,7 +115,8 @@ def cuts_looked_at(state: BufferState, halo: int) -> tuple[Plan, int]:
         seen.append(chunk)
         return tiles(chunk, halo)
 
-    return plan_of(evaluate, [state], ndrange=SQUARE), len(seen) // 4
+    options = LaunchOptions((0, 1, 2, 3), LinkCosts.uniform(4, per_run=per_run))
+    return plan_of(evaluate, [state], options, ndrange=SQUARE), len(seen) // 4
 
 
 def test_a_cut_that_moves_hardly_more_than_any_must_is_taken_at_once() -> None:
@@ -125,10 +126,15 @@ def test_a_cut_that_moves_hardly_more_than_any_must_is_taken_at_once() -> None:
 
 
 def test_a_cut_that_moves_much_more_than_any_must_is_compared_with_all() -> None:
-    plan, looked_at = cuts_looked_at(at_host(), 64)
+    plan, looked_at = cuts_looked_at(at_host(), 64, per_run=1.0)
     assert looked_at == 3
     rows = sum(min(64 * n + 128, 256) - max(64 * n - 64, 0) for n in range(4)) * ROW
     assert plan.moved_nbytes < rows
+
+
+def test_where_runs_cost_nothing_the_least_bytes_are_looked_for() -> None:
+    assert cuts_looked_at(at_host(), 1, per_run=0.0)[1] == 3
+    assert cuts_looked_at(at_host(), 0, per_run=0.0)[1] == 1  # no cut moves less than each byte once
 
 
 def test_bytes_that_workers_hold_already_must_not_come_from_home() -> None:

@@ -401,7 +401,7 @@ class Region:
         alike = self.bands is not None and _merged(self.pitches, pitches) == pitches
         if not alike or (self.is_span and high - low > 1):
             return [((low, high), *((0, one // other) for one, other in pairwise((*pitches, 1))))]
-        return nested.corners(_refined(self, pitches), (*pitches, 1))
+        return nested.corners(self.refined(pitches), (*pitches, 1))
 
     def parts(self) -> Iterator[tuple[int, int, nested.Dims]]:
         """The region as disjoint boxes, as `boxes` takes them: first byte, bytes in a row, (stride, count) pairs."""
@@ -439,6 +439,16 @@ class Region:
     def units(self) -> Units:
         """The pitches, and the byte."""
         return (*self.pitches, 1)
+
+    def refined(self, pitches: tuple[int, ...]) -> Bands:
+        """The bands in `pitches`, which have all of its own."""
+        if self.is_span:
+            return nested.span(self.start, self.stop, (*pitches, 1))
+        if self._fine is not None and self._fine[0] == pitches:  # as one set is compared with many
+            return self._fine[1]
+        bands = nested.refine(self.flat(), self.units, (*pitches, 1))
+        self._fine = pitches, bands
+        return bands
 
     def flat(self) -> Bands:
         """The bands, also where they are many."""
@@ -655,17 +665,7 @@ def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None
     pitches = _merged(a.pitches, b.pitches)
     if pitches is None:
         return _reconciled(a, b)
-    return _refined(a, pitches), _refined(b, pitches), pitches
-
-
-def _refined(region: Region, pitches: tuple[int, ...]) -> Bands:
-    if region.is_span:
-        return nested.span(region.start, region.stop, (*pitches, 1))
-    if region._fine is not None and region._fine[0] == pitches:  # as one set is compared with many
-        return region._fine[1]
-    bands = nested.refine(region.flat(), region.units, (*pitches, 1))
-    region._fine = pitches, bands
-    return bands
+    return a.refined(pitches), b.refined(pitches), pitches
 
 
 def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
@@ -689,7 +689,7 @@ def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | 
     both = _merged(pitches, staying.pitches)
     assert both is not None, "what did not go together is gone"
     mine = nested.refine(bands, (*pitches, 1), (*both, 1))
-    yours = _refined(staying, both)
+    yours = staying.refined(both)
     return (mine, yours, both) if losing is a else (yours, mine, both)
 
 

@@ -67,8 +67,9 @@ USUAL_MIN_ITEMS = 1024
 #: takes no longer than to ask for it
 REORDER_NBYTES = 64 << 10
 
-#: a cut that moves so many times what every cut has to is taken without a look at others
-NO_MORE = 1.125
+#: a cut that moves hardly more than every cut has to is taken without a look at others: by so small a part of it, and by
+#: no more than so many runs cost, as another cut through rows would have
+HARDLY_MORE, MORE_RUNS = 0.125, 1024
 
 #: work-items that a compute unit of a GPU runs as fast as one of them: a warp of 32 on each of its four schedulers
 ITEMS_PER_UNIT = 128
@@ -294,7 +295,7 @@ class _Search:
             missing = at_home - Region.union(known) if known else at_home
             least += missing.nbytes * min(links.per_byte[HOST][worker] for worker in self.options.workers)
             least += missing.nruns * links.per_run
-        return found.cost <= NO_MORE * least
+        return found.cost - least <= min(HARDLY_MORE * least, MORE_RUNS * links.per_run)
 
     def _in_best_order(self, found: _Candidate) -> _Candidate:
         """The candidate with its chunks on the workers that `assignment` gives them."""

@@ -112,16 +112,14 @@ def bring_together(builder: PlanBuilder, slot: int) -> None:
 
 
 def settle(builder: PlanBuilder, slot: int, fresh: Region, before: BufferState) -> None:
-    """Leave a buffer that lies in many boxes as it lay: what a transfer has written (`fresh`), or brought home, is brought to
-    those who held it `before`, who alone have it then. Nothing else moves, so that there is no end to what it may have to
-    do with a buffer that a launch has left in many boxes, and whatever is mapped stays where it is.
+    """Leave a buffer that lies in many boxes as it lay: what a transfer has written (`fresh`) is brought to those who held
+    it `before`, who alone have it then. Nothing else moves: a buffer that a launch has left in many boxes stays as that
+    launch wants it, and whatever is mapped stays where it is.
     """
     draft = builder.drafts[slot]
-    most = most_boxes(sum(map(bool, draft.valid.values())), max(fresh.nboxes, 1))
+    forget_copies(builder, slot, fresh)
+    most = _most_boxes_beside(draft, fresh)
     if draft.before.fine or _boxes_held(draft) <= most:
-        return
-    _forget_copies(draft, fresh)
-    if _boxes_held(draft) <= most:
         return
     places = {}
     for holder, held in before.valid:
@@ -145,8 +143,15 @@ def _boxes_held(draft: Draft) -> int:
     return sum(region.nboxes for region in draft.valid.values())
 
 
-def _forget_copies(draft: Draft, fresh: Region) -> None:
-    """Of what the home has of workers' bytes, few boxes are kept, beside `fresh`."""
+def _most_boxes_beside(draft: Draft, fresh: Region) -> int:
+    return most_boxes(sum(map(bool, draft.valid.values())), max(fresh.nboxes, 1))
+
+
+def forget_copies(builder: PlanBuilder, slot: int, fresh: Region) -> None:
+    """Of what the home has of workers' bytes in a buffer that lies in many boxes, few are kept, beside `fresh`."""
+    draft = builder.drafts[slot]
+    if draft.before.fine or _boxes_held(draft) <= _most_boxes_beside(draft, fresh):
+        return
     home = draft.valid_at(HOST)
     copies = home & Region.union(held for holder, held in draft.valid.items() if holder != HOST)
     copies = copies - fresh

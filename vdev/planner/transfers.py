@@ -18,7 +18,7 @@ from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import CopyBetween, Plan
 from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
-from vdev.planner.tidying import settle
+from vdev.planner.tidying import forget_copies, settle
 from vdev.translators.ranges.region import Region
 
 Offsets = npt.NDArray[np.int64]
@@ -79,7 +79,7 @@ def plan_read(state: BufferState, region: Region, links: LinkCosts, *, contiguou
     if not contiguous:
         able = Region.union(state.valid_at(worker) for worker in links.direct)
         builder.make_valid(0, HOST, region - able)
-        settle(builder, 0, region, state)
+        forget_copies(builder, 0, region)
         state = builder.drafts[0].freeze()
     for holder, part in senders(state, region, links):
         builder.download(0, holder, part)
@@ -133,8 +133,7 @@ def plan_map(state: BufferState, region: Region, links: LinkCosts, *, read: bool
     builder = PlanBuilder((state,), links)
     if read:
         builder.make_valid(0, HOST, region)
-        if not write:
-            settle(builder, 0, region, state)
+        forget_copies(builder, 0, region)
     if write:
         builder.drafts[0].own(HOST, region)
     replaces = write and not read and region.nbytes == state.nbytes
