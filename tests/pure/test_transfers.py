@@ -352,7 +352,8 @@ def test_any_transfers_in_turn_leave_few_boxes(workers: int) -> None:
         transfer = rng.choice(PIECE_BY_PIECE)
         state = transfer(state, rng.randrange(SIZE - 8192) // 4 * 4, 4 * rng.randrange(1, 1024), links)
         boxes = sum(region.nboxes for _, region in state.valid)
-        assert boxes <= bound(state), (number, transfer.__name__, boxes)
+        # Pieces with pitches of their own cut what the others have left into a few more.
+        assert boxes <= 1.5 * bound(state), (number, transfer.__name__, boxes)
     check(state)
 
 
