@@ -14,6 +14,8 @@ GROUP, CLUSTERS, DIMENSIONS = 256, 16, 4
 #: steps of a coordinate from 0 to 1
 STEPS = 1 << 16
 SOURCE = """
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void assign(__global const float *points, __global const float *centres, __global int *nearest,
             __global uint *counts, __global ulong *sums, const int n)
@@ -51,7 +53,6 @@ void assign(__global const float *points, __global const float *centres, __globa
         atom_add(&sums[lid], (ulong)own_sums[lid]);
 }
 """
-SOURCE = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n" + SOURCE
 
 
 def main() -> None:

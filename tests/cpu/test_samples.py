@@ -23,7 +23,7 @@ ARGUMENTS = {
     "black_scholes": "--size 5000",
     "breadth_first_search": "--size 700",
     "cartoon_filter": "--size 70",
-    "conjugate_gradient": "--size 70 --iterations 40",
+    "conjugate_gradient": "--size 150 --iterations 40",
     "convolution_2d": "--size 70",
     "correlator": "--size 9 --channels 5 --times 8",
     "coulombic_potential": "--size 70 --atoms 4100",
