@@ -78,10 +78,12 @@ class Launches:
             cached, buffers, weighed = self._fitting(cache, command, completion, buffers, weighed)
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
         self._note(command, cached, buffers)
+        choosing = session.choosing if weighed else None
+        began = 0 if choosing is None else time.thread_time_ns()
         job = session.executor.submit(
-            session.choosing.sampled(cache.tally, cached)
-            if weighed and session.choosing is not None
-            else cached.prepared,
+            cached.prepared
+            if choosing is None
+            else choosing.sampled(cache.tally, cached, command.ndrange.nitems),
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,
@@ -90,6 +92,8 @@ class Launches:
             after=after,
             order=order,
         )
+        if choosing is not None:
+            choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
         if session.recorder is not None and cached.shape is not None:
             session.recorder.submitted(job, cached.shape)
         if checker is not None:
@@ -151,13 +155,13 @@ class Launches:
         if cached.direct:
             if choosing.reconsider(command, cache.tally, buffers):
                 cached, buffers = self._finder()(cache, command)
-            return cached, buffers, False
+            return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
         stake, thought = cached.stake, self._thought_ns * 1e-9
-        if stake is None or not choosing.counts(stake, thought):
+        if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, False
         if choosing.weigh(command, cache.tally, cached, buffers, thought):
             cached, buffers = self._finder()(cache, command)
-        return cached, buffers, not cached.direct
+        return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
 
     def _fitting(
         self,
