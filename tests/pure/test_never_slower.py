@@ -220,7 +220,7 @@ def test_after_a_light_phase_heavy_launches_are_split_again_and_stay_so(clocks: 
     before = phases.split("light")
     assert before < 100, "given up early"
     took = phases.run("heavy", 100)
-    assert phases.split("heavy") >= 85
+    assert phases.split("heavy") >= 80
     assert took <= 0.45 * 100 * 1e-3
 
 

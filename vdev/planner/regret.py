@@ -163,13 +163,16 @@ class Stretch:
     """The regret of the way in use where host and devices work at the same time: the launches of a stretch take as long as the
     busier of the two, so that what one of them does while the other is busier costs nothing.
 
-    A stretch begins where the way in use has been the better one so far. With devices that take nothing, or a host that
-    takes nothing, this is `TwoWays`.
+    What the way in use has gained counts, as far as a credit goes: launches that lose by it are weighed together with those
+    that gain, which come back in the same sequence. With a credit of 0, and with devices that take nothing or a host that takes
+    nothing, this is `TwoWays`.
     """
 
-    __slots__ = ("change", "here", "there")
+    __slots__ = ("change", "credit", "here", "there")
 
-    def __init__(self) -> None:
+    def __init__(self, credit: float = 0.0) -> None:
+        """`credit`: seconds that what was gained counts at most."""
+        self.credit = credit
         self.here = self.there = NOTHING  #: since the stretch began, in the way in use and in the other
         self.change = 0.0  #: what a change takes
 
@@ -182,10 +185,9 @@ class Stretch:
         """Some more launches, with what they take in either way. True where the ways are to be changed from now on."""
         self.change = change
         self.here, self.there = self.here + here, self.there + there
-        if self.here.seconds <= self.there.seconds:
-            self.here = self.there = NOTHING
-            return False
-        return self.regret >= 2 * self.change
+        if self.here.seconds + self.credit <= self.there.seconds:
+            self.here, self.there = NOTHING, Way(self.credit, self.credit)
+        return self.regret > 0 and self.regret >= 2 * self.change
 
     def changed(self) -> None:
         """The other way is in use."""

@@ -56,6 +56,9 @@ _IDLE = 64
 #: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once. And
 #: where workers share hardware, which nobody asks for but to have launches split
 _FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.005, 0.0005, 0.02
+#: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
+#: gives way to another, so much is lost until that is noticed
+_CREDIT = 0.005
 #: each return to one worker makes it so many times dearer to leave it again
 _RETURN = 4
 #: launches of a kernel after which it is weighed although its times are not known
@@ -100,8 +103,8 @@ class _Account:
         self.budget = 0.0
         self.barred = False  #: no worker has room for them
         #: what planning, handing over and exchanging take against what splitting gains
-        self.thrift = Stretch()
-        self.hands = Stretch()  #: the same without planning
+        self.thrift = Stretch(_CREDIT)
+        self.hands = Stretch(_CREDIT)  #: the same without planning
         self.thought = 0.0  #: seconds of planning that have not been weighed yet
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, _Timing, int]] = {}
