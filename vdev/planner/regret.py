@@ -164,7 +164,8 @@ class Stretch:
     busier of the two, so that what one of them does while the other is busier costs nothing.
 
     What the way in use has gained counts, as far as a credit goes: launches that lose by it are weighed together with those
-    that gain, which come back in the same sequence. With a credit of 0, and with devices that take nothing or a host that takes
+    that gain, which come back in the same sequence. A way that was changed to has all the credit: it is not left for one launch
+    that loses. With a credit of 0, and with devices that take nothing or a host that takes
     nothing, this is `TwoWays`.
     """
 
@@ -191,7 +192,7 @@ class Stretch:
 
     def changed(self) -> None:
         """The other way is in use."""
-        self.here = self.there = NOTHING
+        self.here, self.there = NOTHING, Way(self.credit, self.credit)
         self.change = 0.0
 
     def join(self, other: Stretch) -> None:
