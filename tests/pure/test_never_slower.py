@@ -251,3 +251,16 @@ def test_the_model_is_close_to_what_is_measured(clocks: list[Bench]) -> None:
     assert way.judged >= 3
     assert way.close >= 0.9 * way.judged
     assert way.predicted == pytest.approx(way.measured, rel=0.05)
+
+
+def test_kernels_that_were_given_up_begin_on_one_worker_on_new_buffers(clocks: list[Bench]) -> None:
+    phases = Phases(clocks)
+    phases.run("light", 100)
+    before = phases.split("light")
+    for _ in range(20):
+        phases.buffers = [phases.bench.zeros(phases.n) for _ in range(2)]
+        phases.run("light", 5)
+    assert phases.split("light") == before
+    phases.buffers = [phases.bench.zeros(phases.n) for _ in range(2)]
+    phases.run("heavy", 20)
+    assert phases.split("heavy") == 20, "another kernel is split from its first launch on"

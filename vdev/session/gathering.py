@@ -206,6 +206,9 @@ class Choosing:
         self._shared = shared
         #: accounts whose launches take no plans
         self.without_plans: WeakSet[_Account] = WeakSet()
+        #: by the identity of their tallies, kernels that were found to lose by being split: on new buffers they begin on one
+        #: worker
+        self.alone: set[int] = set()
         self._occupancy = occupancy
         self._options = options
         self._forced = forced
@@ -458,14 +461,36 @@ class Choosing:
 
     # launches without plans -------------------------------------------------------------------------
 
-    def keeper_without_plans(self, buffers: Sequence[VirtualBuffer]) -> int | None:
+    def keeper_without_plans(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
+        known = False
         for buffer in buffers:
-            if buffer.state.kept is not None:
-                account = self._accounts.get(buffer)
-                if account is not None and account.thrifty:
+            account = self._accounts.get(buffer)
+            if account is not None:
+                known = True
+                if account.thrifty and buffer.state.kept is not None:
                     return account.keeper
-        return None
+        if known or id(tally) not in self.alone:
+            return None
+        return self._begin_alone(buffers)
+
+    def _begin_alone(self, buffers: Sequence[VirtualBuffer]) -> int | None:
+        """Keep buffers on one worker of which nothing is known; None where there is none for them."""
+        states = [buffer.state for buffer in buffers]
+        large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
+        if not large or any(state.fine or state.kept is not None for state in states):
+            return None
+        account = self._account(large, None)
+        return account.keeper if self._change(account, thrifty=True) else None
+
+    def _learn_alone(self, account: _Account) -> None:
+        """The kernels of an account lose by being split, if they do so by themselves."""
+        for key, (_, timing, _) in account.kernels.items():
+            if timing.stake is None:
+                continue
+            split = self._split_way(timing, timing.stake) + Way(timing.thought.value or 0.0, 0.0)
+            if self._shared or split.seconds > self._one_way(timing, timing.stake.nitems).seconds:
+                self.alone.add(key)
 
     def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
@@ -620,6 +645,7 @@ class Choosing:
             account.returns += account.thrifty
             account.thrifty = False
             self.without_plans.discard(account)
+            self.alone.clear()
         else:
             account.keeper = self._roomiest(account)
             if account.keeper is None:
@@ -629,6 +655,7 @@ class Choosing:
             account.thrifty = thrifty
             if thrifty:
                 self.without_plans.add(account)
+                self._learn_alone(account)
             else:
                 for buffer in account.buffers:
                     account.split_states[buffer] = buffer.state

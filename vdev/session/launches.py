@@ -26,6 +26,7 @@ from vdev.session.room import fail_for_room
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
+    from vdev.observe.tallies import KernelTally
     from vdev.session.core import SessionCore
 
 logger = logging.getLogger("vdev.session.session")
@@ -52,10 +53,10 @@ class Launches:
             session.shape,
         )
 
-    def _keeper(self, buffers: Sequence[VirtualBuffer]) -> int | None:
-        """The worker on which launches on these buffers run without plans, None for none."""
+    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
+        """The worker on which launches of a kernel on these buffers run without plans, None for none."""
         choosing = self._session.choosing
-        return None if choosing is None else choosing.keeper_without_plans(buffers)
+        return None if choosing is None else choosing.keeper_without_plans(buffers, tally)
 
     def submit(
         self,
@@ -184,8 +185,9 @@ class Launches:
         return *fitting, weighed
 
     def _finder(self) -> Finder:
+        choosing = self._session.choosing
         if len(self._session.workers) == 1 or (
-            self._session.choosing is not None and self._session.choosing.without_plans
+            choosing is not None and (choosing.without_plans or choosing.alone)
         ):
             return self._direct_or_planned
         return self._with_plan
