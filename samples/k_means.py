@@ -85,7 +85,7 @@ def main() -> None:
             cl.enqueue_copy(queue, counts, buffers[3])
             cl.enqueue_copy(queue, sums, buffers[4])
             before[:] = centres
-            centres[:] = sums / (STEPS * np.maximum(counts, 1)[:, np.newaxis])
+            centres[:] = sums / (float(STEPS) * np.maximum(counts, 1)[:, np.newaxis])
 
     def download(buffers: list[cl.Buffer]) -> tuple[common.Array, common.Array]:
         cl.enqueue_copy(queue, nearest, buffers[2])

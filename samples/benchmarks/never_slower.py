@@ -53,7 +53,8 @@ RESIDENT_SECONDS, MOST_RESIDENT = 0.6, 12
 class Row:
     """A program: a sample with its arguments for GPUs and for a small machine, or one of `planning_programs`.
 
-    `bars`: speed-ups over native that it must reach, by workers, beside what all must.
+    `bars`: speed-ups over native that it must reach, by workers, beside what all must. `strays`: the part of the results that may
+    be anything, where rounding decides on some of them.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Row:
     small: str = ""
     tolerance: float = 1e-4
     bars: tuple[tuple[int, float], ...] = ()
+    strays: float = 0.0
 
     @property
     def planned(self) -> bool:
@@ -81,7 +83,13 @@ ROWS = (
     Row("histogram", "--size 134217728 --runs 20", "--size 2097152 --runs 5", 0.0, ((4, 2.8),)),
     Row("option_arrays", "--size 67108864 --steps 200", "--size 131072 --steps 20", bars=((4, 3.5),)),
     Row("fill_and_sum", "--size 536870912 --rounds 40", "--size 2097152 --rounds 10", bars=((4, 3.6),)),
-    Row("mandelbrot", "--size 8192 --most 2000 --pictures 10", "--size 256 --pictures 4", 1e-1, ((4, 3.6),)),
+    Row(
+        "mandelbrot",
+        "--size 8192 --most 2000 --pictures 10",
+        "--size 256 --pictures 4",
+        bars=((4, 3.6),),
+        strays=0.01,
+    ),
     Row("triangular", "--size 24576 --runs 200", "--size 1500 --runs 20", bars=((4, 3.6),)),
     Row("particle_binning", "--size 16777216 --steps 10", "--size 131072 --steps 5", 0.0),
     Row("scan_sort_compact", "--size 8388608", "--size 65536", 0.0),
@@ -348,7 +356,19 @@ def _agrees(row: Row, own: dict[str, Any], base: dict[str, Any]) -> bool | None:
     if "digest" not in base or "digest" not in own:
         return None
     arrays = [{key: np.array(value) for key, value in each["digest"].items()} for each in (own, base)]
+    if row.strays:
+        return _strays(*arrays) <= row.strays
     return difference(*arrays) <= row.tolerance
+
+
+def _strays(digest: dict[str, Any], expected: dict[str, Any]) -> float:
+    """The largest part of the values of any array that differ at all; infinite where they are not of the same results."""
+    if {key: values.shape for key, values in digest.items()} != {
+        key: values.shape for key, values in expected.items()
+    }:
+        return float("inf")
+    elements = [key for key in expected if key.startswith("elements")]
+    return max(float(np.mean(digest[key] != expected[key])) for key in elements)
 
 
 def _speed_up(own: dict[str, Any], base: dict[str, Any], what: str) -> float | None:

@@ -264,3 +264,29 @@ def test_kernels_that_were_given_up_begin_on_one_worker_on_new_buffers(clocks: l
     phases.buffers = [phases.bench.zeros(phases.n) for _ in range(2)]
     phases.run("heavy", 20)
     assert phases.split("heavy") == 20, "another kernel is split from its first launch on"
+
+
+def test_two_kernels_that_want_the_same_data_in_two_ways_end_on_one_worker_and_stay(
+    clocks: list[Bench],
+) -> None:
+    """One leaves halves where the other reads stripes: so long as both recur, the data stays on one worker."""
+    n, groups = 1 << 29, 4096
+    text = (Path(__file__).parents[2] / "samples" / "fill_and_sum.py").read_text()
+    source = text.partition('SOURCE = """')[2].partition('"""')[0]
+
+    def took(workers: int) -> list[float]:
+        per_item = {"fill": 1e-12, "sum": 0.5e-3 / (groups * 256)}
+        bench = Bench(per_item, n, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(source, GROUP=256)
+        clocks.append(bench)
+        values, sums = bench.zeros(n), bench.zeros(groups)
+        found = [bench.program.wait()]
+        for _ in range(30):
+            bench.run("fill", (n,), (256,), values, np.float32(1), np.uint32(1), np.uint32(n))
+            bench.run("sum", (groups * 256,), (256,), values, sums, np.uint32(n))
+            found.append(bench.program.wait())
+        return [float(each) for each in np.diff(found)]
+
+    one, chosen = took(1), took(2)
+    assert max(chosen[-10:]) <= 1.03 * min(one)
+    assert sum(chosen) <= 1.6 * sum(one)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -206,8 +206,8 @@ class Choosing:
         self._shared = shared
         #: accounts whose launches take no plans
         self.without_plans: WeakSet[_Account] = WeakSet()
-        #: by the identity of their tallies, kernels that were found to lose by being split: on new buffers they begin on one
-        #: worker
+        #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
+        #: begin on one worker
         self.alone: set[int] = set()
         self._occupancy = occupancy
         self._options = options
@@ -425,9 +425,11 @@ class Choosing:
 
     def _changing(self, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
-        links = self._options.links
-        nbytes = sum(buffer.nbytes for buffer in buffers)
-        return nbytes * mean_cost(links) * self._machine.per_byte + len(buffers) * self._machine.latency
+        return self._spread(buffers) * self._machine.per_byte + len(buffers) * self._machine.latency
+
+    def _spread(self, buffers: Iterable[VirtualBuffer]) -> float:
+        """The same in the unit of costs."""
+        return sum(buffer.nbytes for buffer in buffers) * mean_cost(self._options.links)
 
     def _split_way(self, timing: _Timing, stake: Stake) -> Way:
         """A launch as its plan has it."""
@@ -463,6 +465,10 @@ class Choosing:
 
     def keeper_without_plans(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
+        if not self.exchanges:  # all that is kept is kept because of what planning took
+            for buffer in buffers:
+                if buffer.state.kept is not None:
+                    return buffer.state.kept
         known = False
         for buffer in buffers:
             account = self._accounts.get(buffer)
@@ -483,38 +489,38 @@ class Choosing:
         account = self._account(large, None)
         return account.keeper if self._change(account, thrifty=True) else None
 
-    def _learn_alone(self, account: _Account) -> None:
-        """The kernels of an account lose by being split, if they do so by themselves."""
-        for key, (_, timing, _) in account.kernels.items():
-            if timing.stake is None:
-                continue
-            split = self._split_way(timing, timing.stake) + Way(timing.thought.value or 0.0, 0.0)
-            if self._shared or split.seconds > self._one_way(timing, timing.stake.nitems).seconds:
-                self.alone.add(key)
-
     def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
+        timing = self._timings.get(id(tally))
+        if timing is None or not timing.times.known or self._shared or not timing.is_due():
+            return False  # nothing to gain, or nothing known of it
         states = [buffer.state for buffer in buffers]
         kept = next(state.kept for state in states if state.kept is not None)
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         account = self._account(large, kept)
-        timing = self._timings.get(id(tally))
-        if timing is None or not timing.times.known or self._shared:
-            return False  # nothing to gain, or nothing known of it
+        launches = tally.launches + 1
+        _, _, seen = account.kernels.get(id(tally), (tally, timing, launches - 1))
+        account.kernels[id(tally)] = (tally, timing, launches)
+        count = launches - seen
         thought = timing.thought.value or 0.0
-        timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20)))
-        nitems, count = launch.ndrange.nitems, len(self._options.workers)
-        stake = timing.stake
-        if stake is None:  # it was never split
-            share = 1 / count if nitems >= self._options.min_items else 1.0
-            stake = Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)
+        timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+        nitems = launch.ndrange.nitems
+        stake = timing.stake or self._even_stake(nitems)
         # of what it exchanged in bulk, too, all counts
         exchange = (timing.exchanged.value or 0.0) * (
             timing.unit.value or self._unit or self._machine.per_byte
         )
         split = self._split_way(timing, replace(stake, nitems=nitems, moved=0.0)) + Way(thought, exchange)
         change = max(self._changing(buffers), _FLOOR_HANDS / 2) * _RETURN ** min(account.returns, 10)
-        return account.thrift.weigh(self._one_way(timing, nitems), split, change) and self._change(account)
+        one = self._one_way(timing, nitems)
+        timing.looked_at(split.seconds >= one.seconds)
+        return account.thrift.weigh(one.times(count), split.times(count), change) and self._change(account)
+
+    def _even_stake(self, nitems: int) -> Stake:
+        """Of a kernel that was never split: even shares, and an exchange between neighbours."""
+        count = len(self._options.workers)
+        share = 1 / count if nitems >= self._options.min_items else 1.0
+        return Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)
 
     # transfers, split plans -------------------------------------------------------------------------
 
@@ -538,10 +544,12 @@ class Choosing:
         unit, times = timing.unit.value or self._unit, timing.times
         if unit is None or self._unit is None or not times.known or split is None:
             return False
+        # A kernel that reads nothing of them changes the way of all that do.
+        change = max(stake.gathered, self._spread(account.buffers)) * self._unit
         return account.ways.weigh(
             times.whole(stake.nitems) + moved * self._unit,
             times.chunk(stake.nitems, split.share) + split.moved * unit,
-            stake.gathered * self._unit,
+            change,
         )
 
     def _split_plan(
@@ -653,9 +661,9 @@ class Choosing:
                 ways.changed()
                 return False
             account.thrifty = thrifty
+            self.alone.update(account.kernels)
             if thrifty:
                 self.without_plans.add(account)
-                self._learn_alone(account)
             else:
                 for buffer in account.buffers:
                     account.split_states[buffer] = buffer.state
