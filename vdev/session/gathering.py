@@ -465,20 +465,21 @@ class Choosing:
 
     def keeper_without_plans(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
-        if not self.exchanges:  # all that is kept is kept because of what planning took
-            for buffer in buffers:
-                if buffer.state.kept is not None:
-                    return buffer.state.kept
-        known = False
-        for buffer in buffers:
-            account = self._accounts.get(buffer)
-            if account is not None:
-                known = True
-                if account.thrifty and buffer.state.kept is not None:
-                    return account.keeper
-        if known or id(tally) not in self.alone:
+        keepers = {buffer.state.kept for buffer in buffers}
+        keepers.discard(None)
+        if not keepers:
+            if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
+                return None
+            return self._begin_alone(buffers)
+        found = [account for account in map(self._accounts.get, buffers) if account is not None]
+        if not any(account.thrifty for account in found):
             return None
-        return self._begin_alone(buffers)
+        first = next(account for account in found if account.thrifty)
+        if len(keepers) > 1:  # they meet, and are kept together from now on
+            met = [buffer for buffer in buffers if buffer in self._accounts]
+            met.sort(key=lambda buffer: self._accounts[buffer] is not first)
+            self._account(met, first.keeper)
+        return first.keeper
 
     def _begin_alone(self, buffers: Sequence[VirtualBuffer]) -> int | None:
         """Keep buffers on one worker of which nothing is known; None where there is none for them."""
@@ -655,7 +656,7 @@ class Choosing:
             self.without_plans.discard(account)
             self.alone.clear()
         else:
-            account.keeper = self._roomiest(account)
+            account.keeper = self._roomiest(account, thrifty)
             if account.keeper is None:
                 account.barred = True
                 ways.changed()
@@ -681,8 +682,11 @@ class Choosing:
         account.set_way(account.buffers)
         return True
 
-    def _roomiest(self, account: _Account) -> int | None:
-        """The worker to keep an account's buffers on; None where none has room for all of them."""
+    def _roomiest(self, account: _Account, thrifty: bool) -> int | None:
+        """The worker to keep an account's buffers on; None where none has room for all of them.
+
+        `thrifty`: the one where others are kept because of what planning took: what is over soon may well meet.
+        """
         self._occupancy.settle()
         free = self._occupancy.free()
         wanted = sum(buffer.nbytes for buffer in account.buffers)
@@ -693,6 +697,9 @@ class Choosing:
             return wanted - sum(stop - start for start, stop in filter(None, replicas))
 
         able = [worker for worker in self._options.workers if missing(worker) <= free[worker] * _ROOM_SHARE]
+        if thrifty:
+            near = {other.keeper for other in self.without_plans}
+            return min(able, key=lambda worker: (worker not in near, worker), default=None)
         return min(able, key=lambda worker: (taken.count(worker), worker), default=None)
 
 
