@@ -471,15 +471,25 @@ class Choosing:
             if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
                 return None
             return self._begin_alone(buffers)
-        found = [account for account in map(self._accounts.get, buffers) if account is not None]
-        if not any(account.thrifty for account in found):
+        found = list(filter(None, map(self._account_of, buffers)))
+        first = next((account for account in found if account.thrifty), None)
+        if first is None:
             return None
-        first = next(account for account in found if account.thrifty)
         if len(keepers) > 1:  # they meet, and are kept together from now on
             met = [buffer for buffer in buffers if buffer in self._accounts]
             met.sort(key=lambda buffer: self._accounts[buffer] is not first)
             self._account(met, first.keeper)
         return first.keeper
+
+    def _account_of(self, buffer: VirtualBuffer) -> _Account | None:
+        """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
+        account = self._accounts.get(buffer)
+        if account is None and buffer.state.kept is not None:
+            there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
+            account = next(there, None)
+            if account is not None:
+                self._enter(account, buffer)
+        return account
 
     def _begin_alone(self, buffers: Sequence[VirtualBuffer]) -> int | None:
         """Keep buffers on one worker of which nothing is known; None where there is none for them."""
