@@ -19,6 +19,7 @@ import pytest
 
 from tests.pure.test_choosing import Program
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
+from vdev.observe.explain import as_text
 from vdev.observe.statistics import of_session
 from vdev.session import launches
 from vdev.session.commands import Fill
@@ -290,3 +291,10 @@ def test_two_kernels_that_want_the_same_data_in_two_ways_end_on_one_worker_and_s
     one, chosen = took(1), took(2)
     assert max(chosen[-10:]) <= 1.03 * min(one)
     assert sum(chosen) <= 1.6 * sum(one)
+
+
+def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]) -> None:
+    phases = Phases(clocks)
+    phases.run("heavy", 100)
+    text = as_text(of_session(phases.bench.program.session)).replace("\n", " ")
+    assert "on 4 workers a launch takes 253 us, predicted 253 us (3 samples); 3 of 3 within a quarter" in text
