@@ -6,6 +6,7 @@ invariants 3, 6 and 7 with the planner and the executor, which it joins. Knows n
 
 __all__ = [
     "buffers",
+    "calibration",
     "capabilities",
     "commands",
     "core",
