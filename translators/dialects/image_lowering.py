@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -34,6 +33,7 @@ from ..frontend.edits import (
 )
 from ..frontend.preprocessor import GENERATED_FILE, MAIN_FILE
 from ..frontend.source import ArgKind, CompileError, ParsedProgram, parse_program
+from .image_arguments import pack_descriptor, pack_sampler
 
 __all__ = ["LoweredProgram", "lower_images", "pack_descriptor", "pack_sampler", "uses_images"]
 
@@ -76,34 +76,6 @@ _MENTIONED = re.compile(r"\bimage[123]d_\w+|\bsampler_t\b")
 #: OpenCL C's constants that are no matter of images: they stay.
 _OTHER_CONSTANTS = re.compile(r"CLK_(?:LOCAL|GLOBAL|NULL|ENQUEUE|INVALID|DEVICE|EVENT|OUT|SUCCESS|PROFILING)")
 _DESCRIPTOR = "struct P_desc { int width, height, depth; uint row; long slice; uint elem, format; };\n"
-_DESCRIPTOR_FORMAT = struct.Struct("<3iIq2I")
-
-
-def pack_descriptor(
-    shape: tuple[int, int, int],
-    row_pitch: int,
-    slice_pitch: int,
-    order: int,
-    data_type: int,
-    channels: int,
-    element_nbytes: int,
-) -> bytes:
-    """The bytes of an image's descriptor.
-
-    `shape`: width, height, depth in pixels, of what the image lacks 1, the layers of an array as depth. Pitches are
-    in bytes. `order`, `data_type`: CL_ constants; `channels`: how many a pixel stores.
-    """
-    form = (order - 0x10B0) | (data_type - 0x10D0) << 8 | channels << 16
-    return _DESCRIPTOR_FORMAT.pack(*shape, row_pitch, slice_pitch, element_nbytes, form)
-
-
-#: CL_ADDRESS_* to the bits that OpenCL C's constants have
-_ADDRESSING = {0x1130: 0, 0x1131: 2, 0x1132: 4, 0x1133: 6, 0x1134: 8}
-
-
-def pack_sampler(*, normalized: bool, addressing: int, linear: bool) -> bytes:
-    """The bytes of a sampler argument. `addressing`: a CL_ADDRESS_ constant."""
-    return struct.pack("<I", normalized | _ADDRESSING[addressing] | (0x20 if linear else 0x10))
 
 
 @dataclass(frozen=True, eq=False)

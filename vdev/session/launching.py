@@ -50,7 +50,7 @@ from vdev.session.requests import (
     scalar_value,
     sizes_of,
 )
-from vdev.translators.interpreter.access import Reason
+from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.session.launching")

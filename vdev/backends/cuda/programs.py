@@ -172,10 +172,11 @@ def translated(program: BackendProgram, cubins: Cubins) -> Translated:
 def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFailure:
     if isinstance(program.source, bytes):
         return BuildFailure("CUDA workers take OpenCL C, no intermediate language")
-    if program.parsed is None:
+    parsed = program.parsed_program()
+    if parsed is None:
         return BuildFailure("clang's parser does not take this program, and CUDA workers need it")
     try:
-        return Translated(translate_cuda(program.parsed), cubins)
+        return Translated(translate_cuda(parsed), cubins)
     except UnknownOption as refusal:
         return BuildFailure(refusal.reason, _INVALID_BUILD_OPTIONS)
     except Untranslatable as refusal:

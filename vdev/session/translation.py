@@ -1,0 +1,104 @@
+"""A source through the translators: from OpenCL C to what workers build and launches ask.
+
+Decides what becomes of a source that the translators cannot take, but a worker's own compiler may: it is built as it is,
+and its kernels run whole on one worker, with the reason kept. It compiles nothing but questions to compilers. What is
+kept of it between processes is `kept`'s affair: nothing is loaded to read a source until one is to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from vdev.translators.dialects.subgrid_kernel import SubgridKernel
+from vdev.translators.frontend.kernels import CompileError, KernelInfo, Untranslatable
+from vdev.translators.frontend.options import may_include
+from vdev.translators.interpreter.summaries import Reason
+
+if TYPE_CHECKING:
+    from vdev.translators.dialects.image_lowering import LoweredProgram
+    from vdev.translators.frontend.source import Ask, ParsedProgram
+
+__all__ = ["Reading", "Translation", "lowered", "read", "translate"]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What the translators made of a source."""
+
+    source: str  #: what workers build, with `options`
+    options: tuple[str, ...]
+    log: str = ""  #: clang's messages
+    refusal: str | None = None  #: the same where its parser does not take the source
+    reasons: tuple[Reason, ...] = ()  #: why kernels must run whole; the source is the user's then
+    #: kernels as the user wrote them; None where they are not known
+    declared: Mapping[str, KernelInfo] | None = None
+    kernels: Mapping[str, KernelInfo] = field(default_factory=dict)  #: the same without images
+    images: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  #: see `LoweredProgram`
+    subgrid: Mapping[str, SubgridKernel] = field(
+        default_factory=dict
+    )  #: kernels that can run on part of an NDRange
+    answers: tuple[tuple[str, str | None], ...] = ()  #: of the workers' compilers (`Target.answers`)
+    sought: frozenset[str] | None = frozenset()  #: see `ParsedProgram`
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How a source is to be read: what it is, for which workers, and who answers for their compilers."""
+
+    source: str
+    options: tuple[str, ...]
+    target: Mapping[str, Any]  #: `Target`'s fields
+    ask: Ask | None
+
+
+def read(reading: Reading, answers: tuple[tuple[str, str | None], ...] = ()) -> ParsedProgram:
+    """The source parsed. Raises as `parse_program` does. `answers`: what compilers have said before."""
+    from vdev.translators.frontend.source import Target, parse_program  # loads libclang
+
+    target = Target(**reading.target, answers=answers)
+    return parse_program(reading.source, reading.options, target=target, ask=reading.ask)
+
+
+def lowered(parsed: ParsedProgram) -> LoweredProgram:
+    """The same without images. Raises Untranslatable."""
+    from vdev.translators.dialects.image_lowering import lower_images  # loads libclang
+
+    return lower_images(parsed)
+
+
+def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, LoweredProgram | None]:
+    """What workers build, and what was read on the way as far as it could be."""
+    from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
+
+    untouched = Translation(reading.source, reading.options)
+    parsed: ParsedProgram | None = None
+    program: LoweredProgram | None = None
+    try:
+        parsed = read(reading)
+        untouched = replace(
+            untouched,
+            log=parsed.log,
+            declared=parsed.kernels,
+            answers=parsed.target.answers,
+            sought=parsed.sought,
+        )
+        program = lowered(parsed)
+        subgrid = translate_subgrid(program.program)
+    except CompileError as error:
+        why = Reason("the worker's compiler takes this program, clang's parser does not")
+        # Nobody says which files it looked for before it gave up.
+        sought = None if may_include(reading.source) else frozenset()
+        return replace(untouched, refusal=error.log, reasons=(why,), sought=sought), None, None
+    except Untranslatable as error:
+        return replace(untouched, reasons=(Reason(error.reason, error.line),)), parsed, program
+    done = replace(
+        untouched,
+        source=subgrid.source,
+        options=program.program.engine_options,
+        kernels=program.program.kernels,
+        images=program.images,
+        subgrid=subgrid.kernels,
+    )
+    return done, parsed, program
