@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import os
 import runpy
 import sys
 from collections.abc import Callable
@@ -226,6 +227,7 @@ def say_what_was_checked() -> None:
 
 
 def main() -> None:
+    os.environ["VDEV_CACHE"] = "0"  # a fault is not to be kept, nor what was made without it to be taken
     FAULTS[sys.argv[1]]()
     boot.start()
     atexit.register(say_what_was_checked)

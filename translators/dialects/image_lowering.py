@@ -22,15 +22,8 @@ from itertools import zip_longest
 from clang.cindex import Cursor, CursorKind
 
 from ..frontend import clang
-from ..frontend.edits import (
-    Edits,
-    Function,
-    Functions,
-    Untranslatable,
-    Use,
-    insert_at_entry,
-    parentheses_after,
-)
+from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
+from ..frontend.kernels import Untranslatable
 from ..frontend.preprocessor import GENERATED_FILE, MAIN_FILE
 from ..frontend.source import ArgKind, CompileError, ParsedProgram, parse_program
 from .image_arguments import pack_descriptor, pack_sampler

@@ -18,15 +18,8 @@ from dataclasses import dataclass
 from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
 from ..frontend import clang
-from ..frontend.edits import (
-    Edits,
-    Function,
-    Functions,
-    Untranslatable,
-    Use,
-    insert_at_entry,
-    parentheses_after,
-)
+from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
+from ..frontend.kernels import Untranslatable
 from ..frontend.preprocessor import MAIN_FILE
 from ..frontend.source import BUFFERS, KernelInfo, ParsedProgram
 from ..frontend.types import Space

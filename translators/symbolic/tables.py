@@ -135,7 +135,8 @@ def read_table(rows: Sequence[Row]) -> list[Expr]:
 
 def _node(name: str, lo: int, hi: int, fields: Row, nodes: Sequence[Expr]) -> Expr:
     if name in _OPERATIONS:
-        return ex.remade(_OPERATIONS[name], lo, hi, _at(nodes, fields))
+        made: Expr = ex.remade(_OPERATIONS[name], lo, hi, _at(nodes, fields))
+        return made
     if name in _WORK_ITEMS:
         return ex.workitem(_WORK_ITEMS[name], *fields)
     match name, fields:
@@ -153,7 +154,8 @@ def _node(name: str, lo: int, hi: int, fields: Row, nodes: Sequence[Expr]) -> Ex
         case "Cast", [number, bits, signed]:
             return ex.remade_cast(lo, hi, nodes[_row(number)], ex.IntType(bits, signed))
         case ("Unknown", _) | ("Counter" | "Head" | "Exit", []):
-            return ex.new_leaf(_NEW[name], lo, hi, *fields)
+            leaf: Expr = ex.new_leaf(_NEW[name], lo, hi, *fields)
+            return leaf
     raise ValueError(f"no node {name} of {fields}")
 
 

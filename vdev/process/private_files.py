@@ -135,6 +135,7 @@ class Store:
         self._folder = folder
         self._suffix = suffix
         self._refused = False
+        self._untrimmed: int | None = None  #: bytes put since entries were last trimmed; None: never
 
     def name(self, key: str) -> str:
         """The file of an entry."""
@@ -161,16 +162,27 @@ class Store:
         return content
 
     def put(self, key: str, content: bytes, most_nbytes: int) -> None:
-        """Keep `content`. Of all entries those unused for longest go where they take more than `most_nbytes`."""
+        """Keep `content`. Of all entries those unused for longest go where they take more than `most_nbytes`.
+
+        To look at all of them takes longer than to write one: that is done at the process's first entry, and again
+        whenever it has written a sixteenth of what there may be.
+        """
         name = self.name(key)
         try:
             private_folder(self._folder.parent)
             private_folder(self._folder)
             with _opened(self._folder) as folder:
                 _write(folder, name, _sealed(name, content))
-                self._trim(folder, most_nbytes)
+                self._trim_at_times(folder, len(content), most_nbytes)
         except OSError as error:
             self._refuse(error)
+
+    def _trim_at_times(self, folder: int, nbytes: int, most_nbytes: int) -> None:
+        if self._untrimmed is None or self._untrimmed + nbytes > most_nbytes // 16:
+            self._trim(folder, most_nbytes)
+            self._untrimmed = 0
+        else:
+            self._untrimmed += nbytes
 
     def _trim(self, folder: int, most_nbytes: int) -> None:
         found = []

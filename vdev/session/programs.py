@@ -183,8 +183,8 @@ class SessionProgram:
         """Build OpenCL C."""
         target = _common(self._workers)
         self._reading = Reading(source, self.options, target, self._asker(build_on_workers))
-        compilers = [(worker.backend, worker.name, worker.version, worker.driver) for worker in self._workers]
-        self._kept = kept_program(self._reading, compilers)
+        compilers = {(each.backend, each.name, each.version, each.driver) for each in self._workers}
+        self._kept = kept_program(self._reading, sorted(compilers))
         translation = self._translation = self._translate()
         self.log = translation.log
         self.reasons = translation.reasons

@@ -89,7 +89,7 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
     except CompileError as error:
         why = Reason("the worker's compiler takes this program, clang's parser does not")
         # Nobody says which files it looked for before it gave up.
-        sought = None if may_include(reading.source) else frozenset()
+        sought: frozenset[str] | None = None if may_include(reading.source) else frozenset()
         return replace(untouched, refusal=error.log, reasons=(why,), sought=sought), None, None
     except Untranslatable as error:
         return replace(untouched, reasons=(Reason(error.reason, error.line),)), parsed, program
