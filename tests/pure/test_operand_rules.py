@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import pytest
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter.access import KernelSummary, _byte_offset, _Ways, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import KernelSummary, _byte_offset, _Ways
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.symbolic.evaluation import Launch, explore
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program
-from vdev.translators.interpreter.access import KernelSummary, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.plain import plain_summary, summary_of_plain
+from vdev.translators.interpreter.summaries import KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.symbolic import expression as ex
 from vdev.translators.symbolic.expression import Expr
