@@ -203,6 +203,7 @@ def _plain_translation(translation: Translation) -> dict[str, Any]:
         "subgrid": [
             [each.name, each.hidden_index, each.pointer_args] for each in translation.subgrid.values()
         ],
+        "blind": sorted(translation.blind),
         "answers": translation.answers,
     }
 
@@ -221,6 +222,7 @@ def _translation_of_plain(plain: Mapping[str, Any]) -> Translation:
         subgrid={
             name: SubgridKernel(name, hidden, tuple(pointers)) for name, hidden, pointers in plain["subgrid"]
         },
+        blind=frozenset(plain["blind"]),
         answers=tuple((question, answer) for question, answer in plain["answers"]),
     )
 

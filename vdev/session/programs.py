@@ -52,11 +52,15 @@ class SessionKernel:
         subgrid: SubgridKernel | None,
         declared: KernelInfo | None = None,
         images: tuple[int, ...] = (),
+        *,
+        blind: bool = False,
     ) -> None:
         self.program = program
         self.info = info  #: as launches have it: images are pointers to global memory
         self.declared = info if declared is None else declared  #: as the user wrote it
         self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
+        #: whether workers may group work-items as they like: it cannot tell, or it runs whole
+        self.regroups = blind or subgrid is None
         self.name = info.name
         self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
         self.serial = next(_serials)
@@ -171,8 +175,16 @@ class SessionProgram:
         infos = translation.kernels if translation is not None and subgrid else declared
         images = translation.images if translation is not None and subgrid else {}
         # A compiler may hide a kernel: PoCL 3.1 does so where a built-in function has its name.
+        blind = frozenset() if translation is None else translation.blind
         self.kernels = {
-            name: SessionKernel(self, infos[name], subgrid.get(name), declared[name], images.get(name, ()))
+            name: SessionKernel(
+                self,
+                infos[name],
+                subgrid.get(name),
+                declared[name],
+                images.get(name, ()),
+                blind=name in blind,
+            )
             for name in declared
             if all(name in result.kernels for result in self.results)
         }

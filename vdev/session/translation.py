@@ -39,6 +39,7 @@ class Translation:
     subgrid: Mapping[str, SubgridKernel] = field(
         default_factory=dict
     )  #: kernels that can run on part of an NDRange
+    blind: frozenset[str] = frozenset()  #: kernels that cannot tell how work-items are grouped
     answers: tuple[tuple[str, str | None], ...] = ()  #: of the workers' compilers (`Target.answers`)
     sought: frozenset[str] | None = frozenset()  #: see `ParsedProgram`
 
@@ -71,6 +72,7 @@ def lowered(parsed: ParsedProgram) -> LoweredProgram:
 def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, LoweredProgram | None]:
     """What workers build, and what was read on the way as far as it could be."""
     from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
+    from vdev.translators.frontend.grouping import blind_to_groups
 
     untouched = Translation(reading.source, reading.options)
     parsed: ParsedProgram | None = None
@@ -81,6 +83,7 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
             untouched,
             log=parsed.log,
             declared=parsed.kernels,
+            blind=blind_to_groups(parsed),
             answers=parsed.target.answers,
             sought=parsed.sought,
         )

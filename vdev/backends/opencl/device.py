@@ -76,18 +76,16 @@ class SharedDevice:
     def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
         """Launch, after the launches of all queues where the driver asks for it; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
+        # The engine knows best what suits it, where nobody can tell the difference.
+        local_size = None if shape.ndrange.regroups else shape.local_size
         if self._launch_order is None:
-            return enqueue(
-                queue, kernel, shape.global_size, shape.local_size, shape.first, None, False, False
-            )
+            return enqueue(queue, kernel, shape.global_size, local_size, shape.first, None, False, False)
         with self._launch_order:
             last = self._last_launch
             if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
                 last = None
             waits = None if last is None else [last]
-            event = enqueue(
-                queue, kernel, shape.global_size, shape.local_size, shape.first, waits, False, False
-            )
+            event = enqueue(queue, kernel, shape.global_size, local_size, shape.first, waits, False, False)
             self._last_launch = event
             return event
 
