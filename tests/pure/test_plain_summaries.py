@@ -33,8 +33,8 @@ def expressions(summary: KernelSummary) -> list[Expr]:
     """Those of all accesses and of the ways to them, in order."""
     found: list[Expr | None] = []
     for access in summary.accesses:
-        found.append(access._offset)
-        way: Any = access._way
+        found.append(access.offset)
+        way: Any = access.way
         while way is not None:
             found += way.expr, way.counter
             way = way.parent
@@ -84,7 +84,7 @@ def fields(node: Expr, twin: Callable[[Expr], Expr]) -> Any:
 def read_back(summary: KernelSummary) -> KernelSummary:
     """Through JSON. All but its expressions is compared here."""
     again = summary_of_plain(json.loads(json.dumps(plain_summary(summary))))
-    for name in ("name", "one_worker", "scalars", "images", "addresses", "names", "_merged"):
+    for name in ("name", "one_worker", "scalars", "images", "addresses", "names", "merged"):
         assert getattr(summary, name) == getattr(again, name), name
     for access, twin in zip(summary.accesses, again.accesses, strict=True):
         for name in ("arg", "mode", "nbytes", "line", "op", "dtype", "reason", "grain", "names"):
@@ -94,7 +94,7 @@ def read_back(summary: KernelSummary) -> KernelSummary:
 
 
 def ways(access: Any) -> list[Any]:
-    found, way = [], access._way
+    found, way = [], access.way
     while way is not None:
         found.append((way.kind, way.text, way.line, way.depth))
         way = way.parent

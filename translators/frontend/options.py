@@ -48,7 +48,7 @@ class BuildOptions:
 
 
 def may_include(source: str) -> bool:
-    """Whether a text may ask for other files. False is certain.
+    r"""Whether a text may ask for other files. False is certain.
 
     >>> may_include("int i;"), may_include('#inc\\\nlude "a.h"')
     (False, True)

@@ -195,9 +195,9 @@ def _leaves(accesses: Sequence[Access]) -> set[Expr]:
     found: set[Expr] = set()
     seen: set[Step] = set()
     for access in accesses:
-        if access._offset is not None:
-            found |= access._offset.leaves
-        way: Step | None = access._way
+        if access.offset is not None:
+            found |= access.offset.leaves
+        way: Step | None = access.way
         while way is not None and way not in seen:
             seen.add(way)
             found |= way.expr.leaves

@@ -59,8 +59,8 @@ def plain_summary(summary: KernelSummary) -> dict[str, Any]:
             access.op,
             access.dtype,
             access.reason,
-            None if access._offset is None else writer.number(access._offset),
-            ways.number(access._way),
+            None if access.offset is None else writer.number(access.offset),
+            ways.number(access.way),
             grains.setdefault(access.grain, len(grains)),
         ]
         for access in summary.accesses
@@ -73,7 +73,7 @@ def plain_summary(summary: KernelSummary) -> dict[str, Any]:
         "scalars": sorted(summary.scalars),
         "images": summary.images,
         "addresses": None if summary.addresses is None else _plain_reason(summary.addresses),
-        "merged": sorted(summary._merged),
+        "merged": sorted(summary.merged),
         "grains": [[grain.period, list(grain.cuts)] for grain in grains],
         "ways": ways.rows,
         "accesses": accesses,

@@ -80,8 +80,8 @@ class Access:
     dtype: str | None
     reason: str | None
     names: Mapping[int, str] = field(repr=False)
-    _offset: Expr | None = field(repr=False)
-    _way: Step = field(repr=False)
+    offset: Expr | None = field(repr=False)
+    way: Step = field(repr=False)
     grain: Grain = NOTHING  #: of a write: see `AccessRange`; relative to the pointer
 
     @property
@@ -89,13 +89,13 @@ class Access:
         """The byte offset as a sympy expression, cut short where it is very long (see `to_sympy`); None where the access
         may be anywhere in the buffer.
         """
-        return None if self._offset is None else to_sympy(self._offset, self.names)
+        return None if self.offset is None else to_sympy(self.offset, self.names)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What must hold for the access to happen, outermost first."""
         found: list[str] = []
-        way: Step | None = self._way
+        way: Step | None = self.way
         while way is not None:
             match way.kind:
                 case StepKind.MAYBE:
@@ -107,7 +107,7 @@ class Access:
 
     def __str__(self) -> str:
         name = self.names.get(self.arg, f"argument {self.arg}")
-        place = "anywhere" if self._offset is None else str(self.expression)
+        place = "anywhere" if self.offset is None else str(self.expression)
         text = f"{self.mode} {self.nbytes} bytes of {name} at {place}"
         if self.conditions:
             text += " if " + " and ".join(self.conditions)
@@ -132,7 +132,7 @@ class KernelSummary:
     #: where it sees addresses as numbers, or follows any that are not its arguments'
     addresses: Reason | None = None
     names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
-    _merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
+    merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
 
     def evaluate(
         self,
@@ -151,8 +151,8 @@ class KernelSummary:
         if chunk.ngroups == 0:
             return ()
         parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
-        for piece in uniform_pieces(ndrange, chunk, self._merged):
-            ways = _Ways(Launch(ndrange, piece, values, self._merged).scope())
+        for piece in uniform_pieces(ndrange, chunk, self.merged):
+            ways = _Ways(Launch(ndrange, piece, values, self.merged).scope())
             for access in self.accesses:
                 ahead = before.get(access.arg, 0)
                 size = sizes.get(access.arg, 0) + ahead
@@ -260,17 +260,17 @@ class _Part:
         self.full = False
 
     def add(self, access: Access, ways: _Ways) -> None:
-        offset = access._offset
+        offset = access.offset
         touched = False
         if offset is None:
-            if ways.scopes(access._way):
+            if ways.scopes(access.way):
                 touched = True
                 everywhere = Region.span(0, self.size)
                 self._inexact(everywhere, access, access.reason)
                 self._store(everywhere, access)
         else:
             place = ex.add(offset, self.ahead)
-            for region, exact, reason in ways.images(access._way, place, access.nbytes, self.size):
+            for region, exact, reason in ways.images(access.way, place, access.nbytes, self.size):
                 touched = True
                 self._store(region, access)
                 if exact:
