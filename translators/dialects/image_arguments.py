@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["pack_descriptor", "pack_sampler"]
+__all__ = ["pack_descriptor", "pack_sampler", "unpack_descriptor"]
 
 #: `struct P_desc` of `image_lowering`
 _DESCRIPTOR_FORMAT = struct.Struct("<3iIq2I")
@@ -26,6 +26,16 @@ def pack_descriptor(
     """
     form = (order - 0x10B0) | (data_type - 0x10D0) << 8 | channels << 16
     return _DESCRIPTOR_FORMAT.pack(*shape, row_pitch, slice_pitch, element_nbytes, form)
+
+
+def unpack_descriptor(descriptor: bytes) -> tuple[int, int, int, int, int, int]:
+    """Of a two-dimensional image's descriptor: width, height, row pitch, CL_ channel order and type, bytes of an element.
+
+    >>> unpack_descriptor(pack_descriptor((13, 9, 1), 64, 576, 0x10B5, 0x10D2, 4, 4)) == (13, 9, 64, 0x10B5, 0x10D2, 4)
+    True
+    """
+    width, height, _, row_pitch, _, element_nbytes, form = _DESCRIPTOR_FORMAT.unpack(descriptor)
+    return width, height, row_pitch, 0x10B0 + (form & 255), 0x10D0 + (form >> 8 & 255), element_nbytes
 
 
 #: CL_ADDRESS_* to the bits that OpenCL C's constants have

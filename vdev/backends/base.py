@@ -183,6 +183,9 @@ class BackendProgram:
     parsed: ParsedProgram | None = None
     parse: Callable[[], ParsedProgram | None] | None = None
     key: str = ""
+    #: by kernel: (pixels, descriptor), argument numbers, of each image that an engine gives it as its own, behind all
+    #: arguments but the hidden one, and behind that image a `uint` that says whether it may be used
+    native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def parsed_program(self) -> ParsedProgram | None:
         """The program parsed, if it can be. Raises what parsing raises."""

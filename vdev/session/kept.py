@@ -61,7 +61,9 @@ def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram |
         return None
     target = sorted((name, repr(value)) for name, value in reading.target.items())
     given = [os.environ.get(name) for name in _CLANGS_FOLDERS]
-    key = json.dumps([content, target, list(compilers), given, reading.options, reading.source])
+    key = json.dumps(
+        [content, target, list(compilers), given, reading.native_images, reading.options, reading.source]
+    )
     return KeptProgram(_store(folder), key)
 
 
@@ -203,6 +205,7 @@ def _plain_translation(translation: Translation) -> dict[str, Any]:
         "subgrid": [
             [each.name, each.hidden_index, each.pointer_args] for each in translation.subgrid.values()
         ],
+        "native_images": {name: list(pairs) for name, pairs in translation.native_images.items()},
         "blind": sorted(translation.blind),
         "answers": translation.answers,
     }
@@ -221,6 +224,10 @@ def _translation_of_plain(plain: Mapping[str, Any]) -> Translation:
         images={name: tuple(numbers) for name, numbers in plain["images"].items()},
         subgrid={
             name: SubgridKernel(name, hidden, tuple(pointers)) for name, hidden, pointers in plain["subgrid"]
+        },
+        native_images={
+            name: tuple((pixels, descriptor) for pixels, descriptor in pairs)
+            for name, pairs in plain["native_images"].items()
         },
         blind=frozenset(plain["blind"]),
         answers=tuple((question, answer) for question, answer in plain["answers"]),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
-from vdev.session.capabilities import common_extensions, language_features
+from vdev.session.capabilities import common_extensions, language_features, makes_images_of_buffers
 from vdev.session.kept import KeptProgram, kept_program
 from vdev.session.translation import Reading, Translation, lowered, read, translate
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
@@ -194,7 +194,13 @@ class SessionProgram:
     ) -> Translation:
         """Build OpenCL C."""
         target = _common(self._workers)
-        self._reading = Reading(source, self.options, target, self._asker(build_on_workers))
+        self._reading = Reading(
+            source,
+            self.options,
+            target,
+            self._asker(build_on_workers),
+            makes_images_of_buffers(self._workers),
+        )
         compilers = {(each.backend, each.name, each.version, each.driver) for each in self._workers}
         self._kept = kept_program(self._reading, sorted(compilers))
         translation = self._translation = self._translate()
@@ -224,7 +230,13 @@ class SessionProgram:
             return None if program is None else program.program
 
         key = "" if self._kept is None else self._kept.key
-        return BackendProgram(translation.source, translation.options, parse=parse, key=key)
+        return BackendProgram(
+            translation.source,
+            translation.options,
+            parse=parse,
+            key=key,
+            native_images=translation.native_images,
+        )
 
     def summary(self, kernel: str) -> KernelSummary | None:
         """What a kernel touches, as far as it was kept or can be analysed now."""

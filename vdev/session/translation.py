@@ -7,6 +7,7 @@ kept of it between processes is `kept`'s affair: nothing is loaded to read a sou
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from vdev.translators.interpreter.summaries import Reason
 if TYPE_CHECKING:
     from vdev.translators.dialects.image_lowering import LoweredProgram
     from vdev.translators.frontend.source import Ask, ParsedProgram
+
+logger = logging.getLogger("vdev.session.translation")
 
 __all__ = ["Reading", "Translation", "lowered", "read", "translate"]
 
@@ -39,6 +42,9 @@ class Translation:
     subgrid: Mapping[str, SubgridKernel] = field(
         default_factory=dict
     )  #: kernels that can run on part of an NDRange
+    #: by kernel, for workers' engines: (pixels, descriptor), argument numbers, of the images that they may give it as their
+    #: own, behind all other arguments, each with whether it may be used
+    native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     blind: frozenset[str] = frozenset()  #: kernels that cannot tell how work-items are grouped
     answers: tuple[tuple[str, str | None], ...] = ()  #: of the workers' compilers (`Target.answers`)
     sought: frozenset[str] | None = frozenset()  #: see `ParsedProgram`
@@ -52,6 +58,7 @@ class Reading:
     options: tuple[str, ...]
     target: Mapping[str, Any]  #: `Target`'s fields
     ask: Ask | None
+    native_images: bool = False  #: whether all engines make images of buffers
 
 
 def read(reading: Reading, answers: tuple[tuple[str, str | None], ...] = ()) -> ParsedProgram:
@@ -96,12 +103,36 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
         return replace(untouched, refusal=error.log, reasons=(why,), sought=sought), None, None
     except Untranslatable as error:
         return replace(untouched, reasons=(Reason(error.reason, error.line),)), parsed, program
+    engines = _for_engines(parsed) if reading.native_images else None
+    source, native_images = (subgrid.source, {}) if engines is None else engines
     done = replace(
         untouched,
-        source=subgrid.source,
+        source=source,
+        native_images=native_images,
         options=program.program.engine_options,
         kernels=program.program.kernels,
         images=program.images,
         subgrid=subgrid.kernels,
     )
     return done, parsed, program
+
+
+def _for_engines(parsed: ParsedProgram) -> tuple[str, dict[str, tuple[tuple[int, int], ...]]] | None:
+    """The text for engines that make images of buffers, and `Translation.native_images`; None: the same as for others."""
+    from vdev.translators.dialects.image_lowering import with_native_images  # loads libclang
+    from vdev.translators.dialects.subgrid import translate_subgrid
+
+    try:
+        program = with_native_images(parsed)
+        if program is None:
+            return None
+        source = translate_subgrid(program.program).source
+    except Untranslatable as error:
+        logger.info("images are read without the engine's own: %s", error)
+        return None
+    found = {}
+    for name, indices in program.native_images.items():
+        images = program.images[name]
+        first = len(parsed.kernels[name].args)  # descriptors follow the user's arguments
+        found[name] = tuple((index, first + images.index(index)) for index in indices)
+    return source, found
