@@ -42,9 +42,9 @@ class NativeImages:
 
     def _image(self, position: int, pixels: KernelArgument, descriptor: KernelArgument, start: int) -> Any:
         """The image, or None; made once as long as it is the same memory."""
-        if type(pixels) is tuple:
+        if not isinstance(pixels, Allocation) and isinstance(pixels, tuple):
             pixels, start = pixels[0], start + pixels[1]
-        if type(pixels) is not Allocation or type(descriptor) is not bytes:
+        if not isinstance(pixels, Allocation) or not isinstance(descriptor, bytes):
             return None
         made = self._made[position]
         if made is not None and made[0][0] is pixels.native and made[0][1:] == (start, descriptor):
