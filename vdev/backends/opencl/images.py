@@ -42,15 +42,17 @@ class NativeImages:
 
     def _image(self, position: int, pixels: KernelArgument, descriptor: KernelArgument, start: int) -> Any:
         """The image, or None; made once as long as it is the same memory."""
-        if not isinstance(pixels, Allocation) and isinstance(pixels, tuple):
-            pixels, start = pixels[0], start + pixels[1]
-        if not isinstance(pixels, Allocation) or not isinstance(descriptor, bytes):
+        memory: object = pixels
+        if type(pixels) is tuple:
+            memory, ahead = pixels
+            start += ahead
+        if not isinstance(memory, Allocation) or not isinstance(descriptor, bytes):
             return None
         made = self._made[position]
-        if made is not None and made[0][0] is pixels.native and made[0][1:] == (start, descriptor):
+        if made is not None and made[0][0] is memory.native and made[0][1:] == (start, descriptor):
             return made[1]
-        image = self._make(pixels, descriptor, start)
-        self._made[position] = (pixels.native, start, descriptor), image
+        image = self._make(memory, descriptor, start)
+        self._made[position] = (memory.native, start, descriptor), image
         return image
 
     def _make(self, memory: Allocation, descriptor: bytes, start: int) -> Any:
