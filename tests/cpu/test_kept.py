@@ -45,7 +45,9 @@ class Place:
         }
         return {**keep, **own, "PYOPENCL_COMPILER_OUTPUT": "0", **further}
 
-    def run(self, *, limit: Callable[[], None] | None = None, **further: str) -> Mapping[str, Any]:
+    def run(
+        self, *, limit: Callable[[], None] | None = None, cwd: Path | None = None, **further: str
+    ) -> Mapping[str, Any]:
         done = subprocess.run(
             [sys.executable, str(PROGRAM), str(self.headers)],
             env=self.environ(**further),
@@ -53,6 +55,7 @@ class Place:
             text=True,
             timeout=120,
             preexec_fn=limit,
+            cwd=cwd,
         )
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout), stderr=done.stderr)
@@ -117,6 +120,10 @@ def test_a_header_that_has_changed(made: tuple[Place, Any], tmp_path: Path) -> N
     assert same(changed, place.run(VDEV_CACHE="0"))
     place.header("factor.h", HEADER)
     assert same(first, place.run())
+    nearer = tmp_path / "nearer"  # what was looked for first, and was not there
+    nearer.mkdir()
+    (nearer / "factor.h").write_text("#define FACTOR 5\n")
+    assert same(changed, place.run(cwd=nearer))
 
 
 def foreign(path: Path) -> None:

@@ -16,12 +16,15 @@ import hashlib
 import logging
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 logger = logging.getLogger("vdev.files")
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+#: Seconds after which nobody writes on what was begun.
+_ABANDONED_SECONDS = 3600
 #: begins every entry of a `Store`; the number is that of the format
 _HEADER = b"vdev entry 2\n"
 
@@ -118,7 +121,7 @@ def _write(folder: int, name: str, content: bytes) -> None:
         with os.fdopen(os.open(scratch, flags, 0o600, dir_fd=folder), "wb") as file:
             file.write(content)
         os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
+    except BaseException:  # an interrupt leaves nothing behind either
         with contextlib.suppress(FileNotFoundError):
             os.unlink(scratch, dir_fd=folder)
         raise
@@ -187,7 +190,9 @@ class Store:
     def _trim(self, folder: int, most_nbytes: int) -> None:
         found = []
         for name in os.listdir(folder):
-            if name.endswith(self._suffix):
+            if name.endswith(".part"):
+                self._drop_abandoned(folder, name)
+            elif name.endswith(self._suffix):
                 with contextlib.suppress(FileNotFoundError):  # another process trims as well
                     state = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     found.append((state.st_mtime, state.st_size, name))
@@ -198,6 +203,14 @@ class Store:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
             total -= size
+
+    @staticmethod
+    def _drop_abandoned(folder: int, name: str) -> None:
+        """What a process that was killed had not written to its end."""
+        with contextlib.suppress(FileNotFoundError):
+            state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(state.st_mode) and time.time() - state.st_mtime > _ABANDONED_SECONDS:
+                os.unlink(name, dir_fd=folder)
 
     def _refuse(self, error: OSError) -> None:
         if not self._refused:
