@@ -20,7 +20,6 @@ from ..symbolic.domain_image import image
 from ..symbolic.evaluation import Launch, Scope, explore, uniform_pieces
 from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import Expr
-from ..symbolic.report import show, to_sympy
 from .ways import Step, StepKind
 
 __all__ = ["Access", "AccessRange", "KernelSummary", "Reason"]
@@ -89,11 +88,15 @@ class Access:
         """The byte offset as a sympy expression, cut short where it is very long (see `to_sympy`); None where the access
         may be anywhere in the buffer.
         """
+        from ..symbolic.report import to_sympy  # for people
+
         return None if self.offset is None else to_sympy(self.offset, self.names)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What must hold for the access to happen, outermost first."""
+        from ..symbolic.report import show  # for people
+
         found: list[str] = []
         way: Step | None = self.way
         while way is not None:
