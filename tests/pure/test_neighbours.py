@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter import access
+from vdev.translators.interpreter import summaries
 from vdev.translators.interpreter.access import AccessRange, KernelSummary, analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.symbolic.domain import Domain
@@ -61,14 +61,14 @@ def evaluated(summary: KernelSummary, rng: random.Random) -> list[Sequence[Acces
 def test_what_is_moved_is_what_is_evaluated(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     summary = analyse_kernel(PROGRAM, kernel)
     images = 0
-    image = access.image
+    image = summaries.image
 
     def counted(*args: object) -> object:
         nonlocal images
         images += 1
         return image(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(access, "image", counted)
+    monkeypatch.setattr(summaries, "image", counted)
     moved, some = evaluated(summary, random.Random(kernel)), images
     monkeypatch.setattr(Domain, "is_like", lambda *_: False)
     assert evaluated(summary, random.Random(kernel)) == moved
