@@ -14,6 +14,7 @@ from vdev.facade.handles import state_of
 from vdev.facade.memory import COPY_HOST_PTR, USE_HOST_PTR, Memory, check_buffer, create_memory
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
+from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.views import unwrap, view
 from vdev.session.commands import Map, Unmap
 
@@ -36,7 +37,7 @@ def clCreateBufferWithProperties(
     context: Context, properties: int, flags: int, nbytes: int, address: int
 ) -> Memory:
     if host.pairs(properties):
-        fail("clCreateBufferWithProperties", status.INVALID_PROPERTY)
+        fail("clCreateBufferWithProperties", INVALID_PROPERTY)
     return clCreateBuffer(context, flags, nbytes, address)
 
 

@@ -165,6 +165,7 @@ clEnqueueFillImage: command <- queue mem pointer pointer pointer waits
 clEnqueueMigrateMemObjects: command <- queue uint pointer bits waits
 clEnqueueMarkerWithWaitList: command <- queue waits
 clEnqueueBarrierWithWaitList: command <- queue waits
+clGetExtensionFunctionAddressForPlatform: by_hand <- platform pointer
 clCreateFromGLTexture: refused mem <- context bits uint int uint
 clGetDeviceIDsFromD3D11KHR: refused status
 clCreateFromD3D11BufferKHR: refused status
@@ -173,6 +174,9 @@ clCreateFromD3D11Texture3DKHR: refused status
 clCreateFromDX9MediaSurfaceKHR: refused status
 clEnqueueAcquireD3D11ObjectsKHR: refused status
 clEnqueueReleaseD3D11ObjectsKHR: refused status
+clGetDeviceIDsFromDX9MediaAdapterKHR: refused status
+clEnqueueAcquireDX9MediaSurfacesKHR: refused status
+clEnqueueReleaseDX9MediaSurfacesKHR: refused status
 clCreateFromEGLImageKHR: refused mem <- context pointer pointer bits pointer
 clEnqueueAcquireEGLObjectsKHR: refused command <- queue uint pointer waits
 clEnqueueReleaseEGLObjectsKHR: refused command <- queue uint pointer waits

@@ -20,6 +20,7 @@ _view.restype = ctypes.py_object
 _view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
 _WRITABLE = 0x200  # PyBUF_WRITE
 _MOST = 2**63 - 1
+INVALID_PROPERTY = -64  #: CL_INVALID_PROPERTY, which PyOpenCL has no name for
 
 #: set by `entry.start`: (item, kind) -> address of its handle, and the same with a reference for the program
 address_of: Any = None

@@ -21,6 +21,7 @@ from vdev.facade.images import (
 from vdev.facade.memory import COPY_HOST_PTR, USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
+from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.buffers import Waits, check_map_flags, content, done, map_memory
 from vdev.icd.views import unwrap, view
 
@@ -75,7 +76,7 @@ def _create(context: Context, flags: int, about: int, desc: ImageDescriptor, add
 
 def clCreateImageWithProperties(context: Context, properties: int, *rest: int) -> Memory:
     if host.pairs(properties):
-        fail("clCreateImageWithProperties", status.INVALID_PROPERTY)
+        fail("clCreateImageWithProperties", INVALID_PROPERTY)
     return clCreateImage(context, *rest)
 
 

@@ -13,10 +13,10 @@ from vdev.facade.images import Sampler
 from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
+from vdev.icd.host import INVALID_PROPERTY
 
 _PLATFORM = native.context_properties.PLATFORM
 _INTEROP_USER_SYNC = 0x1085
-_ANY_TYPE = 0xFFFFFFFF
 _QUEUE_PROPERTIES, _QUEUE_SIZE, _ON_DEVICE = 0x1093, 0x1094, 0b1100
 
 
@@ -53,9 +53,9 @@ def _context_properties(routine: str, address: int) -> list[tuple[int, Any]]:
                 fail(routine, status.INVALID_PLATFORM)
             given.append((name, platform))
         elif name != _INTEROP_USER_SYNC:
-            fail(routine, status.INVALID_PROPERTY)
+            fail(routine, INVALID_PROPERTY)
         if [known for known, _ in given].count(name) > 1:
-            fail(routine, status.INVALID_PROPERTY)
+            fail(routine, INVALID_PROPERTY)
     return given
 
 
