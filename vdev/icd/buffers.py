@@ -129,7 +129,9 @@ def _move_box(
     memory = content(routine, address, reach)
     pitches, host_pitches = (row, plane), (host_row, host_plane)
     return done(
-        function(queue, view(mem), memory, origin, other, region, pitches, host_pitches, waits, bool(blocking))
+        function(
+            queue, view(mem), memory, origin, other, region, pitches, host_pitches, waits, bool(blocking)
+        )
     )
 
 

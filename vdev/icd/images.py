@@ -10,6 +10,7 @@ from vdev.facade.calls import MAP_IMAGE
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.event import Event
+from vdev.facade.image_formats import DEPTH
 from vdev.facade.images import (
     Image,
     ImageDescriptor,
@@ -21,8 +22,8 @@ from vdev.facade.images import (
 from vdev.facade.memory import COPY_HOST_PTR, USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
-from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.buffers import Waits, check_map_flags, content, done, map_memory
+from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.views import unwrap, view
 
 _kinds = native.mem_object_type
@@ -45,15 +46,17 @@ def clCreateImage(context: Context, flags: int, about: int, description: int, ad
     desc = _descriptor(kind, (width, height, depth), layers, (row, plane))
     desc.num_mip_levels, desc.num_samples = levels, samples
     if source:
-        desc.buffer = view(host.items(host.MEM, description + 64, 1, status.INVALID_IMAGE_DESCRIPTOR, routine)[0])
+        desc.buffer = view(
+            host.items(host.MEM, description + 64, 1, status.INVALID_IMAGE_DESCRIPTOR, routine)[0]
+        )
     return _create(context, flags, about, desc, address)
 
 
 def _descriptor(kind: int, shape: Triple, layers: int, pitches: tuple[int, int]) -> ImageDescriptor:
     desc = ImageDescriptor()
     desc.image_type = kind
-    desc.shape = shape  # type: ignore[assignment]
-    desc.pitches = pitches  # type: ignore[assignment]
+    desc.shape = shape
+    desc.pitches = pitches
     desc.array_size = layers
     return desc
 
@@ -170,8 +173,10 @@ def clEnqueueCopyImage(
 ) -> Event:
     routine = "clEnqueueCopyImage"
     _image(routine, source), _image(routine, target)
-    origins = _triples(routine, start, other, box)
-    return image_transfers._enqueue_copy_image(queue, view(source), view(target), *origins, waits)
+    origin, place, region = _triples(routine, start, other, box)
+    return image_transfers._enqueue_copy_image(
+        queue, view(source), view(target), origin, place, region, waits
+    )
 
 
 def clEnqueueCopyImageToBuffer(
@@ -200,7 +205,7 @@ def clEnqueueFillImage(
     origin, region = _triples(routine, start, box)
     if not color:
         fail(routine, status.INVALID_VALUE)
-    components = host.block(color, 4 if memory.order == image_transfers.DEPTH else 16)
+    components = host.block(color, 4 if memory.order == DEPTH else 16)
     return image_transfers.enqueue_fill_image(queue, view(memory), components, origin, region, waits)
 
 
@@ -225,4 +230,3 @@ def clEnqueueMapImage(
     host.put_size(row, memory.pitches[1])
     host.put_size(plane, memory.slice_pitch if has_slices(memory) else 0)
     return address, event
-

@@ -103,5 +103,3 @@ def environment() -> dict[str, str]:
     path = prepare()
     # a folder for ocl-icd and newer loaders of Khronos', the library itself for older ones
     return {"OCL_ICD_VENDORS": str(path.parent), "OCL_ICD_FILENAMES": str(path)}
-
-

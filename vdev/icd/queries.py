@@ -285,4 +285,3 @@ def clGetEventInfo(event: Event, name: int) -> bytes:
 
 def clGetEventProfilingInfo(event: Event, name: int) -> bytes:
     return _ulong(event.get_profiling_info(name))
-

@@ -43,10 +43,11 @@ def clSVMFree(context: Context, address: int) -> None:
     _free(address)
 
 
-def _free(address: int) -> None:
-    found = find(address) if address else None
-    if found is not None and found.start == address:
-        found.free()
+def _free(*addresses: int) -> None:
+    for address in addresses:
+        found = find(address) if address else None
+        if found is not None and found.start == address:
+            found.free()
 
 
 def clEnqueueSVMFree(
@@ -57,7 +58,7 @@ def clEnqueueSVMFree(
     addresses = host.sizes(pointers, count)
     event = SVM_FREE.submit(queue, NOTHING, SVM_FREE.after(queue, waits))
     if not function:
-        state_of(event).add_callback(lambda ended: [_free(address) for address in addresses])
+        state_of(event).add_callback(lambda ended: _free(*addresses))
         return event
     kinds = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
     c_function = ctypes.CFUNCTYPE(None, *kinds)(function)
@@ -110,9 +111,7 @@ def clEnqueueSVMMigrateMem(
     if not count or not pointers:
         fail("clEnqueueSVMMigrateMem", status.INVALID_VALUE)
     nbytes: Sequence[int] = host.sizes(sizes, count) if sizes else (0,) * count
-    found: list[Any] = [
-        _Pointer(*place) for place in zip(host.sizes(pointers, count), nbytes, strict=True)
-    ]
+    found: list[Any] = [_Pointer(*place) for place in zip(host.sizes(pointers, count), nbytes, strict=True)]
     return svm._enqueue_svm_migrate_mem(queue, found, flags, waits)
 
 

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ NAME = "libvdev_opencl.so"
 _FOLDER = Path(__file__).parents[1] / "icd"
 _SOURCE = _FOLDER / "native" / "library.c"
 _TABLE = _FOLDER / "functions.py"
+#: the oldest system that ziglang is told to compile for (PEP 600: manylinux_2_17)
+_OLD = "linux-gnu.2.17"
 #: entries behind those that are known, for loaders that know more
 _SPARE = 32
 
@@ -78,7 +81,12 @@ def stubs() -> str:
         lines += _stub(function, kinds)
     entries = [f"    (void *)c_{function.name}," for function in functions]
     lines += ["static int32_t refused(void) { return INVALID_OPERATION; }"]
-    lines += ["static const void *const dispatch_table[] = {", *entries, *["    (void *)refused,"] * _SPARE, "};"]
+    lines += [
+        "static const void *const dispatch_table[] = {",
+        *entries,
+        *["    (void *)refused,"] * _SPARE,
+        "};",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -204,7 +212,7 @@ def compilers() -> Iterator[list[str]]:
         yield shlex.split(named)
         return
     if importlib.util.find_spec("ziglang") is not None:
-        yield [sys.executable, "-m", "ziglang", "cc", "-target", f"{os.uname().machine}-linux-gnu.2.17"]
+        yield [sys.executable, "-m", "ziglang", "cc", "-target", f"{os.uname().machine}-{_OLD}"]
     for name in ("cc", "gcc", "clang", "tcc"):
         found = shutil.which(name)
         if found:
@@ -243,3 +251,10 @@ def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
 def version_of_tree() -> str:
     """vdev's version, without importing it."""
     return str(runpy.run_path(str(_FOLDER.parent / "__init__.py"))["__version__"])
+
+
+def platform_tag(command: Sequence[str]) -> str:
+    """The platform for which a compiler's libraries are, as wheels name it."""
+    if any(word.endswith(_OLD) for word in command):
+        return f"manylinux_2_17_{os.uname().machine}"
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
