@@ -61,6 +61,8 @@ enum { TAKES_TUPLE = 1 };
     X(void *, PyGILState_GetThisThreadState, (void))                                                                       \
     X(void *, PyEval_SaveThread, (void))                                                                                   \
     X(void, PyEval_RestoreThread, (void *))                                                                                \
+    X(void, PyThreadState_Clear, (void *))                                                                                 \
+    X(void, PyThreadState_DeleteCurrent, (void))                                                                           \
     X(PyObject *, PyImport_ImportModule, (const char *))                                                                   \
     X(PyObject *, PyObject_GetAttrString, (PyObject *, const char *))                                                      \
     X(PyObject *, PyObject_GetAttr, (PyObject *, PyObject *))                                                              \
@@ -247,7 +249,8 @@ static void forget_thread(void *state) {
     if (over || lost)
         return;
     PyEval_RestoreThread(state);
-    PyGILState_Release(1 /* PyGILState_UNLOCKED */);
+    PyThreadState_Clear(state); /* Python's own note of the thread's state is gone by now */
+    PyThreadState_DeleteCurrent();
 }
 
 static void lose(void) {
