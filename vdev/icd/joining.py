@@ -19,7 +19,7 @@ from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device, Platform
 from vdev.facade.program import _Program
 from vdev.facade.queue import CommandQueue
-from vdev.icd import host, library
+from vdev.icd import host
 
 logger = logging.getLogger("vdev.icd")
 
@@ -54,8 +54,10 @@ class _Addresses:
 def _open() -> handles.Addresses | None:
     """Load the library where it is; None where it is not, and cannot be had."""
     if host.address_of is None:
+        from vdev.icd import library  # most programs ask for no handle
+
         try:
-            path = library.prepare()
+            path = library.prepare(joins=True)
             joined = ctypes.PyDLL(str(path), mode=ctypes.RTLD_LOCAL).vdev_join()
         except (OSError, library.NoLibrary) as error:
             logger.info("handles are numbers that C code cannot use: %s", error)

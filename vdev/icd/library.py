@@ -55,17 +55,18 @@ def _python_libraries() -> Iterator[Path]:
             yield Path(folder, name)
 
 
-def prepare() -> Path:
+def prepare(*, joins: bool = False) -> Path:
     """The library in the cache folder, with what it needs beside it; made where it is not there.
 
+    `joins`: a process that is Python already wants it, which must not wait for a compiler and needs no other Python.
     Raises NoLibrary.
     """
-    configuration = f"{python_library()}\n{sys.executable}\n"
+    configuration = _configuration(joins)
     key = hashlib.sha256(f"{compiling.source_key()}\n{__version__}\n{configuration}".encode()).hexdigest()
     try:
         folder = _folder(f"driver-{key[:16]}")
         if read_private(folder, compiling.NAME) is None:
-            write_private(folder, compiling.NAME, _content())
+            write_private(folder, compiling.NAME, _content(compiles=not joins))
         path = folder / compiling.NAME
         beside = {f"{compiling.NAME}.conf": configuration, ICD: f"{path}\n"}
         for name, text in beside.items():
@@ -76,6 +77,18 @@ def prepare() -> Path:
     return path
 
 
+def _configuration(joins: bool) -> str:
+    """What the library reads to start Python: its shared library, its executable. Empty where nobody needs it and there is
+    none.
+    """
+    try:
+        return f"{python_library()}\n{sys.executable}\n"
+    except NoLibrary:
+        if joins:
+            return ""
+        raise
+
+
 def _folder(name: str) -> Path:
     """A folder of that name, in the cache or, where that is not to be had, in this user's temporary folder."""
     try:
@@ -84,11 +97,15 @@ def _folder(name: str) -> Path:
         return private_folder(private_folder(switches.user_temporary_folder()) / name)
 
 
-def _content() -> bytes:
-    """The compiled library: the wheel's, else compiled now."""
+def _content(*, compiles: bool) -> bytes:
+    """The compiled library: what came with the installation, where it is of these sources, else compiled now."""
     packed = Path(compiling.__file__).parents[1] / "icd" / compiling.NAME
     if packed.is_file():
-        return packed.read_bytes()
+        content = packed.read_bytes()
+        if compiling.source_key().encode() in content:
+            return content
+    if not compiles:
+        raise NoLibrary("libvdev_opencl.so is not built yet: vdev-info --icd builds it")
     with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
         target = Path(scratch, compiling.NAME)
         try:

@@ -50,6 +50,7 @@ HOOK = Path(__file__).with_name("vdev.pth")
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the wheel in `directory` and return its file name, as PEP 517 says."""
     shutil.rmtree("build", ignore_errors=True)  # setuptools packs what an earlier version left there
+    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(missing_ok=True)  # an editable installation's
     name = build_meta.build_wheel(directory, config_settings, metadata_directory)
     with tempfile.TemporaryDirectory() as scratch:
         compiled = Path(scratch, library.NAME)
@@ -63,7 +64,16 @@ def build_wheel(directory: str, config_settings: Any = None, metadata_directory:
 
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    """Build the editable wheel in `directory` and return its file name, as PEP 660 says."""
+    """Build the editable wheel in `directory` and return its file name, as PEP 660 says.
+
+    The driver is compiled into the tree, where the package is; once the sources change, into the cache where it is used.
+    """
+    compiled = Path(__file__).parents[1] / "icd" / library.NAME
+    compiled.unlink(missing_ok=True)
+    try:
+        library.compile_library(compiled, library.version_of_tree())
+    except library.NoCompiler as reason:
+        print(f"without the driver for C programs: {reason}", file=sys.stderr)
     name = build_meta.build_editable(directory, config_settings, metadata_directory)
     return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
 

@@ -984,6 +984,9 @@ EXPORT int32_t clGetPlatformInfo(void *platform, uint32_t name, size_t size, voi
     return answer_platform(name, size, value, size_ret, &code) ? code : INVALID_VALUE;
 }
 
+/* Tells whether a compiled library is of the sources beside it (vdev.icd.library). */
+EXPORT const char vdev_sources[] = VDEV_SOURCES;
+
 /* For vdev.icd in a process of Python's own: make handles for the objects that it has. */
 EXPORT int vdev_join(void) { return ready || start_python(); }
 
