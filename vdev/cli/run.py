@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] == "--":
         del words[0]
     try:
-        environ = environment()
+        environ = dict(os.environ) | library.environment()
     except library.NoLibrary as error:
         print(f"vdev-run: {error}", file=sys.stderr)
         return 2
@@ -38,16 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"vdev-run: {words[0]}: {error.strerror}", file=sys.stderr)
         return 127
-
-
-def environment() -> dict[str, str]:
-    """The environment of this process, with the driver in it. Raises NoLibrary."""
-    environ = dict(os.environ)
-    before = environ.get("OCL_ICD_VENDORS", "")
-    more = library.environment()
-    if before and before != more["OCL_ICD_VENDORS"]:
-        environ[library.NATIVE_VENDORS] = before
-    return environ | more
 
 
 if __name__ == "__main__":

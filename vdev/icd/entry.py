@@ -88,12 +88,14 @@ def _open(set_platform: Callable[[Any], Any]) -> None:
     """
     from vdev.facade import platform_device
     from vdev.facade.errors import native
+    from vdev.icd import host
     from vdev.process import log
 
     log.start()
     try:
         set_platform(platform_device.get_platform())
     except native.Error as error:
+        host.is_without_device = True
         _tell(error.args[0].what())
 
 

@@ -29,6 +29,8 @@ lend_out: Any = None
 item_at: Any = None
 take_back: Any = None
 count_of: Any = None
+#: whether there were no workers for a session when the library entered Python
+is_without_device = False
 
 #: numbers of kinds, in the order of `functions.KINDS`
 PLATFORM, DEVICE, CONTEXT, QUEUE, MEM, SAMPLER, PROGRAM, KERNEL, EVENT = range(9)

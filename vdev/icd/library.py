@@ -119,4 +119,8 @@ def environment() -> dict[str, str]:
     """What a program's environment has to say so that its OpenCL loader finds vdev, and nothing else. Raises NoLibrary."""
     path = prepare()
     # a folder for ocl-icd and newer loaders of Khronos', the library itself for older ones
-    return {"OCL_ICD_VENDORS": str(path.parent), "OCL_ICD_FILENAMES": str(path)}
+    found = {"OCL_ICD_VENDORS": str(path.parent), "OCL_ICD_FILENAMES": str(path)}
+    before = os.environ.get("OCL_ICD_VENDORS", "")
+    if before and not os.path.exists(os.path.join(before, compiling.NAME)):
+        found[NATIVE_VENDORS] = before  # which native drivers the user wants
+    return found

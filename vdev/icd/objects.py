@@ -30,6 +30,8 @@ def clGetDeviceIDs(platform: Any, kinds: int, room: int, devices: int, found: in
     routine = "clGetDeviceIDs"
     if (room == 0) != (devices == 0) or not (devices or found):
         fail(routine, status.INVALID_VALUE)
+    if host.is_without_device:
+        fail(routine, status.DEVICE_NOT_FOUND)
     names = get_platform().get_devices(kinds)
     if not names:
         fail(routine, status.DEVICE_NOT_FOUND)

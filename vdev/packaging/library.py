@@ -239,7 +239,8 @@ def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
         Path(folder, "stubs.inc").write_text(stubs())
         flags = ["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
         linking = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-pthread", "-ldl"]
-        words = [f'-DVDEV_VERSION="{version}"', f'-DVDEV_SOURCES="{source_key()}"', "-include", str(Path(folder, "heads.inc")), f"-I{folder}"]
+        words = [f'-DVDEV_VERSION="{version}"', f'-DVDEV_SOURCES="{source_key()}"']
+        words += ["-include", str(Path(folder, "heads.inc")), f"-I{folder}"]
         full = [*command, *flags, *words, str(_SOURCE), "-o", str(target), *linking]
         try:
             done = subprocess.run(full, capture_output=True, text=True)

@@ -729,6 +729,22 @@ static int32_t count_references(const struct object *object, size_t size, void *
 
 /* ---- written by hand ----------------------------------------------------------------------------------------------- */
 
+/* What every session's device has; the whole list is the device's, once there is one. A loader asks while it looks for drivers,
+ * when Python must not be started: what that changes in the environment the loader would see. */
+#define EXTENSIONS(X)                                                                                                      \
+    X("cl_khr_icd")                                                                                                        \
+    X("cl_khr_global_int32_base_atomics")                                                                                  \
+    X("cl_khr_global_int32_extended_atomics")                                                                              \
+    X("cl_khr_local_int32_base_atomics")                                                                                   \
+    X("cl_khr_local_int32_extended_atomics")                                                                               \
+    X("cl_khr_byte_addressable_store")
+#define IN_TEXT(name) name " "
+#define WITH_VERSION(name) {1u << 22, name},
+static const struct {
+    uint32_t version;
+    char name[64];
+} extensions_with_version[] = {EXTENSIONS(WITH_VERSION)};
+static const char extensions[] = EXTENSIONS(IN_TEXT);
 static const char PROFILE[] = "FULL_PROFILE", VERSION[] = "OpenCL 3.0 vdev " VDEV_VERSION, NAME[] = "vdev", SUFFIX[] = "VDEV";
 
 static int32_t c_clGetPlatformIDs(uint32_t count, void *platforms, void *found) {
@@ -758,7 +774,11 @@ static int answer_platform(uint32_t name, size_t size, void *value, void *size_r
         return *code = answer_with(&resolution, sizeof resolution, size, value, size_ret), 1;
     if (name == 0x0906)
         return *code = answer_with(&version, sizeof version, size, value, size_ret), 1;
-    return 0;
+    if (name == 0x0904 && !ready)
+        return *code = answer_with(extensions, sizeof extensions, size, value, size_ret), 1;
+    if (name == 0x0907 && !ready)
+        return *code = answer_with(extensions_with_version, sizeof extensions_with_version, size, value, size_ret), 1;
+    return *code = INVALID_VALUE, name < 0x0900 || name > 0x0907 || !ready;
 }
 
 static int32_t c_clGetPlatformInfo(void *platform, uint32_t name, size_t size, void *value, void *size_ret) {
@@ -973,15 +993,8 @@ EXPORT int32_t clIcdGetPlatformIDsKHR(uint32_t count, void *platforms, uint32_t 
     return c_clGetPlatformIDs(count, platforms, found);
 }
 
-/* A loader asks the library itself while it looks for drivers, when Python must not be started yet. */
 EXPORT int32_t clGetPlatformInfo(void *platform, uint32_t name, size_t size, void *value, size_t *size_ret) {
-    static const char extensions[] = "cl_khr_icd";
-    int32_t code;
-    if (platform != NULL && !is(platform, KIND_PLATFORM))
-        return INVALID_PLATFORM;
-    if (name == 0x0904)
-        return answer_with(extensions, sizeof extensions, size, value, size_ret);
-    return answer_platform(name, size, value, size_ret, &code) ? code : INVALID_VALUE;
+    return c_clGetPlatformInfo(platform, name, size, value, size_ret);
 }
 
 /* Tells whether a compiled library is of the sources beside it (vdev.icd.library). */
