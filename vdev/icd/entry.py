@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from vdev import boot
@@ -23,9 +23,13 @@ _LOADERS = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
 _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 
-def start(builtins: tuple[Callable[..., Any], ...]) -> tuple[Any, ...]:
-    """Take the library's functions, and give it those that it calls: seven of its own, and one for each row of the table."""
-    _prepare_interpreter()
+def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, ...]:
+    """Take the library's functions, and give it those that it calls: seven of its own, and one for each row of the table.
+
+    `is_own`: the library has started this interpreter, in which no program runs.
+    """
+    if is_own:
+        _prepare_interpreter()
     with _native_environment():
         _load_native()
         from vdev.icd import host, joining, programs
@@ -40,11 +44,14 @@ def start(builtins: tuple[Callable[..., Any], ...]) -> tuple[Any, ...]:
 
 
 def _prepare_interpreter() -> None:
-    """An interpreter that a library has started has no program of its own."""
-    if not getattr(sys, "argv", None):
-        sys.argv = [""]
-    if boot.NATIVE_MODULE not in sys.modules:
-        boot.start()
+    """Without a program, nobody imports PyOpenCL. Its native module would, for functions that native kernels never use:
+    they are those of its Python layer, which takes longer to load than the rest of vdev.
+    """
+    sys.argv = [""]
+    boot.start()
+    invoker = ModuleType("pyopencl.invoker")
+    invoker.generate_enqueue_and_set_args = lambda *args, **kwargs: (None, None)  # type: ignore[attr-defined]
+    sys.modules[invoker.__name__] = invoker
 
 
 def _load_native() -> None:

@@ -159,7 +159,7 @@ class _Kernel(Kernel):
     def __getattr__(self, name: str) -> Any:
         if name not in ("_enqueue", "_set_all"):
             raise AttributeError(name)
-        state, handle = self._vdev_state, self._handle
+        state, handle = self._vdev_state, self._handle  # which are kept
         Kernel._set_up(self, state.program, state.kernel, self._kernel_source)
         self._vdev_state, self._handle = state, handle
         return self.__dict__[name]
@@ -280,9 +280,19 @@ _SETTERS = {
 
 
 def launch(
-    queue: CommandQueue, kernel: Kernel, size: tuple[int, ...], local: Any, offset: Any, waits: Waits
-) -> Event:
-    """clEnqueueNDRangeKernel."""
+    queue: CommandQueue,
+    kernel: Kernel,
+    size: tuple[int, ...],
+    local: Any,
+    offset: Any,
+    waits: Waits,
+    wants_event: int,
+) -> Event | None:
+    """clEnqueueNDRangeKernel; None where the launch was the last one again, and nobody wants its event."""
+    if not wants_event and offset is None and waits is None:
+        repeat = state_of(kernel).repeat
+        if repeat is not None and repeat.made_again(queue, size, local):
+            return None
     return enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits)
 
 

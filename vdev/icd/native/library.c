@@ -305,8 +305,8 @@ static int load_functions(void) {
     PyObject *start = attribute(module, "start");
     if (start == NULL)
         return 0;
-    PyObject *builtins = make_builtins();
-    PyObject *all = PyObject_Vectorcall(start, &builtins, 1, NULL);
+    PyObject *arguments[2] = {make_builtins(), PyLong_FromLongLong(is_own)};
+    PyObject *all = PyObject_Vectorcall(start, arguments, 2, NULL);
     if (all == NULL) {
         PyErr_Print();
         return 0;
@@ -952,12 +952,13 @@ static int32_t c_clEnqueueNDRangeKernel(void *queue, void *handle, uint32_t dims
     struct kernel *kernel = kernel_of(object, &code);
     if (kernel != NULL) {
         note_space(kernel, dims, offset, global, local);
-        PyObject *arguments[6] = {given(queue),     given(object),    kernel->space[1],
-                                  kernel->space[2], kernel->space[0], waits(count, list)};
+        PyObject *arguments[7] = {given(queue),     given(object),       kernel->space[1],
+                                  kernel->space[2], kernel->space[0],    waits(count, list),
+                                  PyLong_FromLongLong(event != NULL)};
         for (int i = 2; i < 5; i++)
             if (arguments[i] != NULL)
                 Py_IncRef(arguments[i]);
-        PyObject *result = call(launch, arguments, 6, &code);
+        PyObject *result = call(launch, arguments, 7, &code);
         code = as_command(result, code, event);
     }
     PyGILState_Release(state);
