@@ -49,9 +49,10 @@ def _prepare_interpreter() -> None:
     """
     sys.argv = [""]
     boot.start()
-    invoker = ModuleType("pyopencl.invoker")
+    package, invoker = ModuleType("pyopencl"), ModuleType("pyopencl.invoker")
     invoker.generate_enqueue_and_set_args = lambda *args, **kwargs: (None, None)  # type: ignore[attr-defined]
-    sys.modules[invoker.__name__] = invoker
+    package.invoker = invoker  # type: ignore[attr-defined]
+    sys.modules |= {module.__name__: module for module in (package, invoker)}
 
 
 def _load_native() -> None:
