@@ -201,7 +201,7 @@ clEnqueueSVMMigrateMem: command <- queue uint pointer pointer bits waits
 clGetDeviceAndHostTimer: status <- device pointer pointer
 clGetHostTimer: status <- device pointer
 clGetKernelSubGroupInfo: info <- kernel device? uint size pointer
-clSetDefaultDeviceCommandQueue: status <- context device queue
+clSetDefaultDeviceCommandQueue: status <- context device queue?
 clSetProgramReleaseCallback: status <- program pointer pointer
 clSetProgramSpecializationConstant: status <- program uint size pointer
 clCreateBufferWithProperties: mem <- context pointer bits size pointer

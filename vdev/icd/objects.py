@@ -45,18 +45,19 @@ def clCreateSubDevices(device: Device, properties: int, room: int, devices: int,
 
 
 def _context_properties(routine: str, address: int) -> list[tuple[int, Any]]:
-    """Pairs of names and values; INVALID_PROPERTY for what contexts do not have."""
+    """Pairs of names and values; INVALID_PROPERTY for what contexts do not have, and for what is given twice."""
     given: list[tuple[int, Any]] = []
-    for name, value in host.pairs(address):
+    pairs = host.pairs(address)
+    if len({name for name, _ in pairs}) < len(pairs):
+        fail(routine, INVALID_PROPERTY)
+    for name, value in pairs:
         if name == _PLATFORM:
             get_platform()
             platform = host.item_at(value % 2**64, host.PLATFORM)
             if platform is None:
                 fail(routine, status.INVALID_PLATFORM)
             given.append((name, platform))
-        elif name != _INTEROP_USER_SYNC:
-            fail(routine, INVALID_PROPERTY)
-        if [known for known, _ in given].count(name) > 1:
+        elif name != _INTEROP_USER_SYNC or value not in (0, 1):
             fail(routine, INVALID_PROPERTY)
     return given
 
@@ -91,8 +92,9 @@ def clSetContextDestructorCallback(context: Context, function: int, user_data: i
     fail("clSetContextDestructorCallback", status.INVALID_OPERATION)
 
 
-def clSetDefaultDeviceCommandQueue(context: Context, device: Device, queue: CommandQueue) -> None:
-    context.set_default_device_command_queue(device, queue)
+def clSetDefaultDeviceCommandQueue(context: Context, device: Device, queue: CommandQueue | None) -> None:
+    """The device has no queues of its own."""
+    fail("clSetDefaultDeviceCommandQueue", status.INVALID_OPERATION)
 
 
 def clCreateCommandQueue(context: Context, device: Device, properties: int) -> CommandQueue:

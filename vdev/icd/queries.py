@@ -147,7 +147,12 @@ _QUEUE: Mapping[int, Pack] = {
 }
 
 
+_QUEUE_DEVICE_DEFAULT = 0x1095  # CL_QUEUE_DEVICE_DEFAULT: NULL for a device without queues of its own
+
+
 def clGetCommandQueueInfo(queue: CommandQueue, name: int) -> bytes:
+    if name == _QUEUE_DEVICE_DEFAULT:
+        return _ulong(0)
     return _QUEUE.get(name, _uint)(queue.get_info(name))
 
 

@@ -854,6 +854,8 @@ static int is_set(const struct kernel *kernel, uint32_t index, size_t size, cons
 static void note_value(struct kernel *kernel, uint32_t index, size_t size, const void *value) {
     struct value *last = &kernel->values[index];
     last->known = 0;
+    if (!is_own) /* a program in Python sets arguments as well, of which nobody hears here */
+        return;
     if (value == NULL || size > sizeof last->bytes || strchr("gv", kernel->kinds[index]) == NULL)
         return;
     memcpy(last->bytes, value, size);
