@@ -1,3 +1,4 @@
+// The Khronos C++ bindings (opencl-clhpp-headers): three steps of an N-body simulation, and an exception.
 #define CL_HPP_ENABLE_EXCEPTIONS
 #define CL_HPP_TARGET_OPENCL_VERSION 120
 #define CL_HPP_MINIMUM_OPENCL_VERSION 120

@@ -1,3 +1,4 @@
+// Boost.Compute (libboost-dev): sort, reduce, scan, transform, count.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <boost/compute.hpp>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// CLBlast (libclblast-dev): four routines of BLAS, checked against loops.
 #include <clblast.h>
 #include <cstdio>
 #include <vector>

@@ -1,3 +1,4 @@
+// ViennaCL (libviennacl-dev): vectors, a product of matrices, conjugate gradients.
 #define VIENNACL_WITH_OPENCL
 #include <viennacl/vector.hpp>
 #include <viennacl/matrix.hpp>
