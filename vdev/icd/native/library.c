@@ -278,7 +278,7 @@ static int open_python(void) {
     if (ignores != NULL)
         *ignores = 1; /* the program's own Python's settings, if it starts one, are not for this one */
     char *numbers = setlocale(LC_CTYPE, NULL), *before = numbers == NULL ? NULL : strdup(numbers);
-    static wchar_t *program; /* Python keeps no copy */
+    static wchar_t *volatile program; /* Python keeps no copy */
     program = Py_DecodeLocale(executable, NULL);
     if (Py_SetProgramName != NULL && program != NULL)
         Py_SetProgramName(program);
