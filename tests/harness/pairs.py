@@ -572,7 +572,7 @@ GROUPS = [
         """
 kernel void k(global int *out) {
 BUG  out[0] = get_group_id(0);
-FIX  out[get_group_id(0)] = get_group_id(0);
+FIX  if (get_local_id(0) == 0) out[get_group_id(0)] = get_group_id(0);
 }""",
         (empty(4, I),),
         N,

@@ -52,7 +52,9 @@ from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 __all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
 
 _PIECE_NBYTES = 1 << 25  #: of shadow looked at together
-_CELL_NBYTES = 8  #: of shadow for a granule of global memory
+#: Of shadow for a granule of global memory, with marks of work-items and without.
+_WIDE_CELL_NBYTES, _NARROW_CELL_NBYTES = 16, 8
+_NARROW = "whether work-items of one group race for global memory is not checked: the shadow would take too much memory"
 _LOCAL_CELL_NBYTES = 24
 #: Shadow of local memory behind the log, at most: every work-group has its own.
 _MOST_FAR_NBYTES = 1 << 29
@@ -90,19 +92,25 @@ class CheckedSource:
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
         self._reader = Reader(self.program, parsed.source if source is None else source, file)
-        text, options = self.program.source, self.program.options
-        self._native = BackendProgram(text, options)
-        self._far = BackendProgram(f"#define {self.program.far_macro}\n{text}", options)
+        self._natives: dict[tuple[bool, bool], BackendProgram] = {}
         self._screen = Screen(parsed, kinds & ON_REQUEST)
 
     def prepare(self, backend: Backend) -> None:
         """Build it, as the first launch does. Raises NotCheckable."""
         try:
-            backend.build(self._native)
+            backend.build(self._native())
         except BuildFailure as failure:
             raise NotCheckable(
                 f"the checked program does not compile: {_first_error(failure.log)}"
             ) from failure
+
+    def _native(self, *, far: bool = False, narrow: bool = False) -> BackendProgram:
+        found = self._natives.get((far, narrow))
+        if found is None:
+            macros = [self.program.far_macro] * far + [self.program.narrow_macro] * narrow
+            text = "".join(f"#define {macro}\n" for macro in macros) + self.program.source
+            found = self._natives[far, narrow] = BackendProgram(text, self.program.options)
+        return found
 
     def launch(
         self,
@@ -136,8 +144,10 @@ class CheckedSource:
         places: Sequence[tuple[int, int, int]],
     ) -> Checked:
         run = _Run(self.program, kernel, args, table_of(places, kernel))
-        native = self._far if run.needs_far(backend, self._native, ndrange) else self._native
+        far = run.needs_far(backend, self._native(), ndrange)
         limit = memory_limit(args)
+        if run.nbytes > limit:
+            run.narrow = True
         if run.nbytes > limit:
             raise NotCheckable(
                 f"it would take {_megabytes(run.nbytes)} MB for copies of its buffers and shadow memory, and the limit is "
@@ -145,7 +155,7 @@ class CheckedSource:
             )
         try:
             run.upload(backend)
-            log = run.launch(backend, native, ndrange)
+            log = run.launch(backend, self._native(far=far, narrow=run.narrow), ndrange)
         finally:
             run.free(backend)
         words = self.program.log_words
@@ -153,7 +163,7 @@ class CheckedSource:
         sizes = [size_of(root, args) for root in kernel.roots]
         return Checked(
             self._reader.findings(kernel, found, ndrange, sizes),
-            self._reader.notes(found),
+            [*([(self._reader.line_of(kernel), _NARROW)] if run.narrow else []), *self._reader.notes(found)],
             self._reader.writers(log[words:], len(places), ndrange),
         )
 
@@ -189,6 +199,11 @@ class _Run:
         self._local_cells = 0
         self._head = self._numbers()
         self._far_nbytes = 0
+        self.narrow = False  #: whether the shadow of global memory has no marks of work-items
+
+    @property
+    def _cell_nbytes(self) -> int:
+        return _NARROW_CELL_NBYTES if self.narrow else _WIDE_CELL_NBYTES
 
     def _slot(self, memory: Memory) -> int | None:
         return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
@@ -197,8 +212,8 @@ class _Run:
     def nbytes(self) -> int:
         """Of copies, of shadow memory and of what it begins with, and of what is looked at here at once."""
         copies, cells = sum(len(memory.content) for memory in self._memories), self._starts[-1]
-        looked_at = min(_CELL_NBYTES * cells, _PIECE_NBYTES)
-        return copies + (_CELL_NBYTES + 2) * cells + looked_at + self._far_nbytes
+        looked_at = min(self._cell_nbytes * cells, _PIECE_NBYTES)
+        return copies + (self._cell_nbytes + 2) * cells + looked_at + self._far_nbytes
 
     def upload(self, backend: Backend) -> None:
         """Allocate and fill everything that the kernel gets."""
@@ -206,7 +221,7 @@ class _Run:
             self._natives.append(self._uploaded(backend, memory.content))
         for content in (
             np.array(self._head, np.uint64).view(np.uint8),
-            _CELL_NBYTES * max(1, self._starts[-1]),
+            self._cell_nbytes * max(1, self._starts[-1]),
             self._initial(),
             self._program.far_offset + self._far_nbytes,
         ):
@@ -284,12 +299,13 @@ class _Run:
     def _touched(self, backend: Backend, cells: Allocation) -> Mask:
         """By granule: whether it has been written."""
         found = np.zeros(self._starts[-1], np.bool_)
-        step = _PIECE_NBYTES // _CELL_NBYTES
+        nbytes = self._cell_nbytes
+        step = _PIECE_NBYTES // nbytes
         for first in range(0, len(found), step):
-            piece = np.empty(_CELL_NBYTES * min(step, len(found) - first), np.uint8)
-            backend.read(cells, piece, Box.contiguous(_CELL_NBYTES * first, 0, len(piece)))
+            piece = np.empty(nbytes * min(step, len(found) - first), np.uint8)
+            backend.read(cells, piece, Box.contiguous(nbytes * first, 0, len(piece)))
             backend.record().wait()
-            found[first : first + step] = piece.view(np.uint32)[::2] != 0
+            found[first : first + step] = piece.view(np.uint32)[:: nbytes // 4] != 0
         return found
 
     def _mark(self, touched: Mask) -> None:

@@ -34,6 +34,7 @@ _NAMES = {
     Kind.NULL: "null-pointer",
     Kind.GROUPS: "race-between-groups",
     Kind.ITEMS: "race-between-items",
+    Kind.UNFENCED: "race-between-items",
     Kind.UNWRITTEN: "unwritten-value",
     Kind.UNWRITTEN_LOCAL: "unwritten-value",
     Kind.UNWRITTEN_PRIVATE: "unwritten-value",
@@ -49,7 +50,9 @@ _NAMES = {
     Kind.SAME_GROUPS: "same-value-race",
     Kind.SAME_ITEMS: "same-value-race",
 }
-_RACES = (Kind.GROUPS, Kind.ITEMS, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
+_RACES = (Kind.GROUPS, Kind.ITEMS, Kind.UNFENCED, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
+#: The same of one group, which are no mistakes of their own where groups race at the same places.
+_WITHIN = {Kind.ITEMS: Kind.GROUPS, Kind.UNFENCED: Kind.GROUPS, Kind.SAME_ITEMS: Kind.SAME_GROUPS}
 #: Kinds whose second site is the other side.
 _PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE, Kind.NOT_AWAITED)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
@@ -65,6 +68,11 @@ _SAYS = {
 _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
     Kind.NOTE_ORDERED: "two work-groups meet in an order that atomics may make: no race is reported",
+}
+_MEETS = {
+    Kind.GROUPS: "work-group uses in the same launch",
+    Kind.ITEMS: "work-item uses with no barrier between them",
+    Kind.UNFENCED: "work-item of the group uses, with no barrier between them that has CLK_GLOBAL_MEM_FENCE",
 }
 _DID = {
     "read": "reads",
@@ -135,10 +143,13 @@ class Reader:
         """One finding for each mistake, in order of lines. `sizes`: bytes of each root."""
         made: dict[tuple[object, ...], Finding] = {}
         racing = {site for r in found if r.kind in _RACES for site in (r.site, r.other_site)}
+        crossing = _sites_between_groups(found)
         parted = any(record.kind is Kind.BARRIER for record in found)
         for record in found:
             if parted and record.kind in (*_RACES, *_VALUES):
                 continue  # where a barrier is missed, what others find in memory is not what they should
+            if record.kind in _WITHIN and {record.site, record.other_site} <= crossing[_WITHIN[record.kind]]:
+                continue
             # What a race reads too early is not a mistake of its own, and depends on the schedule.
             early = record.kind in _VALUES and record.site in racing
             if record.kind in _NAMES and not early and not self._is_intended(record):
@@ -163,6 +174,10 @@ class Reader:
             site, group, item = row[last : last + 3]
             found.append(Writer(_who(ndrange, group, item), self._place(self._site(site)), count))
         return found
+
+    def line_of(self, kernel: CheckedKernel) -> int:
+        """The first line of the kernel that has something checked."""
+        return min((site.line for site in self._program.sites if site.function == kernel.name), default=1)
 
     def _site(self, number: int) -> Site:
         return self._program.sites[number - 1]
@@ -200,12 +215,8 @@ class Reader:
                 return f"{did} {what}, which has {size}"
             case Kind.NULL:
                 return f"{did} {record.nbytes} bytes through {name or 'a pointer'}, which is null"
-            case Kind.GROUPS | Kind.ITEMS:
-                who = "another work-group uses" if record.kind is Kind.GROUPS else "another work-item uses"
-                since = (
-                    " in the same launch" if record.kind is Kind.GROUPS else " with no barrier between them"
-                )
-                return f"{did} {what}, which {who}{since}"
+            case Kind.GROUPS | Kind.ITEMS | Kind.UNFENCED:
+                return f"{did} {what}, which another {_MEETS[record.kind]}"
             case Kind.SAME_GROUPS | Kind.SAME_ITEMS:
                 return f"{did} {what} as others do, with the value that is there"
             case Kind.UNWRITTEN | Kind.UNWRITTEN_LOCAL:
@@ -238,10 +249,17 @@ class Reader:
         return any(INTENDED in self._line(self._site(number)) for number in sites)
 
 
+def _sites_between_groups(found: Sequence[Record]) -> dict[Kind, set[int]]:
+    """The sites where groups race, and those where they do with whatever values; 0 for sites that are not known."""
+    different = {0}.union(*({r.site, r.other_site} for r in found if r.kind is Kind.GROUPS))
+    same = different.union(*({r.site, r.other_site} for r in found if r.kind is Kind.SAME_GROUPS))
+    return {Kind.GROUPS: different, Kind.SAME_GROUPS: same}
+
+
 def _other(ndrange: NDRange, record: Record) -> Who | None:
     if not record.other:
         return None
-    if record.kind in (Kind.ITEMS, Kind.SAME_ITEMS, Kind.BARRIER):
+    if record.kind in (*_WITHIN, Kind.BARRIER):
         return _who(ndrange, record.group, record.other - 1)
     return Who(_delinearised(record.other - 1, ndrange.num_groups))
 

@@ -3,7 +3,7 @@
 Decides when that form may be used and when its answer is no. It changes the memories of a launch only if the answer is
 that nothing was found; else the launch is made again from what they hold, precisely (`checking`).
 
-Each work-group marks in the shadow what it writes and reads, without atomics, and counts its first marks. Where two
+Each work-item marks in the shadow what it writes and reads, without atomics, and counts its group's first marks. Where two
 groups mark one cell, in whatever order, there are more first marks than cells that are marked (`_agrees`).
 """
 
@@ -47,10 +47,9 @@ logger = logging.getLogger("vdev.harness")
 
 _LOCAL_CELL_NBYTES = 8
 _BY_ATOMIC = 0xFFFFFFFE
-_GROUP_SHIFT = 4  #: of a mark; below are lanes
 _INITIAL = 1  #: the mark of what is written before the launch
-_MOST_GROUPS = 1 << 27
-_MOST_ITEMS = 1 << 32
+_FIRST = 2  #: that of the first work-item
+_MOST_ITEMS = 1 << 30
 _PIECE = 1 << 22  #: cells looked at together
 #: What a program's precise launches may come to, in work-items or in seconds, before its fast form is worth building.
 LEAST_ITEMS, LEAST_SECONDS = 1 << 15, 0.1
@@ -110,8 +109,7 @@ class Screen:
 def _is_plain(ndrange: NDRange) -> bool:
     """Whether numbers of groups and items fit their fields, and all groups are of one size."""
     sizes = zip(ndrange.global_size, ndrange.local_size, strict=True)
-    fits = prod(ndrange.num_groups) < _MOST_GROUPS and prod(ndrange.global_size) < _MOST_ITEMS
-    return fits and not any(size % group for size, group in sizes)
+    return prod(ndrange.global_size) < _MOST_ITEMS and not any(size % group for size, group in sizes)
 
 
 class _Screening:
@@ -219,7 +217,7 @@ class _Screening:
                 if isinstance(arg, Pointer):
                     cell = self._cells.get(self._slot(arg.memory), 0) + arg.offset // self._program.granule
             found += [nbytes, cell]
-        return [self._local_cells, 0, counters, self._ncells, *found]
+        return [self._local_cells, self._bits, counters, self._ncells, *found]
 
     def _uploaded(self, backend: Backend, content: Bytes) -> Allocation:
         allocation = backend.allocate(max(1, len(content)))
@@ -262,11 +260,12 @@ class _Screening:
             stop = first + -(-len(self._memories[slot].content) // granule)
             for start in range(first, stop, _PIECE):
                 count = min(_PIECE, stop - start)
-                writers = self._read(backend, cells, 4 * start, count) >> _GROUP_SHIFT
-                touched = writers != 0
+                writers = self._read(backend, cells, 4 * start, count)
+                touched = writers > _INITIAL
                 if self._reads:
                     readers = self._read(backend, cells, 4 * (self._ncells + start), count)
-                    if np.any(touched & (readers != 0) & (readers >> _GROUP_SHIFT != writers)):
+                    both = touched & (readers != 0)
+                    if np.any(self._groups(writers[both]) != self._groups(readers[both])):
                         return False
                     marked += int(np.count_nonzero(readers))
                     marked += int(np.count_nonzero(touched))
@@ -280,6 +279,16 @@ class _Screening:
             written = self._memories[slot].written
             written |= np.repeat(np.concatenate(pieces), granule)[: len(written)]
         return True
+
+    @property
+    def _bits(self) -> int:
+        """Of a work-item in a mark: beyond the last one there are two marks more."""
+        return (prod(self._ndrange.global_size) + _FIRST + 2).bit_length()
+
+    def _groups(self, marks: np.ndarray) -> np.ndarray:
+        """By mark of a work-item: its group. That of several groups, or of atomics, is beyond all groups."""
+        items = (marks & np.uint32((1 << self._bits) - 1)) - np.uint32(_FIRST)
+        return np.asarray(items // np.uint32(prod(self._ndrange.local_size)))
 
     def _read(self, backend: Backend, source: Allocation, start: int, words: int) -> np.ndarray:
         """32-bit words, from byte `start` on."""

@@ -18,7 +18,7 @@ class Kind(IntEnum):
     OUTSIDE = 0  #: an access outside the memory of its argument or array
     NULL = 1  #: an access through a null pointer
     GROUPS = 2  #: two work-groups on one address of global memory
-    ITEMS = 3  #: two work-items on one address of local memory between barriers
+    ITEMS = 3  #: two work-items of a group on one address between barriers
     UNWRITTEN = 4  #: global memory that nobody has written
     UNWRITTEN_LOCAL = 5
     INDEX = 6  #: an index beyond an array of known size
@@ -33,8 +33,9 @@ class Kind(IntEnum):
     UNWRITTEN_PRIVATE = 15  #: a private variable used before it is written
     MISALIGNED = 16  #: an access at a place that its type cannot stand at
     NOT_AWAITED = 17  #: what an asynchronous copy writes, used before anybody has waited
-    NOTE_ELSEWHERE = 18  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 19  #: two work-groups on one address, perhaps in an order that atomics make
+    UNFENCED = 18  #: as ITEMS, in global memory, and the barriers between them have no fence for it
+    NOTE_ELSEWHERE = 19  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 20  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place
@@ -126,6 +127,7 @@ class CheckedProgram:
     scratch_nbytes: int
     skipped: tuple[tuple[int, str], ...]
     far_macro: str  #: a text that defines it keeps the shadow of local memory behind the log
+    narrow_macro: str  #: one that defines it has 2 words of shadow for a granule, not 4, and knows no work-items there
     tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 
     @property

@@ -63,7 +63,7 @@ _NAMES = {
     "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
     "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
     "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE,
-    "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
+    "P_UNFENCED_RACE": Kind.UNFENCED, "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
     "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
@@ -144,6 +144,7 @@ class _Translation:
             scratch,
             tuple(sorted(set(self.recorder.skipped))),
             f"{self.prefix}FAR",
+            f"{self.prefix}NARROW",
             self.tracked,
         )
 
