@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.harness.pairs_barriers import BARRIERS
 from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
+from tests.harness.pairs_groups import AMONG
 from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
@@ -1037,6 +1038,7 @@ PAIRS = [
     *NULL,
     *GROUPS,
     *WITHIN,
+    *AMONG,
     *VALUES,
     *NUMBERS,
     *BARRIERS,

@@ -165,7 +165,9 @@ def in_conflict_between_fences(accesses: list[np.ndarray]) -> bool:
     ],
     ids=["local", "global", "wrong fence", "fence", "groups of one"],
 )
-def test_conflicts_by_brute_force(source: str, local_size: int, met: Callable[[list[np.ndarray]], bool]) -> None:
+def test_conflicts_by_brute_force(
+    source: str, local_size: int, met: Callable[[list[np.ndarray]], bool]
+) -> None:
     """Three accesses of each work-item go where tables say: what meets does not pass, and what does not meet does."""
     screen, random = Screen(parse_program(source)), np.random.default_rng(7)
     counted = [0, 0]

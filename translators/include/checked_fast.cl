@@ -26,7 +26,7 @@ typedef __private P_ctx *P_C;
 #define P_RECENT(c, mark) ((((mark) ^ (c)->me) & ~P_SEVERAL & ~(c)->mask) == 0)
 #define P_OTHERS(c, mark) ((((mark) ^ (c)->me) & (P_SEVERAL | (c)->mask)) != 0)
 /* Shadow follows its bytes in steps of one size, so that neighbours have neighbouring shadow. */
-#define P_CELL(base, rel) ((base) + (rel) * (4 / P_GRANULE))
+#define P_CELL(base, rel) ((base) + (rel) * 4 / P_GRANULE)
 
 /* Whatever it is, the launch is made again, precisely. */
 #define P_report(c, kind, site, root, rel, size, other_site, other) ((void)((c)->bad = 1))

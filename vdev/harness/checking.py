@@ -123,13 +123,29 @@ class CheckedSource:
         """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits. `places`, of a
         tracked program: (argument, first byte, bytes) of those whose last writers are asked for.
         """
-        kernel = self.program.kernels[name]
-        if not places and self._screen.passes(backend, name, args, ndrange):
+        if not places and self.passes(backend, name, args, ndrange):
             return Checked([])
+        return self.precisely(backend, name, args, ndrange, places)
+
+    def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
+        """The first half of `launch`: whether the launch has been made and shows that there is nothing to find. Else memories
+        that are kept are as they were.
+        """
+        return self._screen.passes(backend, name, args, ndrange)
+
+    def precisely(
+        self,
+        backend: Backend,
+        name: str,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        places: Sequence[tuple[int, int, int]] = (),
+    ) -> Checked:
+        """The second half."""
         try:
             self.prepare(backend)
             started = time.monotonic()
-            checked = self._launched(backend, kernel, args, ndrange, places)
+            checked = self._launched(backend, self.program.kernels[name], args, ndrange, places)
             self._screen.missed(time.monotonic() - started)
             return checked
         except BackendError as error:
@@ -190,7 +206,7 @@ class _Run:
         self._args = args
         self._memories = memories_of(args)
         self._granule = granule = program.granule
-        sizes = [-(-len(memory.content) // granule) for memory in self._memories]
+        sizes = [-(-memory.nbytes // granule) for memory in self._memories]
         #: by memory, and the end: granules before it
         self._starts = [0, *(int(n) for n in np.cumsum(sizes))]
         self._kept: list[Bytes] = []  # until the worker has taken them
@@ -211,7 +227,7 @@ class _Run:
     @property
     def nbytes(self) -> int:
         """Of copies, of shadow memory and of what it begins with, and of what is looked at here at once."""
-        copies, cells = sum(len(memory.content) for memory in self._memories), self._starts[-1]
+        copies, cells = sum(memory.nbytes for memory in self._memories), self._starts[-1]
         looked_at = min(self._cell_nbytes * cells, _PIECE_NBYTES)
         return copies + (self._cell_nbytes + 2) * cells + looked_at + self._far_nbytes
 
@@ -219,17 +235,13 @@ class _Run:
         """Allocate and fill everything that the kernel gets."""
         for memory in self._memories:
             self._natives.append(self._uploaded(backend, memory.content))
-        for content in (
-            np.array(self._head, np.uint64).view(np.uint8),
-            self._cell_nbytes * max(1, self._starts[-1]),
-            self._initial(),
-            self._program.far_offset + self._far_nbytes,
-        ):
-            if isinstance(content, int):
-                self._hidden.append(backend.allocate(content))
-                backend.fill(self._hidden[-1], 0, content, bytes(4))
-            else:
-                self._hidden.append(self._uploaded(backend, content))
+            backend.record().wait()
+            self._kept.clear()
+            memory.taken()
+        self._hidden.append(self._uploaded(backend, np.array(self._head, np.uint64).view(np.uint8)))
+        self._hidden.append(self._filled(backend, self._cell_nbytes * max(1, self._starts[-1])))
+        self._hidden.append(self._initial(backend))
+        self._hidden.append(self._filled(backend, self._program.far_offset + self._far_nbytes))
         if len(self._table):
             start = 2 * self._program.scratch_nbytes + 4 * self._program.log_words
             backend.write(self._hidden[-1], self._table, Box.contiguous(0, start, len(self._table)))
@@ -245,11 +257,13 @@ class _Run:
         backend.launch(backend.kernel(program, self._kernel.name), args, shape)
         _, cells, _, log = self._hidden
         for memory, native in zip(self._memories, self._natives, strict=True):
-            backend.read(native, memory.content, Box.contiguous(0, 0, len(memory.content)))
+            if memory.is_kept:
+                backend.read(native, memory.content, Box.contiguous(0, 0, memory.nbytes))
         found = np.empty(self._program.far_offset, np.uint8)
         backend.read(log, found, Box.contiguous(0, 0, len(found)))
         backend.record().wait()
-        self._mark(self._touched(backend, cells))
+        if any(memory.is_kept for memory in self._memories):
+            self._mark(self._touched(backend, cells))
         return found[scratch:].view(np.uint32)
 
     def free(self, backend: Backend) -> None:
@@ -260,6 +274,12 @@ class _Run:
         allocation = backend.allocate(max(1, len(content)))
         self._kept.append(content)
         backend.write(allocation, content, Box.contiguous(0, 0, len(content)))
+        return allocation
+
+    @staticmethod
+    def _filled(backend: Backend, nbytes: int) -> Allocation:
+        allocation = backend.allocate(nbytes)
+        backend.fill(allocation, 0, nbytes, bytes(4))
         return allocation
 
     def _numbers(self) -> list[int]:
@@ -282,19 +302,20 @@ class _Run:
             return 0
         return self._starts[slot] + arg.offset // self._granule
 
-    def _initial(self) -> Bytes:
+    def _initial(self, backend: Backend) -> Allocation:
         """A byte for each granule: whether all of it is written."""
-        parts = [np.ones(1, np.uint8)]
         granule = self._granule
-        for memory in self._memories:
-            whole = -(-len(memory.written) // granule) * granule
-            if memory.written.all():
-                parts.append(np.ones(whole // granule, np.uint8))
+        allocation = backend.allocate(max(1, self._starts[-1]))
+        backend.fill(allocation, 0, max(1, self._starts[-1]), b"\1")
+        for memory, start in zip(self._memories, self._starts, strict=False):
+            if memory.is_written:
                 continue
-            padded = np.ones(whole, np.bool_)
-            padded[: len(memory.written)] = memory.written
-            parts.append(np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8))
-        return np.concatenate([*parts[1:], parts[0]])
+            padded = np.ones(-(-memory.nbytes // granule) * granule, np.bool_)
+            padded[: memory.nbytes] = memory.written
+            marks = np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8)
+            self._kept.append(marks)
+            backend.write(allocation, marks, Box.contiguous(0, start, len(marks)))
+        return allocation
 
     def _touched(self, backend: Backend, cells: Allocation) -> Mask:
         """By granule: whether it has been written."""
@@ -310,9 +331,7 @@ class _Run:
 
     def _mark(self, touched: Mask) -> None:
         for memory, start in zip(self._memories, self._starts, strict=False):
-            granules = touched[start : start + -(-len(memory.written) // self._granule)]
-            if granules.any():
-                memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
+            memory.mark(touched[start : start + -(-memory.nbytes // self._granule)], self._granule)
 
     def _native(self, arg: Argument) -> KernelArgument:
         if not isinstance(arg, Pointer):

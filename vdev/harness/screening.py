@@ -88,7 +88,7 @@ class Screen:
         cannot be told, False.
         """
         self._items += prod(ndrange.global_size)
-        large = sum(len(memory.content) for memory in memories_of(args)) >= LEAST_NBYTES
+        large = sum(memory.nbytes for memory in memories_of(args)) >= LEAST_NBYTES
         if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS and not large:
             return False
         kernel = None if self.program is None else self.program.kernels.get(name)
@@ -126,7 +126,7 @@ class _Screening:
         self._written = self._behind(kernel.written)
         read_alone = self._behind(kernel.read - kernel.written)
         granule = program.granule
-        self.inits = any(not self._memories[slot].written.all() for slot in read_alone)
+        self.inits = any(not self._memories[slot].is_written for slot in read_alone)
         shadowed = sorted(self._written | (read_alone if self.inits else set()))
         starts = [arg for arg in args if isinstance(arg, Pointer)]
         #: by memory that has shadow: its first cell
@@ -134,7 +134,7 @@ class _Screening:
         total = 0
         for slot in shadowed:
             self._cells[slot] = total
-            total += -(-len(self._memories[slot].content) // granule)
+            total += -(-self._memories[slot].nbytes // granule)
         self._ncells = total
         self._reads = bool(kernel.written & kernel.read)
         self._local_cells = 0
@@ -146,7 +146,7 @@ class _Screening:
     @property
     def nbytes(self) -> int:
         """Of copies, shadow memory and counters, and of what is looked at here at once."""
-        copies = sum(len(memory.content) for memory in self._memories)
+        copies = sum(memory.nbytes for memory in self._memories)
         cells = 4 * self._ncells * (2 if self._reads else 1)
         counters = 4 * min(prod(self._ndrange.global_size), FAST_COUNTERS)
         return copies + cells + 2 * counters + min(cells, 8 * _PIECE)
@@ -181,6 +181,10 @@ class _Screening:
         if needed > room:
             return False
         contents = [self._uploaded(backend, memory.content) for memory in self._memories]
+        backend.record().wait()
+        self._kept.clear()
+        for memory in self._memories:
+            memory.taken()
         hidden = [
             self._uploaded(backend, np.array(numbers, np.uint64).view(np.uint8)),
             cells := self._shadow(backend),
@@ -198,8 +202,9 @@ class _Screening:
         if found[0] or not self._agrees(backend, cells, int(found[1:].sum(dtype=np.uint64))):
             return False
         for slot in sorted(self._written):
-            content = self._memories[slot].content
-            backend.read(contents[slot], content, Box.contiguous(0, 0, len(content)))
+            if self._memories[slot].is_kept:
+                content = self._memories[slot].content
+                backend.read(contents[slot], content, Box.contiguous(0, 0, len(content)))
         backend.record().wait()
         return True
 
@@ -239,7 +244,7 @@ class _Screening:
         for slot, first in self._cells.items():
             written = self._memories[slot].written
             count = -(-len(written) // granule)
-            if written.all():
+            if self._memories[slot].is_written:
                 backend.fill(allocation, 4 * first, 4 * count, _INITIAL.to_bytes(4, "little"))
             elif written.any():
                 padded = np.ones(count * granule, np.bool_)
@@ -257,7 +262,7 @@ class _Screening:
         granule = self._program.granule
         for slot in self._written:
             first = self._cells[slot]
-            stop = first + -(-len(self._memories[slot].content) // granule)
+            stop = first + -(-self._memories[slot].nbytes // granule)
             for start in range(first, stop, _PIECE):
                 count = min(_PIECE, stop - start)
                 writers = self._read(backend, cells, 4 * start, count)
@@ -276,8 +281,8 @@ class _Screening:
         if marked != claims:
             return False
         for slot, pieces in found.items():
-            written = self._memories[slot].written
-            written |= np.repeat(np.concatenate(pieces), granule)[: len(written)]
+            if self._memories[slot].is_kept:
+                self._memories[slot].mark(np.concatenate(pieces), granule)
         return True
 
     @property

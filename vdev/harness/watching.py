@@ -17,7 +17,7 @@ from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding
-from vdev.harness.memories import limit_for
+from vdev.harness.memories import limit_for, memories_of, whole
 from vdev.harness.splitting import against_splitting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
@@ -25,12 +25,13 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.shadow_runs import ShadowFailure, Shadows
+from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.harness")
 
 _HANGS = "divergent-barrier"
-#: Of each byte of a buffer, before there is shadow: its content here and on the worker, and whether it is written.
-_COPIES = 3
+#: Of each byte of a buffer, before there is shadow: its content here and on the worker.
+_COPIES = 2
 
 
 class Watch:
@@ -113,10 +114,7 @@ class WatchedLaunches:
             source = self._source(launch.kernel.program)
             args = self._arguments(launch, buffers)
 
-            def run(backend: Backend) -> Checked:
-                return source.launch(backend, kernel, args, launch.ndrange)
-
-            checked = self._executor.call(0, run)
+            checked = self._checked(source, kernel, args, launch.ndrange)
         except (NotCheckable, ShadowFailure, BackendError, MemoryError) as reason:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
@@ -132,6 +130,27 @@ class WatchedLaunches:
 
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
         """Nothing is compared afterwards."""
+
+    def _checked(self, source: CheckedSource, kernel: str, args: list[Argument], ndrange: NDRange) -> Checked:
+        """Between the two runs the contents are read again: not on the worker's thread, which it takes."""
+
+        def passes(backend: Backend) -> bool:
+            return source.passes(backend, kernel, args, ndrange)
+
+        def precisely(backend: Backend) -> Checked:
+            return source.precisely(backend, kernel, args, ndrange)
+
+        if self._executor.call(0, passes):
+            return Checked([])
+        for memory in memories_of(args):
+            memory.load()
+        return self._executor.call(0, precisely)
+
+    def _memory(self, buffer: VirtualBuffer) -> Memory:
+        state = buffer.state
+        everywhere = state.initialised.nbytes == buffer.nbytes
+        written = whole(buffer.nbytes) if everywhere else mask_of(state.initialised, buffer.nbytes)
+        return Memory(self._shadows.content(buffer), written, lambda: self._shadows.content(buffer))
 
     def _source(self, program: SessionProgram) -> CheckedSource:
         found = self._sources.get(program)
@@ -156,10 +175,7 @@ class WatchedLaunches:
                 f"copies of its buffers would take {_COPIES * nbytes / 1e6:,.1f} MB, and the limit is {limit / 1e6:,.1f} MB "
                 "(VDEV_CHECK_MEMORY)"
             )
-        memories = [
-            Memory(self._shadows.content(buffer), mask_of(buffer.state.initialised, buffer.nbytes))
-            for buffer in buffers
-        ]
+        memories = [self._memory(buffer) for buffer in buffers]
         args: list[Argument] = []
         for arg in launch.args:
             if not isinstance(arg, BufferArg):

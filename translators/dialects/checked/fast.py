@@ -171,7 +171,10 @@ class FastBody(Body):
             else f"{const}{_SPELLED[space]} {name} *{p}q"
         )
         head = f"({{ bool {p}ok = 1; {pointer} = &("
-        test = f"{p}try_{CHECKS[space]}({p}c, {p}q, {part.offset}u, {part.nbytes}u, {root}, {mode}u, {p}ok)"
+        ok, alignment = f"{p}ok", type_.get_align()
+        if self.recorder.askew and alignment > 1:
+            ok += f" & !((ulong){p}q & {alignment - 1})"
+        test = f"{p}try_{CHECKS[space]}({p}c, {p}q, {part.offset}u, {part.nbytes}u, {root}, {mode}u, {ok})"
         return head, test
 
     def _touched(self, cursor: Cursor, space: Space, root: str, mode: int) -> None:

@@ -127,7 +127,9 @@ class CheckedProgram:
     scratch_nbytes: int
     skipped: tuple[tuple[int, str], ...]
     far_macro: str  #: a text that defines it keeps the shadow of local memory behind the log
-    narrow_macro: str  #: one that defines it has 2 words of shadow for a granule, not 4, and knows no work-items there
+    narrow_macro: (
+        str  #: one that defines it has 2 words of shadow for a granule, not 4, and knows no work-items there
+    )
     tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 
     @property

@@ -63,8 +63,8 @@ _NAMES = {
     "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
     "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
     "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE,
-    "P_UNFENCED_RACE": Kind.UNFENCED, "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
-    "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
+    "P_UNFENCED_RACE": Kind.UNFENCED, "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED,
+    "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE, "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
@@ -114,9 +114,11 @@ class _Translation:
         self.kinds = kinds
 
     def run(self) -> CheckedProgram:
+        left_out = self._leave_out()
         self._refuse()
         for match in _UNROLL.finditer(self.functions.text):
-            self.edits.replace(match.start(), match.end(), "")
+            if not any(each.body_start <= match.start() < each.stop for each in left_out):
+                self.edits.replace(match.start(), match.end(), "")
         self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
         self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
         self.numbers.look()
@@ -147,6 +149,14 @@ class _Translation:
             f"{self.prefix}NARROW",
             self.tracked,
         )
+
+    def _leave_out(self) -> list[Function]:
+        """Functions that no kernel calls cost a compiler as much as others: their declarations alone stay."""
+        found = self.functions.unreached()
+        for function in found:
+            lines = self.functions.text.count(b"\n", function.body_start, function.stop)
+            self.edits.replace(function.body_start, function.stop, ";" + "\n" * lines)
+        return found
 
     def _refuse(self) -> None:
         for function in self.functions.defined:

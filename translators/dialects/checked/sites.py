@@ -23,8 +23,8 @@ _INTEGERS = {
 #: Parentheses; in quotes they are none.
 _PARENTHESIS = re.compile(rb"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 _LONGEST = 60  #: characters of an expression in a site's text
-#: Scalars of these sizes decide how fine the shadow is.
-_FINEST = 4
+#: The shadow is no coarser than that, and as fine as the scalars.
+_COARSEST = 8
 
 
 def integer_name(type_: Type) -> str | None:
@@ -54,12 +54,14 @@ class Recorder:
         self.prefix = prefix
         self.sites: list[Site] = []
         self.skipped: list[tuple[int, str]] = []
-        self.granule = _FINEST
+        self.granule = _COARSEST
         #: by the keys of functions: why they have no fast form
         self.precise_only: dict[int, str] = {}
         #: by the keys of functions: those that they call
         self.calls: dict[int, set[int]] = {}
         self.most_nbytes = 0
+        #: in a fast program: whether pointers may be less aligned than what they lead to
+        self.askew = False
         self._text = program.preprocessed.encode("utf-8", "surrogateescape")
         self._divisors: set[str] = set()
         self._shifts: set[str] = set()
