@@ -51,9 +51,6 @@ _INITIAL = 1  #: the mark of what is written before the launch
 _FIRST = 2  #: that of the first work-item
 _MOST_ITEMS = 1 << 30
 _PIECE = 1 << 22  #: cells looked at together
-#: What a program's precise launches may come to, in work-items or in seconds, before its fast form is worth building.
-LEAST_ITEMS, LEAST_SECONDS = 1 << 15, 0.1
-LEAST_NBYTES = 1 << 24  #: of buffers, whose precise shadow is large
 
 
 class Screen:
@@ -63,7 +60,6 @@ class Screen:
         """`kinds`: what is looked for on request, precisely and never here."""
         self._parsed = parsed
         self._possible = not kinds
-        self._items, self._seconds = 0, 0.0
         self._natives: list[BackendProgram] = []
 
     @functools.cached_property
@@ -79,18 +75,10 @@ class Screen:
         self._natives = [BackendProgram(program.source, each) for each in options]
         return program
 
-    def missed(self, seconds: float) -> None:
-        """A precise launch took so long."""
-        self._seconds += seconds
-
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
         """Run the kernel: whether there is nothing to find; the arguments' memories are then what it leaves. Where it
         cannot be told, False.
         """
-        self._items += prod(ndrange.global_size)
-        large = sum(memory.nbytes for memory in memories_of(args)) >= LEAST_NBYTES
-        if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS and not large:
-            return False
         kernel = None if self.program is None else self.program.kernels.get(name)
         if self.program is None or kernel is None or not _is_plain(ndrange):
             return False
