@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.harness.pairs_barriers import BARRIERS
 from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
-from tests.harness.pairs_groups import AMONG
+from tests.harness.pairs_groups import AMONG, FILLED
 from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
@@ -1039,6 +1039,7 @@ PAIRS = [
     *GROUPS,
     *WITHIN,
     *AMONG,
+    *FILLED,
     *VALUES,
     *NUMBERS,
     *BARRIERS,

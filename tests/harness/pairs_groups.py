@@ -6,6 +6,19 @@ from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, 
 
 ITEMS = "race-between-items"
 
+FILLED = [
+    Pair(
+        "an argument that nobody has filled",
+        "unwritten-value",
+        """
+kernel void k(global int *out, global const int *in, global const int *more) {
+  int i = get_global_id(0);
+BUG  out[i] = in[i] + more[i];
+FIX  out[i] = in[i];
+}""",
+        (empty(N, I), ints(), empty(N, I)),
+    ),
+]
 AMONG = [
     Pair(
         "a neighbour's new value in global memory",

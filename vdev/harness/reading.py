@@ -47,6 +47,7 @@ _NAMES = {
     Kind.NON_FINITE: "non-finite",
     Kind.MISALIGNED: "misaligned",
     Kind.NOT_AWAITED: "copy-not-awaited",
+    Kind.PIXEL: "out-of-bounds",
     Kind.SAME_GROUPS: "same-value-race",
     Kind.SAME_ITEMS: "same-value-race",
 }
@@ -80,6 +81,8 @@ _DID = {
     "update": "changes",
     "atomic": "changes atomically",
     "copy": "copies",
+    "pixel read": "reads",
+    "pixel write": "writes",
 }
 
 
@@ -189,7 +192,7 @@ class Reader:
         root = kernel.roots[record.root] if 0 <= record.root < len(kernel.roots) else None
         size = sizes[record.root] if root is not None else None
         other = self._site(record.other_site) if record.kind in _PAIRED and record.other_site else None
-        offset = record.rel if root is not None else None
+        offset = record.rel if root is not None and record.kind is not Kind.PIXEL else None
         return Finding(
             _NAMES[record.kind],
             self._message(kernel, record, site, root.name if root else site.name, size),
@@ -213,6 +216,10 @@ class Reader:
         match record.kind:
             case Kind.OUTSIDE:
                 return f"{did} {what}, which has {size}"
+            case Kind.PIXEL:
+                at = [int(np.uint32(n & 0xFFFFFFFF).astype(np.int32)) for n in (record.rel, record.rel >> 32, record.nbytes)]
+                sizes = f"{record.other_site} by {record.other} pixels"
+                return f"{did} pixel ({', '.join(map(str, at))}) of {name}, which has {sizes}"
             case Kind.NULL:
                 return f"{did} {record.nbytes} bytes through {name or 'a pointer'}, which is null"
             case Kind.GROUPS | Kind.ITEMS | Kind.UNFENCED:

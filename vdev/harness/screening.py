@@ -71,7 +71,7 @@ class Screen:
         except Untranslatable as reason:
             logger.debug("no fast form: %s", reason)
             return None
-        options = [(*program.options, f"-DP_INITS={inits}") for inits in (0, 1)]
+        options = [(*program.options, f"-D{program.inits_macro}={inits}") for inits in (0, 1)]
         self._natives = [BackendProgram(program.source, each) for each in options]
         return program
 

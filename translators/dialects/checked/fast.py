@@ -192,6 +192,12 @@ class FastBody(Body):
             if mode & (WRITES | ATOMICALLY):
                 self.writes.add(root)
 
+    def pixel_root(self, root: str, mode: int) -> None:
+        if root == UNKNOWN:
+            self.refuse("an image that is passed on")
+        else:
+            (self.writes if mode & WRITES else self.reads).add(root)
+
     def _is_indexed(self, cursor: Cursor) -> bool:
         """Whether a place is a variable, or within one by tested indices and members alone."""
         while cursor.kind is not CursorKind.DECL_REF_EXPR:

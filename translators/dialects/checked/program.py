@@ -34,8 +34,9 @@ class Kind(IntEnum):
     MISALIGNED = 16  #: an access at a place that its type cannot stand at
     NOT_AWAITED = 17  #: what an asynchronous copy writes, used before anybody has waited
     UNFENCED = 18  #: as ITEMS, in global memory, and the barriers between them have no fence for it
-    NOTE_ELSEWHERE = 19  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 20  #: two work-groups on one address, perhaps in an order that atomics make
+    PIXEL = 19  #: coordinates outside of an image
+    NOTE_ELSEWHERE = 20  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 21  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place
@@ -66,7 +67,7 @@ class Site:
     """
 
     number: int
-    action: str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift'
+    action: str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift', 'pixel read' and the like
     file: str
     line: int
     column: int
@@ -130,6 +131,8 @@ class CheckedProgram:
     narrow_macro: (
         str  #: one that defines it has 2 words of shadow for a granule, not 4, and knows no work-items there
     )
+    #: in a fast program: defined as 1, reads of what is only read are looked at too
+    inits_macro: str = ""
     tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 
     @property

@@ -27,7 +27,7 @@ from ...frontend.edits import (
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
-from . import alignment, copies
+from . import alignment, copies, images
 from .accesses import Body, Recorder
 from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
 from .fast import FastBody
@@ -63,7 +63,7 @@ _NAMES = {
     "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
     "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
     "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE,
-    "P_UNFENCED_RACE": Kind.UNFENCED, "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED,
+    "P_UNFENCED_RACE": Kind.UNFENCED, "P_PIXEL": Kind.PIXEL, "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED,
     "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE, "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
@@ -115,6 +115,9 @@ class _Translation:
 
     def run(self) -> CheckedProgram:
         left_out = self._leave_out()
+        if images.leave(self.functions):
+            self.recorder.has_images = True
+            self.recorder.granule = images.GRANULE
         self._refuse()
         for match in _UNROLL.finditer(self.functions.text):
             if not any(each.body_start <= match.start() < each.stop for each in left_out):
@@ -147,6 +150,7 @@ class _Translation:
             tuple(sorted(set(self.recorder.skipped))),
             f"{self.prefix}FAR",
             f"{self.prefix}NARROW",
+            f"{self.prefix}INITS",
             self.tracked,
         )
 
@@ -318,6 +322,7 @@ class _Translation:
         parts += [_include("checked/barriers.cl")] if careful else []
         parts += [_include("checked/private.cl")] if self.private.used else []
         parts += [alignment.DEFINITION] if self.aligned else []
+        parts += [images.PRECISE + images.DEFINITION] if self.recorder.has_images else []
         return "".join(parts)
 
 
@@ -373,6 +378,8 @@ class _FastTranslation(_Translation):
         )
         definitions = "#define P_report(c, ...) ((void)((c)->bad = 1))\n"
         definitions += _include("checked/private.cl") if self.private.used else ""
+        if self.recorder.has_images:
+            definitions += images.FAST + images.DEFINITION.replace("noinline", "always_inline")
         definitions += (
             "".join(self.recorder.definitions()).replace("noinline", "always_inline")
             + self.numbers.definitions()

@@ -22,6 +22,8 @@ _INTEGERS = {
 }  # fmt: skip
 #: Parentheses; in quotes they are none.
 _PARENTHESIS = re.compile(rb"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+#: What calls for pixels are lowered to.
+_LOWERED = re.compile(r"\bvimg\d*_((?:read|write)_image[a-z]+)_\w+")
 _LONGEST = 60  #: characters of an expression in a site's text
 #: The shadow is no coarser than that, and as fine as the scalars.
 _COARSEST = 8
@@ -60,6 +62,8 @@ class Recorder:
         #: by the keys of functions: those that they call
         self.calls: dict[int, set[int]] = {}
         self.most_nbytes = 0
+        #: whether there are functions that images are lowered to
+        self.has_images = False
         #: in a fast program: whether pointers may be less aligned than what they lead to
         self.askew = False
         self._text = program.preprocessed.encode("utf-8", "surrogateescape")
@@ -96,7 +100,7 @@ class Recorder:
     ) -> int:
         """The number of a new site, from 1 on."""
         place = clang.presumed(cursor.extent.start)
-        text = self.text(cursor)
+        text = _LOWERED.sub(r"\1", self.text(cursor)) if self.has_images else self.text(cursor)
         text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         number = len(self.sites) + 1
         self.sites.append(
