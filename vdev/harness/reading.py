@@ -1,7 +1,7 @@
 """From the log of a checked launch to findings.
 
-Decides which records are one mistake, whose fault it is in words, and which races the program says are meant: a line with
-`vdev: intended race` in a comment has none.
+Decides which records are one mistake, whose fault it is in words, and which races the program says are meant: there are none
+in a line with `vdev: intended race` in a comment, and none of what is declared with this as an annotation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from vdev.harness.findings import Finding, Ids, Place, Who
 from vdev.translators.dialects.checked.program import (
+    INTENDED,
     MOST_RECORDS,
     RECORD_WORDS,
     TRACKED_LAST,
@@ -26,8 +27,6 @@ from vdev.translators.dialects.checked.program import (
 )
 from vdev.translators.frontend.preprocessor import MAIN_FILE
 from vdev.translators.ranges.ndrange import NDRange
-
-INTENDED = "vdev: intended race"
 
 _NAMES = {
     Kind.OUTSIDE: "out-of-bounds",
@@ -155,7 +154,7 @@ class Reader:
                 continue
             # What a race reads too early is not a mistake of its own, and depends on the schedule.
             early = record.kind in _VALUES and record.site in racing
-            if record.kind in _NAMES and not early and not self._is_intended(record):
+            if record.kind in _NAMES and not early and not self._is_intended(kernel, record):
                 finding = self._finding(kernel, record, ndrange, sizes)
                 made.setdefault(finding.key, finding)
         return sorted(made.values(), key=lambda each: (each.place.file, each.place.line, each.place.column))
@@ -249,11 +248,15 @@ class Reader:
             self._lines[site.file] = lines
         return lines[site.line - 1] if 0 < site.line <= len(lines) else ""
 
-    def _is_intended(self, record: Record) -> bool:
+    def _is_intended(self, kernel: CheckedKernel, record: Record) -> bool:
         if record.kind not in _RACES:
             return False
-        sites = [record.site, *([record.other_site] if record.other_site else [])]
-        return any(INTENDED in self._line(self._site(number)) for number in sites)
+        if 0 <= record.root < len(kernel.roots) and kernel.roots[record.root].intended:
+            return True
+        sites = [self._site(number) for number in (record.site, record.other_site) if number]
+        return any(
+            INTENDED in self._line(site) or site.function in self._program.intended for site in sites
+        )
 
 
 def _sites_between_groups(found: Sequence[Record]) -> dict[Kind, set[int]]:

@@ -12,6 +12,10 @@ from enum import IntEnum
 from ...frontend.source import ArgKind
 
 
+#: In a comment of a line, or in `__attribute__((annotate("…")))` of a variable, an argument or a function: its races are meant.
+INTENDED = "vdev: intended race"
+
+
 class Kind(IntEnum):
     """What a record of the log says. From NOTE_ELSEWHERE on it is no finding."""
 
@@ -87,6 +91,7 @@ class Root:
     space: ArgKind  #: GLOBAL, CONSTANT or LOCAL
     arg: int | None
     nbytes: int
+    intended: bool = False  #: whether its declaration says that races for it are meant
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ class CheckedProgram:
     )
     #: in a fast program: defined as 1, reads of what is only read are looked at too
     inits_macro: str = ""
+    #: functions whose declarations say that their races are meant
+    intended: frozenset[str] = frozenset()
     tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 
     @property

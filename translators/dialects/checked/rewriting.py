@@ -38,6 +38,7 @@ from .program import (
     FAST_COUNTERS,
     FAST_HEAD_NUMBERS,
     HEAD_NUMBERS,
+    INTENDED,
     KEPT,
     MOST_RECORDS,
     RECORD_WORDS,
@@ -72,6 +73,8 @@ _LEAST_SCRATCH = 128
 _UNROLL = re.compile(
     rb"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+loop[ \t]+)?(?:no)?unroll\b[^\n]*$", re.MULTILINE
 )
+_SUB_GROUPS = re.compile(r"(?:intel_)?(?:get_)?(?:max_|num_|enqueued_num_)?sub_groups?_?\w*")
+_OF_DEVICES = "the result may depend on the size of sub-groups, which devices choose: run it on others too"
 _MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
@@ -129,6 +132,7 @@ class _Translation:
         self.private.look()
         self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
         self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
+        self._note_sub_groups()
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -151,8 +155,15 @@ class _Translation:
             f"{self.prefix}FAR",
             f"{self.prefix}NARROW",
             f"{self.prefix}INITS",
+            frozenset(each.name for each in self.functions.defined if _is_intended(each.cursor)),
             self.tracked,
         )
+
+    def _note_sub_groups(self) -> None:
+        for function in self.functions.defined:
+            for cursor in clang.walk(function.cursor):
+                if cursor.kind is CursorKind.CALL_EXPR and _SUB_GROUPS.fullmatch(str(cursor.spelling)):
+                    self.recorder.skip(cursor, _OF_DEVICES)
 
     def _leave_out(self) -> list[Function]:
         """Functions that no kernel calls cost a compiler as much as others: their declarations alone stay."""
@@ -212,12 +223,13 @@ class _Translation:
         ):
             if arg.kind in _SPACES and parameter.spelling:
                 known[int(parameter.hash)] = str(len(roots))
-                roots.append(Root(arg.name, arg.kind, index, 0))
+                roots.append(Root(arg.name, arg.kind, index, 0, _is_intended(parameter)))
                 spellings.append(parameter.spelling)
         arrays = list(self._local_variables(function))
         for _, variable in arrays:
             known[int(variable.hash)] = str(len(roots))
-            roots.append(Root(variable.spelling, ArgKind.LOCAL, None, variable.type.get_size()))
+            nbytes = variable.type.get_size()
+            roots.append(Root(variable.spelling, ArgKind.LOCAL, None, nbytes, _is_intended(variable)))
         local = any(root.space is ArgKind.LOCAL for root in roots)
         self._serialise(function, info.attributes)
         self._parameters(function)
@@ -388,6 +400,12 @@ class _FastTranslation(_Translation):
         return (
             f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
         )
+
+
+def _is_intended(declared: Cursor) -> bool:
+    return any(
+        child.kind is CursorKind.ANNOTATE_ATTR and INTENDED in child.spelling for child in declared.get_children()
+    )
 
 
 @lru_cache(maxsize=8)
