@@ -7,6 +7,7 @@ import numpy as np
 from tests.harness.pairs_barriers import BARRIERS
 from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
 from tests.harness.pairs_groups import AMONG, FILLED
+from tests.harness.pairs_shapes import SHAPES
 from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
@@ -1040,6 +1041,7 @@ PAIRS = [
     *WITHIN,
     *AMONG,
     *FILLED,
+    *SHAPES,
     *VALUES,
     *NUMBERS,
     *BARRIERS,

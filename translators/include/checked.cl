@@ -101,6 +101,18 @@ int P_find(P_C c, ulong a, uchar is_local) {
   return -1;
 }
 
+/* Where all pointers come from the arguments: whose end an address is least beyond. */
+int P_nearest(P_C c, ulong a, uchar is_local);
+int P_nearest(P_C c, ulong a, uchar is_local) {
+  int found = -1;
+  ulong least = 0;
+  for (int i = 0; i < c->nroots; i++) {
+    ulong away = a < c->lo[i] ? c->lo[i] - a : a - c->lo[i] - c->size[i];
+    if (c->is_local[i] == is_local && c->size[i] && (found < 0 || away < least)) { found = i; least = away; }
+  }
+  return found;
+}
+
 /* Up to sixteen bytes, as two numbers. */
 void P_value(P_C c, ulong a, uint size, uchar is_local, __private ulong *value);
 void P_value(P_C c, ulong a, uint size, uchar is_local, __private ulong *value) {
@@ -286,8 +298,8 @@ uint P_check(P_C c, ulong a, uint size, uint site, int root, uint mode, uchar is
     root = P_find(c, a, is_local);
     if (root < 0) {
       if (a < 4096 && !is_local) { P_report(c, P_NULL, site, root, a, size, 0, 0); return 1; }
-      P_report(c, P_NOTE_ELSEWHERE, site, root, 0, size, 0, 0);
-      return 0;
+      root = P_CLOSED ? P_nearest(c, a, is_local) : -1;
+      if (root < 0) { P_report(c, P_NOTE_ELSEWHERE, site, root, 0, size, 0, 0); return 0; }
     }
   }
   ulong rel = a - c->lo[root], n = c->size[root];

@@ -52,6 +52,7 @@ from .program import (
     far_offset,
     log_words,
 )
+from .provenance import is_closed
 from .roots import is_pointer
 
 __all__ = ["Untranslatable", "translate_checked", "translate_fast"]
@@ -312,6 +313,7 @@ class _Translation:
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
             "P_LOGGED": far_offset(len(self.recorder.sites), scratch, tracked=self.tracked),
+            "P_CLOSED": int(is_closed(self.program, self.functions)),
             "P_TRACK_AT": log_words(len(self.recorder.sites)), "P_TRACK_PLACES": TRACKED_PLACES,
             "P_TRACK_WORDS": TRACKED_WORDS, "P_TRACK_LAST": f"{TRACKED_LAST}u",
         }  # fmt: skip
