@@ -210,8 +210,12 @@ _MEANT = '__attribute__((annotate("vdev: intended race")))'
 )
 def test_an_attribute_says_that_races_are_meant(source: str) -> None:
     def kinds(attribute: str) -> set[str]:
-        program = Program(source.replace("@", attribute), ignore=["race-between-groups", "race-between-items"])
-        return {found.kind for found in program.k(np.zeros(64, np.int32), global_size=64, local_size=16).findings}
+        program = Program(
+            source.replace("@", attribute), ignore=["race-between-groups", "race-between-items"]
+        )
+        return {
+            found.kind for found in program.k(np.zeros(64, np.int32), global_size=64, local_size=16).findings
+        }
 
     assert any(kind.startswith("race-") for kind in kinds(""))
     assert kinds(_MEANT) == set()

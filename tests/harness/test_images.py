@@ -70,7 +70,7 @@ kernel void right(read_only image3d_t in, write_only image2d_array_t out) {
   write_imagef(out, at, read_imagef(in, at));
 }
 """
-PROGRAM = '''
+PROGRAM = """
 import re, sys
 import numpy as np
 import pyopencl as cl
@@ -101,7 +101,7 @@ for name, kernel in kernels(sys.argv[1]):
 for _, kernel in kernels(sys.argv[2]):
     kernel(queue, (8, 4, 4), (4, 4, 1), image((8, 4, 4)), image((8, 4), False, 4))
 queue.finish()
-'''
+"""
 
 
 @pytest.fixture(scope="module")

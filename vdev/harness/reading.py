@@ -216,7 +216,10 @@ class Reader:
             case Kind.OUTSIDE:
                 return f"{did} {what}, which has {size}"
             case Kind.PIXEL:
-                at = [int(np.uint32(n & 0xFFFFFFFF).astype(np.int32)) for n in (record.rel, record.rel >> 32, record.nbytes)]
+                at = [
+                    int(np.uint32(n & 0xFFFFFFFF).astype(np.int32))
+                    for n in (record.rel, record.rel >> 32, record.nbytes)
+                ]
                 sizes = f"{record.other_site} by {record.other} pixels"
                 return f"{did} pixel ({', '.join(map(str, at))}) of {name}, which has {sizes}"
             case Kind.NULL:
@@ -254,9 +257,7 @@ class Reader:
         if 0 <= record.root < len(kernel.roots) and kernel.roots[record.root].intended:
             return True
         sites = [self._site(number) for number in (record.site, record.other_site) if number]
-        return any(
-            INTENDED in self._line(site) or site.function in self._program.intended for site in sites
-        )
+        return any(INTENDED in self._line(site) or site.function in self._program.intended for site in sites)
 
 
 def _sites_between_groups(found: Sequence[Record]) -> dict[Kind, set[int]]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from vdev.backends.base import Backend
+from vdev.backends.base import Backend, LocalBytes
 from vdev.check.differences import mask_of
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
@@ -30,6 +30,9 @@ from vdev.translators.ranges.ndrange import NDRange
 logger = logging.getLogger("vdev.harness")
 
 _HANGS = "divergent-barrier"
+#: Launches of one shape that are made precisely though all that they show is known.
+_REPEATED = 4
+_KNOWN = "its findings are known, and launches of the same shape have shown no others"
 #: Of each byte of a buffer, before there is shadow: its content here and on the worker.
 _COPIES = 2
 
@@ -72,7 +75,8 @@ class Watch:
             return False
         return True
 
-    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> None:
+    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> bool:
+        """Keep what a launch showed; whether some of it is new."""
         self.nchecked += 1
         self.notes.update((kernel, line, what) for line, what in (*checked.notes, *skipped))
         known = len(self._found)
@@ -81,6 +85,7 @@ class Watch:
                 self._found.setdefault(finding.key, finding)
         if len(self._found) > known:
             self.told_more()
+        return len(self._found) > known
 
     def checker(self) -> Callable[[Executor, LinkCosts], WatchedLaunches]:
         """What a session takes as `check`."""
@@ -100,6 +105,8 @@ class WatchedLaunches:
         self._shadows = Shadows(executor, links)
         self._watch = watch
         self._sources: WeakKeyDictionary[SessionProgram, CheckedSource | NotCheckable] = WeakKeyDictionary()
+        #: by a launch's program, kernel and sizes: how many in turn showed findings, and none that was new
+        self._repeated: Counter[tuple[object, ...]] = Counter()
 
     def built(self, program: SessionProgram) -> None:
         """A program that is not launched is not checked."""
@@ -114,12 +121,19 @@ class WatchedLaunches:
             source = self._source(launch.kernel.program)
             args = self._arguments(launch, buffers)
 
-            checked = self._checked(source, kernel, args, launch.ndrange)
+            shape = _shape(launch, args)
+            checked = self._checked(
+                source, kernel, args, launch.ndrange, known=self._repeated[shape] >= _REPEATED
+            )
         except (NotCheckable, ShadowFailure, BackendError, MemoryError) as reason:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
             return
-        self._watch.add(kernel, checked, source.program.skipped)
+        new = self._watch.add(kernel, checked, source.program.skipped)
+        if new:
+            self._repeated[shape] = 0
+        elif checked.findings:
+            self._repeated[shape] += 1
         for finding in checked.findings:
             if finding.kind == _HANGS:
                 self.failure = NotLaunched(
@@ -131,8 +145,12 @@ class WatchedLaunches:
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
         """Nothing is compared afterwards."""
 
-    def _checked(self, source: CheckedSource, kernel: str, args: list[Argument], ndrange: NDRange) -> Checked:
-        """Between the two runs the contents are read again: not on the worker's thread, which it takes."""
+    def _checked(
+        self, source: CheckedSource, kernel: str, args: list[Argument], ndrange: NDRange, *, known: bool
+    ) -> Checked:
+        """Between the two runs the contents are read again: not on the worker's thread, which it takes. `known`: the second
+        one would show nothing new.
+        """
 
         def passes(backend: Backend) -> bool:
             return source.passes(backend, kernel, args, ndrange)
@@ -142,6 +160,8 @@ class WatchedLaunches:
 
         if self._executor.call(0, passes):
             return Checked([])
+        if known:
+            raise NotCheckable(_KNOWN)
         for memory in memories_of(args):
             memory.load()
         return self._executor.call(0, precisely)
@@ -186,3 +206,9 @@ class WatchedLaunches:
             memory = memories[buffers.index(arg.buffer)]
             args.append(Pointer(memory, arg.offset, arg.nbytes))
         return args
+
+
+def _shape(launch: Launch, args: list[Argument]) -> tuple[object, ...]:
+    """What two launches have in common that differ in their contents and numbers alone."""
+    sizes = tuple(arg.nbytes if isinstance(arg, Pointer | LocalBytes) else None for arg in args)
+    return launch.kernel.program.serial, launch.kernel.name, launch.ndrange, sizes

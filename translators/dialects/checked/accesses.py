@@ -451,12 +451,18 @@ class Body:
         image, place = arguments[0], arguments[call.place]
         p, text = self.p, self.recorder.text(image)
         site = self.recorder.site(
-            cursor, "pixel write" if call.writes else "pixel read", self.function.name, name=text, space="global"
+            cursor,
+            "pixel write" if call.writes else "pixel read",
+            self.function.name,
+            name=text,
+            space="global",
         )
         sampler = f"({self.recorder.text(arguments[1])})" if call.sampled else f"{p}STRICT"
         root = images.root_of(image, self.function.cursor, self.roots.known)
         self.pixel_root(root, call.mode)
-        parts = ", ".join(f"({text}).d.{name}" for name in ("width", "height", "depth", "row", "slice", "elem"))
+        parts = ", ".join(
+            f"({text}).d.{name}" for name in ("width", "height", "depth", "row", "slice", "elem")
+        )
         start, stop = self.recorder.extent(place)
         self.edits.insert(start, f"({{ __typeof__({self.recorder.text(place)}) {p}at = (")
         at = call.coordinates(p, text, sampler)

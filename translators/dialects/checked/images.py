@@ -42,8 +42,12 @@ int P_whole(float x, int n, uint sampler) {
   return u >= -1.0f && u <= n ? (int)u : u > 0 ? n : -1;
 }
 """
-PRECISE = "#define P_PIXEL_AT(c, p, off, size, site, root, mode) ((void)P_g(c, p, off, size, site, root, mode))\n"
-FAST = "#define P_PIXEL_AT(c, p, off, size, site, root, mode) ((void)P_try_g(c, p, off, size, root, mode, 1))\n"
+PRECISE = (
+    "#define P_PIXEL_AT(c, p, off, size, site, root, mode) ((void)P_g(c, p, off, size, site, root, mode))\n"
+)
+FAST = (
+    "#define P_PIXEL_AT(c, p, off, size, site, root, mode) ((void)P_try_g(c, p, off, size, root, mode, 1))\n"
+)
 #: Shadow of images is no finer: of smaller pixels several are in one granule, and only their coordinates are checked.
 GRANULE = 4
 

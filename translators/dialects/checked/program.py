@@ -11,7 +11,6 @@ from enum import IntEnum
 
 from ...frontend.source import ArgKind
 
-
 #: In a comment of a line, or in `__attribute__((annotate("…")))` of a variable, an argument or a function: its races are meant.
 INTENDED = "vdev: intended race"
 
@@ -71,7 +70,9 @@ class Site:
     """
 
     number: int
-    action: str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift', 'pixel read' and the like
+    action: (
+        str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift', 'pixel read' and the like
+    )
     file: str
     line: int
     column: int

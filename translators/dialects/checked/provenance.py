@@ -20,7 +20,9 @@ _UNKNOWN = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DE
 
 
 def is_closed(program: ParsedProgram, functions: Functions) -> bool:
-    variables = [c for c in program.tu.cursor.get_children() if c.kind is CursorKind.VAR_DECL and clang.in_text(c)]
+    variables = [
+        c for c in program.tu.cursor.get_children() if c.kind is CursorKind.VAR_DECL and clang.in_text(c)
+    ]
     if any(clang.address_space(variable.type) in (Space.GLOBAL, Space.GENERIC) for variable in variables):
         return False
     for function in functions.defined:

@@ -406,7 +406,8 @@ class _FastTranslation(_Translation):
 
 def _is_intended(declared: Cursor) -> bool:
     return any(
-        child.kind is CursorKind.ANNOTATE_ATTR and INTENDED in child.spelling for child in declared.get_children()
+        child.kind is CursorKind.ANNOTATE_ATTR and INTENDED in child.spelling
+        for child in declared.get_children()
     )
 
 
