@@ -175,7 +175,11 @@ def test_a_finding_says_it_all(tmp_path: Path) -> None:
 
 
 def test_both_sides_of_a_race() -> None:
-    source = "kernel void k(global int *a) {\n  local int t[4];\n  t[get_local_id(0)] = 1;\n  a[get_local_id(0)] = t[3 - get_local_id(0)];\n}"
+    source = """kernel void k(global int *a) {
+      local int t[4];
+      t[get_local_id(0)] = 1;
+      a[get_local_id(0)] = t[3 - get_local_id(0)];
+    }"""
     with pytest.raises(FindingsError) as caught:
         Program(source).k(np.zeros(4, np.int32), global_size=4, local_size=4)
     (finding,) = caught.value.findings

@@ -336,7 +336,7 @@ class _Translation:
         parts += [_include("checked/barriers.cl")] if careful else []
         parts += [_include("checked/private.cl")] if self.private.used else []
         parts += [alignment.DEFINITION] if self.aligned else []
-        parts += [images.PRECISE + images.DEFINITION] if self.recorder.has_images else []
+        parts += [images.PRECISE + _include("checked/pixels.cl")] if self.recorder.has_images else []
         return "".join(parts)
 
 
@@ -393,7 +393,7 @@ class _FastTranslation(_Translation):
         definitions = "#define P_report(c, ...) ((void)((c)->bad = 1))\n"
         definitions += _include("checked/private.cl") if self.private.used else ""
         if self.recorder.has_images:
-            definitions += images.FAST + images.DEFINITION.replace("noinline", "always_inline")
+            definitions += images.FAST + _include("checked/pixels.cl").replace("noinline", "always_inline")
         definitions += (
             "".join(self.recorder.definitions()).replace("noinline", "always_inline")
             + self.numbers.definitions()
