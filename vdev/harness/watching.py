@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from vdev.backends.base import Backend, LocalBytes
+from vdev.backends.base import Backend
 from vdev.check.differences import mask_of
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
@@ -30,9 +30,9 @@ from vdev.translators.ranges.ndrange import NDRange
 logger = logging.getLogger("vdev.harness")
 
 _HANGS = "divergent-barrier"
-#: Launches of one shape that are made precisely though all that they show is known.
+#: Launches of a kernel that are made precisely though all that they show is known.
 _REPEATED = 4
-_KNOWN = "its findings are known, and launches of the same shape have shown no others"
+_KNOWN = "something is found in it once more: what is known of it, as far as the launches before tell"
 #: Of each byte of a buffer, before there is shadow: its content here and on the worker.
 _COPIES = 2
 
@@ -105,8 +105,8 @@ class WatchedLaunches:
         self._shadows = Shadows(executor, links)
         self._watch = watch
         self._sources: WeakKeyDictionary[SessionProgram, CheckedSource | NotCheckable] = WeakKeyDictionary()
-        #: by a launch's program, kernel and sizes: how many in turn showed findings, and none that was new
-        self._repeated: Counter[tuple[object, ...]] = Counter()
+        #: by program and kernel: how many launches in turn showed findings, and none that was new
+        self._repeated: Counter[tuple[int, str]] = Counter()
 
     def built(self, program: SessionProgram) -> None:
         """A program that is not launched is not checked."""
@@ -121,9 +121,9 @@ class WatchedLaunches:
             source = self._source(launch.kernel.program)
             args = self._arguments(launch, buffers)
 
-            shape = _shape(launch, args)
+            key = launch.kernel.program.serial, kernel
             checked = self._checked(
-                source, kernel, args, launch.ndrange, known=self._repeated[shape] >= _REPEATED
+                source, kernel, args, launch.ndrange, known=self._repeated[key] >= _REPEATED
             )
         except (NotCheckable, ShadowFailure, BackendError, MemoryError) as reason:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
@@ -131,9 +131,9 @@ class WatchedLaunches:
             return
         new = self._watch.add(kernel, checked, source.program.skipped)
         if new:
-            self._repeated[shape] = 0
+            self._repeated[key] = 0
         elif checked.findings:
-            self._repeated[shape] += 1
+            self._repeated[key] += 1
         for finding in checked.findings:
             if finding.kind == _HANGS:
                 self.failure = NotLaunched(
@@ -206,9 +206,3 @@ class WatchedLaunches:
             memory = memories[buffers.index(arg.buffer)]
             args.append(Pointer(memory, arg.offset, arg.nbytes))
         return args
-
-
-def _shape(launch: Launch, args: list[Argument]) -> tuple[object, ...]:
-    """What two launches have in common that differ in their contents and numbers alone."""
-    sizes = tuple(arg.nbytes if isinstance(arg, Pointer | LocalBytes) else None for arg in args)
-    return launch.kernel.program.serial, launch.kernel.name, launch.ndrange, sizes
