@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -86,13 +87,24 @@ class CheckedSource:
         kinds: frozenset[str] = frozenset(),
         tracked: bool = False,
     ) -> None:
-        try:
-            self.program: CheckedProgram = translate_checked(parsed, kinds & ON_REQUEST, tracked=tracked)
-        except Untranslatable as error:
-            raise NotCheckable(str(error)) from error
-        self._reader = Reader(self.program, parsed.source if source is None else source, file)
+        self._parsed, self._kinds, self._tracked = parsed, kinds & ON_REQUEST, tracked
+        self._text = parsed.source if source is None else source, file
         self._natives: dict[tuple[bool, bool], BackendProgram] = {}
         self._screen = Screen(parsed, kinds & ON_REQUEST)
+        #: (line, what is not checked and why)
+        self.skipped = (self._screen.program or self.program).skipped
+
+    @cached_property
+    def program(self) -> CheckedProgram:
+        """The precise form: most launches do without it."""
+        try:
+            return translate_checked(self._parsed, self._kinds, tracked=self._tracked)
+        except Untranslatable as error:
+            raise NotCheckable(str(error)) from error
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.program, *self._text)
 
     def prepare(self, backend: Backend) -> None:
         """Build it, as the first launch does. Raises NotCheckable."""

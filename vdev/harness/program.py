@@ -320,7 +320,7 @@ class Kernel:
             wrong = self.program.accepted.left(wrong)
         if wrong:
             raise FindingsError(wrong)
-        return checked.findings, [*self.program.checked.program.skipped, *checked.notes]
+        return checked.findings, [*self.program.checked.skipped, *checked.notes]
 
     def _compare(self, ready: Sequence[Ready], ndrange: NDRange, *, cuts: bool) -> None:
         """Raises FindingsError where the result depends on the order of work-groups."""

@@ -129,7 +129,7 @@ class WatchedLaunches:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
             return
-        new = self._watch.add(kernel, checked, source.program.skipped)
+        new = self._watch.add(kernel, checked, source.skipped)
         if new:
             self._repeated[key] = 0
         elif checked.findings:
