@@ -78,6 +78,7 @@ class Arguments:
         self.expressions = Expressions(rng, self.scope)
         self.statements = Statements(rng, self.prelude, self.scope, self.expressions, skip=skip)
         self.expressions.bool_vectors = "bool to vector" not in skip
+        self.expressions.narrow_bounds = "narrow bounds" not in skip
 
     # arguments --------------------------------------------------------------------------------------
 

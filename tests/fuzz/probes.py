@@ -86,7 +86,7 @@ class Probes(Loops):
         kinds: list[Callable[[str, IntType, list[str]], list[Stmt]]] = [
             self._by_branches, self._by_switch, self._by_switch, self._by_jumps, self._by_jumps, self._by_counting,
             self._by_counting, self._by_pointer, self._by_pointer, self._by_helper, self._in_an_array, self._in_an_array,
-            self._in_a_structure,
+            self._in_a_structure, self._read_anew,
         ]  # fmt: skip
         t, name = self.rng.choice([INT, INT, INT, UINT, CHAR, UCHAR, SHORT, LONG]), self.fresh("f")
         kind = self.rng.choice(kinds)
@@ -119,6 +119,18 @@ class Probes(Loops):
             f"({self.doubt()}) && ({name} = {b});\n({self.doubt()}) || ({name} = {c});",
         ])  # fmt: skip
         return [Stmt(f"{t.name} {name} = {a};\n{inner}", droppable=False)]
+
+    def _read_anew(self, name: str, t: IntType, numbers: list[str]) -> list[Stmt]:
+        """Negative numbers whose bytes are read as a type without a sign."""
+        signed = self.rng.choice([CHAR, SHORT, INT])
+        unsigned, word = signed.partner(False), self.fresh("w")
+        least = (1 << signed.bits) - 100  # what the number 0 is read as
+        a, b, *_ = (f"({signed.name})({int(number) - 100})" for number in numbers * 2)
+        read = self.rng.choice([f"as_{unsigned.name}({word})", f"*({unsigned.name} *)&{word}"])
+        return [
+            Stmt(f"{signed.name} {word} = {self.doubt()} ? {a} : {b};", droppable=False),
+            Stmt(f"{t.name} {name} = ({t.name})({read} - {least}u);", droppable=False),
+        ]
 
     def _by_switch(self, name: str, t: IntType, numbers: list[str]) -> list[Stmt]:
         """With or without a default; cases fall into others."""

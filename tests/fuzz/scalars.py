@@ -210,6 +210,7 @@ class Scalars(Small):
     def bounded(self, depth: int) -> Ex | None:
         """min, max, clamp, abs, abs_diff."""
         t = self.type()
+        t = t if self.narrow_bounds else promoted(t)
         a, b = cast(t, self.scalar(depth)), cast(t, self.scalar(depth))
         if self.chance(0.5):
             b = constant(self.rng.randrange(max(t.lo, -4), 12), t)

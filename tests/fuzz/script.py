@@ -41,8 +41,13 @@ def data(text):
     return np.frombuffer(zlib.decompress(base64.b85decode(text)), np.uint8).copy()
 
 
+parts = []  # kept: a kernel does not keep its arguments
+
+
 def part(buffer, offset, nbytes):
-    return buffer if (offset, nbytes) == (0, buffer.size) else buffer.get_sub_region(offset, nbytes)
+    whole = (offset, nbytes) == (0, buffer.size)
+    parts.append(buffer if whole else buffer.get_sub_region(offset, nbytes))
+    return parts[-1]
 
 
 context = cl.create_some_context(interactive=False)

@@ -26,6 +26,8 @@ class Small(ABC):
         self.loads = True
         self.few = False
         self.bool_vectors = True
+        #: min, max and clamp of scalars of 8 and 16 bits
+        self.narrow_bounds = True
 
     @abstractmethod
     def scalar(self, depth: int = 2) -> Ex: ...
@@ -121,6 +123,7 @@ class Small(ABC):
 
     def _by_clamp(self, e: Ex, width: int) -> Ex | None:
         t = e.t if e.t is not BOOL else INT
+        t = t if self.narrow_bounds else promoted(t)
         low = min(max(-3 if t.signed else 0, min(e.lo, 50)), 50)
         low = max(low, t.lo)
         high = min(low + width - 1, t.hi)

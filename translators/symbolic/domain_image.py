@@ -7,6 +7,7 @@ enumerated row by row in NumPy, one variable left to run along the row, up to a 
 
 from __future__ import annotations
 
+import copy
 from math import prod
 from typing import Any
 
@@ -25,6 +26,8 @@ MAX_ROWS = 1 << 14
 MAX_RUNS = 1 << 16
 #: Boxes into which constraints may cut a domain, before its rows are enumerated.
 MAX_BOXES = 64
+#: Classes of remainders into which a domain is cut that is a lattice, as the black cells of a board are.
+MAX_CLASSES = 8
 #: Copies of a box, at distances that its strides do not divide, before a dimension is closed up.
 MAX_COPIES = 1 << 12
 #: The same where the set is not exact anyway.
@@ -234,17 +237,8 @@ class _Projection:
 
     def region(self, nbytes: int, low: int, high: int) -> tuple[Region, bool]:
         """The region and whether it is exact."""
-        self._merge_ids()
-        free: list[tuple[int, int]] = []
-        tied = {v for terms in self.constraints for v in terms}
-        start = self.offset.constant
-        for variable, coefficient in self.offset.terms.items():
-            if variable not in tied:
-                start += coefficient * self.lo[variable]
-                free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
-        if not tied:
-            return _boxes(start, nbytes, free)
-        found = self._region_of_boxes(start, nbytes, free)
+        start, free = self._placed_freely()
+        found = self._region_of_boxes(start, nbytes, free) or self._region_by_classes(nbytes)
         if found is not None:
             return found
         rows: list[_Rows] = []
@@ -269,6 +263,72 @@ class _Projection:
         if not exact:
             region = region.clip(low, high + nbytes)
         return region, exact and same
+
+    def _placed_freely(self) -> tuple[int, list[tuple[int, int]]]:
+        """First offset, and stride and number of each variable that no constraint ties."""
+        self._merge_ids()
+        free: list[tuple[int, int]] = []
+        tied = {v for terms in self.constraints for v in terms}
+        start = self.offset.constant
+        for variable, coefficient in self.offset.terms.items():
+            if variable not in tied:
+                start += coefficient * self.lo[variable]
+                free.append((coefficient, self.hi[variable] - self.lo[variable] + 1))
+        return start, free
+
+    def _region_by_classes(self, nbytes: int) -> tuple[Region, bool] | None:
+        """The region of a lattice, cut into boxes by the remainders of a variable; None where that does not make boxes.
+
+        With y = 2*q - x within bounds, x and q are tied; of even x, and of odd x, y has steps of its own whatever x is.
+        """
+        for terms in self.constraints:
+            units = [v for v, c in terms.items() if abs(c) == 1 and self.hi[v] > self.lo[v]]
+            steps = [v for v, c in terms.items() if 1 < abs(c) <= MAX_CLASSES and self.hi[v] > self.lo[v]]
+            if len(units) != 1 or len(steps) != 1:
+                continue
+            found = [
+                part for remainder in range(abs(terms[steps[0]]))
+                for part in self._class(units[0], steps[0], terms, remainder, nbytes)
+            ]  # fmt: skip
+            if None not in found:
+                regions = [part for part in found if part is not None]
+                return Region.union(region for region, _ in regions), all(same for _, same in regions)
+        return None
+
+    def _class(
+        self, unit: int, step: int, terms: dict[int, int], remainder: int, nbytes: int
+    ) -> list[tuple[Region, bool] | None]:
+        """The region of the points whose `unit` has this remainder by the coefficient of `step`: nothing if there are none."""
+        modulus = abs(terms[step])
+        part = copy.copy(self)
+        part.lo, part.hi, part.constraints, part.constants = [*self.lo], [*self.hi], [], []
+        x, y = len(self.lo), len(self.lo) + 1  # unit = modulus * x + remainder, step = y + sign * x
+        sign = -terms[unit] * modulus // terms[step]
+        part.lo.append(-((remainder - self.lo[unit]) // modulus))
+        part.hi.append((self.hi[unit] - remainder) // modulus)
+        least, most = sorted((sign * part.lo[x], sign * part.hi[x]))
+        part.lo.append(self.lo[step] - most)
+        part.hi.append(self.hi[step] - least)
+        if part.lo[x] > part.hi[x]:
+            return []
+
+        def told(form: dict[int, int]) -> tuple[int, dict[int, int]]:
+            a, b = form.get(unit, 0), form.get(step, 0)
+            others = {v: c for v, c in form.items() if v not in (unit, step)}
+            return a * remainder, {v: c for v, c in (others | {x: a * modulus + b * sign, y: b}).items() if c}
+
+        try:
+            for form, constant in zip(self.constraints, self.constants, strict=True):
+                shift, form = told(form)
+                part._add(constant + shift, form)
+            part._add(-self.lo[step], {y: 1, x: sign})
+            part._add(self.hi[step], {y: -1, x: -sign})
+            shift, form = told(self.offset.terms)
+            part.offset = Form(self.offset.constant + shift, form)
+            start, free = part._placed_freely()
+        except Infeasible:
+            return []
+        return [part._region_of_boxes(start, nbytes, free)]
 
     def _region_of_boxes(
         self, start: int, nbytes: int, free: list[tuple[int, int]]

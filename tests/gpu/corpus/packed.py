@@ -127,12 +127,69 @@ def _filled(seed: int) -> Array:
     return found
 
 
+def _told(p: Array) -> list[int]:
+    """What the function `told` says of one structure."""
+    pairs = [p["n0"], *p["n"]]
+    ends = [*p["d"]["z"], p["d"]["t"], *(pair[name] for pair in p["d"]["in"] for name in ("p", "q"))]
+    numbers = [
+        p["c"], p["n0"]["p"], p["n0"]["q"], p["f1"], *p["v"], *p["w"][:3], *p["f"].view(np.int32),
+        *(pair[name] for pair in pairs[1:] for name in ("p", "q")), *ends, p["e"], p["g"][0], p["g"][1] >> 3,
+        *p["a"].reshape(-1), *p["uf"].view(np.int32), *p["u"], p["s"], p["x"].view(np.int32), int(p["y"]),
+        *p["k"].view(np.int32), *p["m"].reshape(-1).view(np.int32),
+    ]  # fmt: skip
+    return [int(number) for number in numbers]
+
+
+def _of_the_table() -> list[int]:
+    """What `packed_constant` tells."""
+    table = np.zeros(2, layout())
+    first, second = table[:1], table[1:]
+    first["c"], first["n0"], first["f1"], first["v"], first["w"], first["f"] = (
+        1,
+        (2, 3),
+        4,
+        (5, 6),
+        7,
+        (1, 2, 3, 4),
+    )
+    first["n"] = [(1, 2), (3, 4)]
+    first["d"]["z"], first["d"]["t"] = (3, 4), 1
+    first["d"]["in"][0, 0] = (1, 2)
+    first["e"], first["g"], first["a"] = 2, (1, 2), ((3, 3), (4, 5))
+    second["c"], second["s"], second["x"], second["y"], second["k"] = 9, 3, 2, 7, (1, 2, 3, 4)
+    out = table.copy()
+    out["f"] += table["f"][0]
+    out["v"] = table["a"][:, 1, ::-1]
+    out["x"] += table["x"][1]
+    out["g"][:, 1] = 7
+    return [number for i in range(COUNT) for number in _told(out[i & 1])]
+
+
+def _of_calls(given: Array) -> list[int]:
+    """What `packed_called` tells."""
+    out = given.copy()
+    for i in range(COUNT):
+        out["d"]["in"]["q"][i, i & 1] += i & 1
+    out["f"][:, ::2] += given["f"][:, 1::2]
+    out["a"][:, 1, 1] = given["a"][:, 0, 0]
+    return [number for structure in out for number in _told(structure)]
+
+
 def cases() -> list[Case]:
     text = source()
-    return [
-        Case(
+    found = {
+        name: Case(
             f"packed_{name}", text, f"packed_{name}",
             (_filled(1), _filled(2), np.zeros(TOLD * COUNT, np.int32)), (COUNT,), (COUNT,), (2,),
         )
         for name in STATEMENTS
-    ]  # fmt: skip
+    }  # fmt: skip
+    found["constant"] = found["constant"].stating(
+        np.array(_of_the_table()),
+        native_errs="NVIDIA places the members of an initialised packed structure wrong: 6.11.1",
+    )
+    found["called"] = found["called"].stating(
+        np.array(_of_calls(_filled(1))),
+        native_errs="NVIDIA ends in a misaligned access where a function returns a packed structure: 6.11.1",
+    )
+    return list(found.values())
