@@ -35,6 +35,7 @@ from vdev.harness.memories import (
     memories_of,
     memory_limit,
     size_of,
+    whole,
 )
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
@@ -49,7 +50,7 @@ from vdev.translators.frontend.edits import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
-__all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
+__all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer", "whole"]
 
 _PIECE_NBYTES = 1 << 25  #: of shadow looked at together
 #: Of shadow for a granule of global memory, with marks of work-items and without.

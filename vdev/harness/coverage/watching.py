@@ -11,9 +11,8 @@ from vdev.backends.base import Backend
 from vdev.check.checking import LaunchChecker
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.harness.checking import Argument, Memory, Pointer
+from vdev.harness.checking import Argument, Memory, Pointer, whole
 from vdev.harness.coverage.counting import Counters, Counting
-from vdev.harness.memories import whole
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.process import switches
