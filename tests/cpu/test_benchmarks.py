@@ -25,6 +25,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import catalogue  # noqa: E402
 import columns  # noqa: E402
+import never_slower  # noqa: E402
 import report  # noqa: E402
 from measure import difference, digest_of  # noqa: E402
 
@@ -155,6 +156,7 @@ def test_failing_and_hanging_measurements_stop_no_other(tmp_path: Path) -> None:
         ("repeated_launch", ["--launches", "50", "--items", "65536"]),
         ("device_memory", ["--nbytes", "1048576"]),
         ("planning", ["--preset", "small", "--only", "small_steps,sub_buffers,ring", "--limit", "5"]),
+        ("never_slower", ["--runs", "1", "--check", "--only", "histogram,kernel_chain,small_steps"]),
     ],
 )
 def test_benchmark_of_one_thing(name: str, arguments: list[str], tmp_path: Path) -> None:
@@ -168,6 +170,10 @@ def test_benchmark_of_one_thing(name: str, arguments: list[str], tmp_path: Path)
     assert found["bars"]
     if name == "repeated_launch":
         assert found["columns"]["2"]["split"] == 2
+    if name == "never_slower":
+        for column in found["columns"].values():
+            assert all(row["correct"] and row["kernels"] > 0 for row in column["rows"].values())
+            assert column["rows"]["histogram"]["checks"] == 1
     if name == "planning":
         for column in found["columns"].values():
             assert [program["steps"] > 0 for program in column["programs"].values()] == [True] * 3
@@ -186,9 +192,43 @@ def test_benchmark_of_one_thing_says_which_column_failed(tmp_path: Path) -> None
     assert [bar["found"] for bar in found["bars"]] == [None]
 
 
-def test_every_sample_that_is_a_job_is_in_the_catalogue() -> None:
+#: The benchmark with a row that is, one that fails, one that hangs, one that ends the process, and one more.
+ROWS_PATCHED = """
+import sys
+sys.path.insert(0, BENCHMARKS)
+import never_slower
+never_slower.ROWS = tuple(never_slower.Row(name, "--size 500", "--size 500") for name in
+                          ("triangular", "not_there", "hanging", "ending", "mandelbrot"))
+sys.argv[0] = __file__
+sys.exit(never_slower.main())
+"""
+
+
+def test_rows_that_fail_stop_no_other(tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text("import time\ndef main():\n    time.sleep(1000)\n")
+    (tmp_path / "ending.py").write_text("import os\ndef main():\n    os._exit(7)\n")
+    (tmp_path / "rows.py").write_text(ROWS_PATCHED.replace("BENCHMARKS", repr(str(BENCHMARKS))))
+    path = tmp_path / "found.json"
+    options = ["--kind", "cpu", "--workers", "2", "--limit", "8", "--runs", "1", "--json", str(path)]
+    environment = {"PYTHONPATH": _path(tmp_path)}
+    done = run(str(tmp_path / "rows.py"), *options, folder=tmp_path, **environment)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    content = json.loads(path.read_text())
+    for column in ("native", "2"):
+        rows = content["columns"][column]["rows"]
+        assert min(rows["triangular"]["whole"], rows["triangular"]["kernels"]) > 0
+        assert rows["mandelbrot"]["correct"] is True
+        assert "not_there" in rows["not_there"]["failed"]
+        assert rows["hanging"]["failed"] == "not done in 8 s"
+        assert "ended with status 7" in rows["ending"]["failed"]
+    assert content["columns"]["2"]["rows"]["triangular"]["launches"] > 0
+
+
+def test_every_sample_that_is_a_job_is_measured() -> None:
     jobs = {path.stem for path in SAMPLES.glob("*.py") if "common.Job(" in path.read_text(encoding="utf-8")}
-    assert {entry.sample for entry in catalogue.ENTRIES} == jobs
+    whole = {row.name for row in never_slower.ROWS if not row.planned}
+    assert {entry.sample for entry in catalogue.ENTRIES} | whole == jobs
     groups = [entry.group for entry in catalogue.ENTRIES]
     assert groups.count(catalogue.KIM) == 11
     kernels = [

@@ -140,12 +140,17 @@ def test_it_is_tried_again_when_kernels_take_longer(auto: None, monkeypatch: pyt
         assert buffer.state.kept is None
 
 
-def test_launches_on_other_buffers_are_still_split(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_kernels_on_other_buffers_are_still_split(auto: None, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_plans(monkeypatch, 0.002)
     with program(1e-12, 4) as found:
         tiles(found, found.buffer(4 * SIDE * SIDE), 50)
         split = of(found).split
+        others = [found.buffer(4 * SIDE * SIDE) for _ in range(2)]
+        found.launch("grow", (SIDE * SIDE,), (64,), *others)
+        found.wait()
+        assert of(found, "grow").split == 1
+        assert others[0].state.kept is None
         other = found.buffer(4 * SIDE * SIDE)
         tiles(found, other, 1)
-        assert of(found).split == split + 1
-        assert other.state.kept is None
+        assert of(found).split == split, "what was given up begins where it ended"
+        assert other.state.kept is not None

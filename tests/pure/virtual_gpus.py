@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import (
     Allocation,
@@ -38,14 +41,18 @@ class Machine:
     per_item: Mapping[str, float]
     peer_rate: float = PEER_BYTES_PER_SECOND
     backends: list[VirtualGpu] = field(default_factory=list)
+    #: seconds that each call of a back end takes of the one thread that makes all calls, and that each kernel takes whatever it does
+    call: float = 0.0
+    floor: float = 0.0
+    host: float = 0.0  #: the host's clock
 
     def opener(self, number: int, memory_nbytes: int = 140 << 30) -> Callable[[], Backend]:
         return lambda: VirtualGpu(self, number, memory_nbytes)
 
     @property
     def seconds(self) -> float:
-        """When the last worker is through."""
-        return max(backend.now for backend in self.backends)
+        """When the last worker is through, and the host."""
+        return max(self.host, *(backend.now for backend in self.backends))
 
 
 class _Marker(Marker):
@@ -96,10 +103,16 @@ class VirtualGpu(Backend):
         machine.backends.append(self)
 
     def _take(self, seconds: float) -> None:
+        self._called()
         if self._first is None:
             self._first = self.now
         self._count += 1
         self.now += seconds
+
+    def _called(self) -> None:
+        """The host is at it so long, and what it asks for begins later."""
+        self.machine.host += self.machine.call
+        self.now = max(self.now, self.machine.host)
 
     def allocate(self, nbytes: int) -> Allocation:
         self.counters.allocated_nbytes += nbytes
@@ -124,6 +137,10 @@ class VirtualGpu(Backend):
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         self._take(nbytes / MEMORY_BYTES_PER_SECOND)
 
+    def merge(self, target: Allocation, target_start: int, *args: Any) -> None:
+        region = next(arg for arg in args if isinstance(arg, Region))
+        self._take(3 * region.nbytes / MEMORY_BYTES_PER_SECOND)
+
     def build(self, program: BackendProgram) -> BuildResult:
         resources = KernelResources(1024, (0, 0, 0), 0, 0, 32)
         return BuildResult("", dict.fromkeys(self.machine.per_item, resources), b"virtual")
@@ -136,17 +153,19 @@ class VirtualGpu(Backend):
         nitems = 1
         for size in shape.global_size:
             nitems *= size
-        self._take(nitems * self.machine.per_item[kernel])
+        self._take(self.machine.floor + nitems * self.machine.per_item[kernel])
         self.counters.launches += 1
 
     def order_after(self, marker: Marker) -> None:
         assert isinstance(marker, _Marker)
+        self._called()
         self.now = max(self.now, marker.end)
 
     def pending(self) -> int:
         return self._count
 
     def record(self) -> Marker:
+        self.machine.host += self.machine.call
         first, self._first = self._first, None
         self._count = 0
         return _Marker(first, self.now)

@@ -372,6 +372,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="run a program and say what was split, what moved and where the time went "
         "(`vdev-info --explain --help`)",
     )  # fmt: skip
+    parser.add_argument(
+        "--links", action="store_true",
+        help="measure what handing launches over and copies between workers take, and keep it for the model of time",
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"vdev {vdev.__version__}")
     options = parser.parse_args(arguments)
     if options.access is not None:
@@ -380,6 +384,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return access_report.main(options.access)
     if options.explain is not None:
         return program.main(options.explain, as_json=options.json)
+    if options.links:
+        from vdev.cli import links
+
+        return links.main(as_json=options.json)
     report = gather()
     print(json.dumps(report.as_json(), indent=2) if options.json else as_text(report))
     return 0 if report.usable else 1

@@ -19,6 +19,7 @@ from vdev.observe.statistics import (
     KernelStatistics,
     PartitionStatistics,
     Statistics,
+    WayStatistics,
 )
 
 _WIDTH = 110
@@ -102,9 +103,19 @@ def _kernel(kernel: KernelStatistics, timed: bool) -> list[str]:
     lines += _arguments(kernel.arguments)
     moved = f"  moved {_moved(kernel.moved)}"
     lines.append(moved + (f"; merged {size(kernel.merged_nbytes)}" if kernel.merged_nbytes else ""))
+    lines += [_way(way) for way in kernel.ways if way.predicted is not None and way.measured is not None]
     plans = f"planning {duration(kernel.planning_ns)} ({_count(kernel.plans, 'plan')})"
     lines.append(f"  time: {_times(kernel.times, timed, always=('kernel', 'transfer'))}{plans}")
     return lines
+
+
+def _way(way: WayStatistics) -> str:
+    """What was predicted of launches in one way, and what they took."""
+    assert way.predicted is not None
+    assert way.measured is not None
+    text = f"  on {_count(way.workers, 'worker')} a launch takes {duration(round(way.measured * 1e9))}"
+    text += f", predicted {duration(round(way.predicted * 1e9))} ({_count(way.measured_launches, 'sample')})"
+    return text + (f"; {way.close} of {way.judged} within a quarter" if way.judged else "")
 
 
 def _partition(partition: PartitionStatistics) -> list[str]:

@@ -89,6 +89,24 @@ class ArgumentStatistics:
 
 
 @dataclass(frozen=True)
+class WayStatistics:
+    """What launches of a kernel took on so many workers, by the model of time and by measurement: means, in seconds of the busiest
+    worker, over `measured_launches` that were sampled; None where none was.
+
+    `close` of `judged` of these were predicted within a quarter: those that took 100 us at least.
+    """
+
+    workers: int
+    launches: int
+    measured_launches: int
+    predicted: float | None
+    measured: float | None
+    judged: int
+    close: int
+    reason: str  #: why not on more
+
+
+@dataclass(frozen=True)
 class KernelStatistics:
     """One kernel of one source, over all launches."""
 
@@ -104,6 +122,7 @@ class KernelStatistics:
     plans: int  #: made; the plans of all other launches came from the cache
     planning_ns: int  #: analysing the kernel and making plans
     times: Times
+    ways: tuple[WayStatistics, ...] = ()  #: the one on most workers first
 
 
 @dataclass(frozen=True)
@@ -242,7 +261,32 @@ def _kernel(tally: KernelTally) -> KernelStatistics:
         tally.plans,
         tally.planning_ns,
         dataclasses.replace(tally.times),
+        _ways(tally),
     )
+
+
+def _ways(tally: KernelTally) -> tuple[WayStatistics, ...]:
+    found = []
+    for workers in sorted({len(outcome.chunks) for outcome in tally.outcomes.values()}, reverse=True):
+        outcomes = [each for each in tally.outcomes.values() if len(each.chunks) == workers and each.launches]
+        if not outcomes:
+            continue
+        most = max(outcomes, key=lambda outcome: outcome.launches)
+        seen = tally.forecasts.get(workers)
+        count = 0 if seen is None else seen.launches
+        found.append(
+            WayStatistics(
+                workers,
+                sum(outcome.launches for outcome in outcomes),
+                count,
+                None if seen is None else seen.predicted / count,
+                None if seen is None else seen.measured / count,
+                0 if seen is None else seen.judged,
+                0 if seen is None else seen.close,
+                "; ".join(text for text, *_ in most.reasons),
+            )
+        )
+    return tuple(found)
 
 
 def _partition(outcome: Outcome) -> PartitionStatistics:

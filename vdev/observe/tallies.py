@@ -63,6 +63,30 @@ class Outcome:
     launches: int = 0
 
 
+#: seconds that a launch takes at least whose prediction is judged, and how far off a good prediction may be
+LONG, CLOSE = 1e-4, 0.25
+
+
+@dataclass(slots=True)
+class Forecasts:
+    """What the model of time said of a kernel's launches in one way, and what they took; seconds of the busiest worker."""
+
+    launches: int = 0  #: that were measured, the first left out, of which nothing was known
+    predicted: float = 0.0
+    measured: float = 0.0
+    judged: int = 0  #: of the launches, those that took `LONG` at least
+    close: int = 0  #: of these, those whose prediction was off by `CLOSE` at most
+
+    def add(self, predicted: float, measured: float) -> None:
+        """One more launch."""
+        self.launches += 1
+        self.predicted += predicted
+        self.measured += measured
+        if measured >= LONG:
+            self.judged += 1
+            self.close += abs(predicted - measured) <= CLOSE * measured
+
+
 @dataclass(slots=True)
 class KernelTally:
     """One kernel of one source."""
@@ -75,10 +99,17 @@ class KernelTally:
     plans: int = 0  #: made; the other launches found theirs in the cache
     planning_ns: int = 0  #: analysing and making plans
     times: Times = field(default_factory=Times)
+    #: by number of workers: what the model of time said of launches that were measured
+    forecasts: dict[int, Forecasts] = field(default_factory=dict)
 
     @property
     def launches(self) -> int:
         return sum(outcome.launches for outcome in self.outcomes.values())
+
+    def foretold(self, workers: int, predicted: float, measured: float) -> None:
+        """A launch on so many workers was measured; predicted: 0 where nothing was known yet."""
+        if predicted > 0:
+            self.forecasts.setdefault(workers, Forecasts()).add(predicted, measured)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ __all__ = [
     "parameters",
     "partitioner",
     "regret",
+    "timing",
     "transfers",
     "turns",
     "whole",

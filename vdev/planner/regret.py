@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.links import LinkCosts
+from vdev.planner.timing import Way
 
 #: An exchange of less than this part of the bytes that its chunk touches never makes several workers slower
 #: than one: memory of a worker's own is about ten times as fast as its links, and a kernel takes at least as
@@ -28,6 +29,7 @@ from vdev.planner.links import LinkCosts
 SMALL_SHARE = 16
 #: Nor is one that small: what it takes is the host's time, of which splitting any launch takes some.
 SMALL_NBYTES = 1 << 16
+NOTHING = Way(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ class Stake:
     gathered: float
     #: it moves much, compared with what it touches, or is kept from that: it counts, whatever else happens
     exchanges: bool
+    workers: int = 1  #: that run chunks
+    messages: int = 0  #: transfers between workers in all
+    busiest: int = 0  #: of these, those that come to one worker, at most
 
 
 def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> tuple[int, ...]:
@@ -72,8 +77,10 @@ def stake_of(
     incoming: dict[int, float] = {}
     outgoing: dict[int, float] = {}
     arriving: dict[int, int] = {}
+    messages: dict[int, int] = {}
     for source, target, nbytes in plan.moved:
         if HOST not in (source, target):
+            messages[target] = messages.get(target, 0) + 1
             cost = nbytes * links.per_byte[source][target]
             incoming[target] = incoming.get(target, 0.0) + cost
             outgoing[source] = outgoing.get(source, 0.0) + cost
@@ -95,8 +102,11 @@ def stake_of(
         slots,
         max([*incoming.values(), *outgoing.values()], default=0.0),
         tuple(sorted(incoming)),
-        sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * _gathering(links),
+        sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * mean_cost(links),
         exchanges or kept is not None,
+        len(plan.partition),
+        sum(messages.values()),
+        max(messages.values(), default=0),
     )
 
 
@@ -114,7 +124,7 @@ def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
     return touched, read
 
 
-def _gathering(links: LinkCosts) -> float:
+def mean_cost(links: LinkCosts) -> float:
     """What a byte costs in the mean that goes to one worker from wherever it is, evenly spread."""
     workers = links.direct or range(len(links.per_byte) - 1)
     return sum(links.per_byte[source][workers[0]] for source in workers) / len(workers)
@@ -147,6 +157,47 @@ class TwoWays:
         """The launches of both are on the same buffers from now on."""
         self.regret += other.regret
         self.change += other.change
+
+
+class Stretch:
+    """The regret of the way in use where host and devices work at the same time: the launches of a stretch take as long as the
+    busier of the two, so that what one of them does while the other is busier costs nothing.
+
+    What the way in use has gained counts, as far as a credit goes: launches that lose by it are weighed together with those
+    that gain, which come back in the same sequence. A way that was changed to has all the credit: it is not left for one launch
+    that loses. With a credit of 0, and with devices that take nothing or a host that takes
+    nothing, this is `TwoWays`.
+    """
+
+    __slots__ = ("change", "credit", "here", "there")
+
+    def __init__(self, credit: float = 0.0) -> None:
+        """`credit`: seconds that what was gained counts at most."""
+        self.credit = credit
+        self.here = self.there = NOTHING  #: since the stretch began, in the way in use and in the other
+        self.change = 0.0  #: what a change takes
+
+    @property
+    def regret(self) -> float:
+        """Seconds, not below 0."""
+        return max(self.here.seconds - self.there.seconds, 0.0)
+
+    def weigh(self, here: Way, there: Way, change: float) -> bool:
+        """Some more launches, with what they take in either way. True where the ways are to be changed from now on."""
+        self.change = change
+        self.here, self.there = self.here + here, self.there + there
+        if self.here.seconds + self.credit <= self.there.seconds:
+            self.here, self.there = NOTHING, Way(self.credit, self.credit)
+        return self.regret > 0 and self.regret >= 2 * self.change
+
+    def changed(self) -> None:
+        """The other way is in use."""
+        self.here, self.there = NOTHING, Way(self.credit, self.credit)
+        self.change = 0.0
+
+    def join(self, other: Stretch) -> None:
+        """The launches of both are on the same buffers from now on."""
+        self.here, self.there = self.here + other.here, self.there + other.there
 
 
 class Mean:

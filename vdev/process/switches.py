@@ -307,9 +307,9 @@ GATHER = Switch(
 PLANNING = Switch(
     "VDEV_PLANNING",
     "auto",
-    "How much of the host's time planning may take. `auto`: if planning the launches on some buffers takes longer than "
-    "splitting saves, vdev gathers the buffers on one worker, where launches need no plans, and rarely tries again. "
-    "`always`: every launch is planned, however long that takes.",
+    "How much of the host's time launches may take that are split. `auto`: if planning the launches on some buffers, handing them "
+    "over to several workers and their exchanges take longer than splitting saves, vdev gathers the buffers on one worker, where "
+    "launches need no plans, and rarely tries again. `always`: every launch is planned, however long that takes.",
     "auto, always",
     _parse_planning,
 )

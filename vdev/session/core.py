@@ -20,6 +20,7 @@ from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
+from vdev.session import calibration
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Command, Launch
 from vdev.session.gathering import Choosing, can_choose
@@ -115,6 +116,7 @@ class SessionCore:
             exchanges=exchanges,
             thrifty=thrifty,
             shared=len({info.device_key for info in self.workers}) < len(self.workers),
+            machine=calibration.kept(self.workers),
         )
 
     @property

@@ -45,11 +45,11 @@ class DirectLaunches:
         links: LinkCosts,
         observers: Sequence[object],
         planned: Callable[[KernelTally, str, int], None],
-        keeper: Callable[[Sequence[VirtualBuffer]], int | None],
+        keeper: Callable[[Sequence[VirtualBuffer], KernelTally], int | None],
         shape: Callable[[KernelTally, Plan], Shape | None],
     ) -> None:
         """`observers`: where there are any, each launch has a plan that says what it does. `planned`: told of planning,
-        as `Session._planned`. `keeper`: the worker on which launches on some buffers run without plans, None for none;
+        as `Session._planned`. `keeper`: the worker on which launches of a kernel on some buffers run without plans, None for none;
         asked where there are several workers. `shape`: of a plan, for the recorder, where there is one.
         """
         self._executor = executor
@@ -81,7 +81,7 @@ class DirectLaunches:
                 return None
             places.append((index, len(buffers), arg.offset))
             buffers.append(buffer)
-        worker = self._keeper(buffers) if self._only is None else self._only
+        worker = self._keeper(buffers, cache.tally) if self._only is None else self._only
         if worker is None:
             return None
         launch.places = places

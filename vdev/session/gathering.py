@@ -8,16 +8,19 @@ What the other would take: on one worker the kernel and what had to be brought t
 tried; split what a plan says that is made beside, for the states that the buffers would have. Times are measured:
 kernels and transfers by samples of a few launches, never waited for. Nothing is decided before there are some.
 
-Where planning is most of what splitting took, launches are made without plans from then on (`vdev.session.direct`), which takes
-next to nothing; what splitting them would take is then known from before. It is tried again rarely, each time later.
-On workers that share hardware splitting gains nothing, and only what planning takes counts.
+Where planning launches, handing them over to several workers and exchanging a little with each take longer than splitting
+gains, launches are made without plans on one worker from then on (`vdev.session.direct`), which takes next to nothing; what
+splitting them would take is then known from before. It is tried again rarely, each time later. Both ways are
+weighed by the model of time (`vdev.planner.timing`). What is known to gain much is hardly looked at. On workers that share
+hardware splitting gains nothing, and only what planning and handing over take counts.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -29,7 +32,8 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, plan_launch
-from vdev.planner.regret import Mean, Median, Stake, TwoWays, stake_of, weighty
+from vdev.planner.regret import NOTHING, Mean, Median, Stake, Stretch, TwoWays, mean_cost, stake_of, weighty
+from vdev.planner.timing import KernelTimes, Least, MachineTimes, Way
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.launching import CachedPlan
@@ -40,7 +44,7 @@ logger = logging.getLogger("vdev.session.gathering")
 #: launches of a kernel that are sampled: the first, one in so many, and at first more of those that exchange much
 _FIRST_SAMPLES, _SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4
 #: samples on their way; those of commands that failed never arrive
-_MOST_SAMPLES = 16
+_MOST_SAMPLES = 64
 #: measured transfers that count, and how many there must be
 _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 #: of a worker's memory that is free, what gathered buffers may take
@@ -49,13 +53,24 @@ _ROOM_SHARE = 0.9
 _FORGET = 0.98
 #: launches on other buffers after which those that exchange little are not looked at until one exchanges much
 _IDLE = 64
-#: seconds that planning may take before anything is decided by it: where workers have hardware of their own, and where
-#: they share it, which nobody asks for but to have launches split
-_FLOOR, _FLOOR_SHARED = 0.005, 0.02
+#: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once. And
+#: where workers share hardware, which nobody asks for but to have launches split
+_FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.005, 0.0005, 0.02
+#: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
+#: gives way to another, so much is lost until that is noticed
+_CREDIT = 0.005
+#: each return to one worker makes it so many times dearer to leave it again
+_RETURN = 4
+#: launches of a kernel after which it is weighed although its times are not known
+_LONG_UNKNOWN = 64
+#: the most launches of a kernel that gains between two that are looked at
+_MOST_PAUSE = 256
+#: launches between two that are looked at where splitting gains nothing
+_PAUSE_SHARED = 15
+#: measured hand-overs that count, and how many there must be
+_HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
 #: what the first plan of a kernel counts at most, in seconds: with it comes what is done once
 _FIRST = 0.001
-#: seconds that a unit of costs takes, as long as no transfer has been measured
-_USUAL_UNIT = 1e-10
 #: what planning took is forgotten by so much with each launch that is made without; by half as much after each return
 _FORGET_THOUGHT = 0.001
 _MOST_PLANS = 1024
@@ -69,6 +84,7 @@ class _Account:
         "barred",
         "budget",
         "buffers",
+        "hands",
         "keeper",
         "kernels",
         "returns",
@@ -86,8 +102,9 @@ class _Account:
         #: transfers still to come that are part of changing over, in the unit of costs
         self.budget = 0.0
         self.barred = False  #: no worker has room for them
-        #: planning against what splitting gains
-        self.thrift = TwoWays()
+        #: what planning, handing over and exchanging take against what splitting gains
+        self.thrift = Stretch(_CREDIT)
+        self.hands = Stretch(_CREDIT)  #: the same without planning
         self.thought = 0.0  #: seconds of planning that have not been weighed yet
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, _Timing, int]] = {}
@@ -110,16 +127,33 @@ class _Account:
 class _Timing:
     """What one kernel takes."""
 
-    __slots__ = ("exchanged", "gathered", "launches", "nitems", "per_item", "share", "thought", "unit")
+    __slots__ = (
+        "direct",
+        "exchanged",
+        "gathered",
+        "handed",
+        "launches",
+        "pause",
+        "skipped",
+        "stake",
+        "thought",
+        "times",
+        "unit",
+    )
 
-    def __init__(self) -> None:
-        self.launches = 0
+    def __init__(self, least: Least) -> None:
+        self.launches = 0  #: that were weighed
+        self.direct = 0  #: launches without plans that were looked at
         #: seconds that a unit of costs takes among its transfers: columns are slower than blocks
         self.unit = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
-        self.per_item = Mean(0.25)  #: seconds of one worker's time
-        #: of split launches: seconds of planning, costs of what moved, and the largest chunk's part
-        self.thought, self.exchanged, self.share = Mean(0.125), Mean(0.125), 1.0
-        self.nitems = 0  #: work-items of the last that was weighed
+        self.times = KernelTimes(least)
+        #: of split launches: seconds of planning and of handing over, and costs of what moved
+        self.thought, self.exchanged = Mean(0.125), Mean(0.125)
+        #: the second by number of workers and whether these exchanged anything
+        self.handed: dict[tuple[int, bool], Median] = {}
+        self.stake: Stake | None = None  #: of the last split launch that was weighed
+        #: launches that are not weighed before the next is, since it gained; and how many of these there were
+        self.pause = self.skipped = 0
         #: by index space, in the unit of costs: what was brought to one worker beyond changing over
         self.gathered: dict[object, Mean] = {}
 
@@ -127,6 +161,21 @@ class _Timing:
         many = stake.exchanges and stake.kept is None and self.launches < _SAMPLE_EVERY
         every = _SAMPLE_EXCHANGE_EVERY if many else _SAMPLE_EVERY
         return self.launches <= _FIRST_SAMPLES or self.launches % every == 0
+
+    def is_due(self) -> bool:
+        """Whether one more launch is to be looked at although nothing else speaks for it."""
+        self.skipped += 1
+        return self.skipped > self.pause
+
+    def looked_at(self, gains: bool) -> None:
+        """It was: the next one is later where it gains."""
+        self.skipped = 0
+        self.pause = min(2 * self.pause + 1, _MOST_PAUSE) if gains else 0
+
+
+def _hands(stake: Stake) -> tuple[int, bool]:
+    """What of a launch decides what handing it over takes, beside the kernel."""
+    return stake.workers, stake.messages > 0
 
 
 class Choosing:
@@ -141,15 +190,25 @@ class Choosing:
         exchanges: bool = True,
         thrifty: bool = False,
         shared: bool = False,
+        machine: MachineTimes | None = None,
     ) -> None:
         """`forced`: buffers are kept on one worker from their first large exchange on. `exchanges`: what launches
-        exchange counts. `thrifty`: what their planning takes does. `shared`: the workers share hardware.
+        exchange counts. `thrifty`: what planning and handing them over take does. `shared`: the workers share hardware.
+        `machine`: what was measured of it.
         """
+        self._machine = machine or MachineTimes()
+        self._least = Least()  #: of all kernels
+        self._handed = Median(
+            _HANDOVERS, _ENOUGH_HANDOVERS
+        )  #: seconds of handing over launches without plans
         self.exchanges = exchanges or forced
         self.thrifty = thrifty
         self._shared = shared
         #: accounts whose launches take no plans
         self.without_plans: WeakSet[_Account] = WeakSet()
+        #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
+        #: begin on one worker
+        self.alone: set[int] = set()
         self._occupancy = occupancy
         self._options = options
         self._forced = forced
@@ -162,7 +221,7 @@ class Choosing:
         self._timings: dict[int, _Timing] = {}  #: by the identity of a kernel's tally, which stays
         #: the least that a unit of costs was seen to take, in seconds
         self._unit: float | None = None
-        self._samples: deque[tuple[Sample, _Timing, Stake]] = deque(maxlen=_MOST_SAMPLES)
+        self._samples: deque[tuple[Sample, KernelTally, _Timing, Stake]] = deque(maxlen=_MOST_SAMPLES)
         #: by all that they depend on: the states that a launch leaves if it is split, and its stake
         self._split_plans: dict[Any, tuple[tuple[BufferState, ...], Stake | None]] = {}
 
@@ -171,9 +230,41 @@ class Choosing:
         states = [buffer.state for buffer in buffers]
         return stake_of(plan, states, self._options.links, nitems, small=self.thrifty)
 
-    def counts(self, stake: Stake, thought: float) -> bool:
+    def counts(self, stake: Stake, thought: float, tally: KernelTally) -> bool:
         """Whether a launch is to be weighed for whose plan so many seconds were taken."""
-        return self.open or (self.exchanges and stake.exchanges) or (self.thrifty and thought > 0)
+        if self.open or (self.exchanges and stake.exchanges):
+            return True
+        return self.thrifty and (thought > 0 or self._is_due(tally))
+
+    def _is_due(self, tally: KernelTally) -> bool:
+        timing = self._timings.get(id(tally))
+        return timing is None or timing.is_due()
+
+    def counts_direct(self, tally: KernelTally) -> bool:
+        """Whether a launch without a plan is to be sampled: nothing else would tell what it takes."""
+        if self._shared or not self.thrifty:
+            return False
+        timing = self._timing(tally)
+        timing.direct += 1
+        return timing.direct <= _FIRST_SAMPLES or timing.direct % _SAMPLE_EVERY == 0
+
+    def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
+        """The host took so long to hand over a launch that was weighed or sampled."""
+        if cached.direct:
+            if cached.steady:
+                self._handed.add(seconds)
+        elif cached.stake is not None:
+            key = _hands(cached.stake)
+            handed = self._timing(tally).handed
+            if key not in handed:
+                handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+            handed[key].add(seconds)
+
+    def _timing(self, tally: KernelTally) -> _Timing:
+        found = self._timings.get(id(tally))
+        if found is None:
+            found = self._timings[id(tally)] = _Timing(self._least)
+        return found
 
     def weigh(
         self,
@@ -195,22 +286,25 @@ class Choosing:
             self._idle += 1
             if self._idle >= _IDLE:
                 self.open = False
-            if not thought:
+            if not self.thrifty:
                 return False
         else:
             self._idle = 0
         self._read_samples()
         account = self._account(large, stake.kept)
-        timing = self._timings.get(id(tally))
-        if timing is None:
-            timing = self._timings[id(tally)] = _Timing()
+        timing = self._timing(tally)
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
+            account.thought += thought
+            if account.thought > _FLOOR / 2:  # from now on without plans, for which nothing has to move
+                account.thrifty = True
+                self.without_plans.add(account)
+                account.thought = 0.0
             change = self._weigh_kept(account, launch, timing, cached, stake, moved, buffers)
         elif account.barred:
             change = False
         else:
-            if thought and self._weigh_thought(account, tally, timing, stake, thought):
+            if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large):
                 return self._change(account, thrifty=True)
             change = counts and (self._forced or self._weigh_split(account, launch, timing, stake, moved))
         if change:
@@ -228,19 +322,27 @@ class Choosing:
         self._changed = account if change else None
         return change
 
-    def sampled(self, tally: KernelTally, cached: CachedPlan) -> PreparedPlan:
-        """What is to be submitted of a launch that was weighed: its plan, or that with a sample taken."""
+    def sampled(self, tally: KernelTally, cached: CachedPlan, nitems: int) -> PreparedPlan:
+        """What is to be submitted of a launch of so many work-items that was weighed, or is one without a plan: its plan,
+        or that with a sample taken.
+        """
         stake, account, self._changed = cached.stake, self._changed, None
         timing = self._timings.get(id(tally))
-        if stake is None or timing is None:
+        if timing is None:
             return cached.prepared
-        if account is not None:
-            account.budget = max(account.budget - stake.moved, 0.0)
-        timing.launches += 1
-        if self._forced or not timing.wants_sample(stake):
+        if cached.direct:
+            self._read_samples()
+            stake = Stake(nitems, 1.0, 0, (), 0.0, (), 0.0, False)
+        elif stake is None:
             return cached.prepared
+        else:
+            if account is not None:
+                account.budget = max(account.budget - stake.moved, 0.0)
+            timing.launches += 1
+            if self._forced or not timing.wants_sample(stake):
+                return cached.prepared
         prepared, sample = sampled(cached.prepared)
-        self._samples.append((sample, timing, stake))
+        self._samples.append((sample, tally, timing, stake))
         return prepared
 
     def give_up(self, buffers: Sequence[VirtualBuffer]) -> bool:
@@ -263,24 +365,30 @@ class Choosing:
     def _weigh_split(
         self, account: _Account, launch: Launch, timing: _Timing, stake: Stake, moved: float
     ) -> bool:
-        unit, per_item = timing.unit.value or self._unit, timing.per_item.value
+        unit = timing.unit.value or self._unit
         gathered = timing.gathered.get(launch.ndrange)
         again = 0.0
         if gathered is not None and gathered.value is not None:
             again = gathered.value
             gathered.value *= _FORGET
-        if unit is None or self._unit is None or per_item is None:
+        if unit is None or self._unit is None or not timing.times.known:
             return False
-        whole = per_item * stake.nitems
+        split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
         return account.ways.weigh(
-            whole * stake.share + moved * unit, whole + again * self._unit, stake.gathered * self._unit
+            split + moved * unit, whole + again * self._unit, stake.gathered * self._unit
         )
 
-    def _weigh_thought(
-        self, account: _Account, tally: KernelTally, timing: _Timing, stake: Stake, thought: float
+    def _weigh_time(
+        self,
+        account: _Account,
+        tally: KernelTally,
+        timing: _Timing,
+        stake: Stake,
+        thought: float,
+        buffers: Sequence[VirtualBuffer],
     ) -> bool:
-        """A launch whose plan took so many seconds to make. True where planning has taken more than all launches since
-        it was weighed last have gained by being split.
+        """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
+        workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
         """
         launches = tally.launches
         if id(tally) not in account.kernels and timing.thought.value is None:
@@ -289,56 +397,141 @@ class Choosing:
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
         timing.thought.add(thought / max(launches + 1 - seen, 1))
         timing.exchanged.add(stake.moved)
-        timing.share, timing.nitems = stake.share, stake.nitems
-        if self._shared:
-            account.kernels[id(tally)] = (tally, timing, launches)
-            gained, floor = 0.0, _FLOOR_SHARED
-        else:
-            if any(each.per_item.value is None for _, each, _ in account.kernels.values()):
-                return False  # later, once it is known what they take
-            gained, floor = self._gained(account, tally), _FLOOR
+        timing.stake = stake
+        change = self._changing(buffers)
+        if self._shared:  # what kernels take is the same in either way
+            account.kernels[id(tally)] = (tally, timing, launches + 1)
+            timing.pause, timing.skipped = _PAUSE_SHARED, 0
+            hands = self._machine.handing_over(stake.workers, stake.messages) - self._machine.launch
+            split = Way(account.thought + hands * (launches + 1 - seen), 0.0)
+            account.thought = 0.0
+            return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
+        if any(
+            not each.times.known and tally.launches - seen < _LONG_UNKNOWN
+            for tally, each, seen in account.kernels.values()
+        ):
+            return False  # later, once it is known what they take
+        split, one = self._since(account, tally)
         thought, account.thought = account.thought, 0.0
-        change = max(stake.gathered * (self._unit or _USUAL_UNIT), floor / 2)
-        return account.thrift.weigh(thought, gained, change)
+        least = max(change, _FLOOR_HANDS / 2)
+        done = account.hands.weigh(split, one, least)
+        # Plans that are made once do not count at once, unless there is nothing to gain from them.
+        in_vain = account.hands.regret > 0
+        done |= account.thrift.weigh(
+            split + Way(thought, 0.0), one, least if in_vain else max(change, _FLOOR / 2)
+        )
+        timing.looked_at(account.thrift.regret == 0)
+        return done
 
-    def _gained(self, account: _Account, current: KernelTally) -> float:
-        """Seconds that splitting has gained since it was weighed last, with the launch of `current` in hand."""
-        gained = 0.0
+    def _changing(self, buffers: Sequence[VirtualBuffer]) -> float:
+        """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
+        return self._spread(buffers) * self._machine.per_byte + len(buffers) * self._machine.latency
+
+    def _spread(self, buffers: Iterable[VirtualBuffer]) -> float:
+        """The same in the unit of costs."""
+        return sum(buffer.nbytes for buffer in buffers) * mean_cost(self._options.links)
+
+    def _split_way(self, timing: _Timing, stake: Stake) -> Way:
+        """A launch as its plan has it."""
+        machine = self._machine
+        handed = timing.handed.get(_hands(stake))
+        host = None if handed is None else handed.value
+        if host is None:
+            host = machine.handing_over(stake.workers, stake.messages)
+        # What is exchanged in bulk is weighed elsewhere, with what it took when it was measured.
+        moved = 0.0 if self.exchanges and stake.exchanges else stake.moved
+        exchange = machine.exchanging(stake.busiest, moved)
+        return Way(host, timing.times.chunk(stake.nitems, stake.share) + exchange)
+
+    def _one_way(self, timing: _Timing, nitems: int) -> Way:
+        """The same launch on one worker, without a plan."""
+        host = self._handed.value
+        return Way(self._machine.launch if host is None else host, timing.times.whole(nitems))
+
+    def _since(self, account: _Account, current: KernelTally) -> tuple[Way, Way]:
+        """What launches have taken since they were weighed last, with the one of `current` in hand, and what they would
+        have taken on one worker.
+        """
+        split = one = NOTHING
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
-            whole = (timing.per_item.value or 0.0) * timing.nitems
-            gained += max(launches - seen, 0) * whole * (1 - timing.share)
-            account.kernels[key] = (tally, timing, launches)
-        return gained
+            if launches > seen and timing.stake is not None:
+                split = split + self._split_way(timing, timing.stake).times(launches - seen)
+                one = one + self._one_way(timing, timing.stake.nitems).times(launches - seen)
+                account.kernels[key] = (tally, timing, launches)
+        return split, one
 
     # launches without plans -------------------------------------------------------------------------
 
-    def keeper_without_plans(self, buffers: Sequence[VirtualBuffer]) -> int | None:
+    def keeper_without_plans(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
-        for buffer in buffers:
-            if buffer.state.kept is not None:
-                account = self._accounts.get(buffer)
-                if account is not None and account.thrifty:
-                    return account.keeper
-        return None
+        keepers = {buffer.state.kept for buffer in buffers}
+        keepers.discard(None)
+        if not keepers:
+            if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
+                return None
+            return self._begin_alone(buffers)
+        found = list(filter(None, map(self._account_of, buffers)))
+        first = next((account for account in found if account.thrifty), None)
+        if first is None:
+            return None
+        if len(keepers) > 1:  # they meet, and are kept together from now on
+            met = [buffer for buffer in buffers if buffer in self._accounts]
+            met.sort(key=lambda buffer: self._accounts[buffer] is not first)
+            self._account(met, first.keeper)
+        return first.keeper
+
+    def _account_of(self, buffer: VirtualBuffer) -> _Account | None:
+        """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
+        account = self._accounts.get(buffer)
+        if account is None and buffer.state.kept is not None:
+            there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
+            account = next(there, None)
+            if account is not None:
+                self._enter(account, buffer)
+        return account
+
+    def _begin_alone(self, buffers: Sequence[VirtualBuffer]) -> int | None:
+        """Keep buffers on one worker of which nothing is known; None where there is none for them."""
+        states = [buffer.state for buffer in buffers]
+        large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
+        if not large or any(state.fine or state.kept is not None for state in states):
+            return None
+        account = self._account(large, None)
+        return account.keeper if self._change(account, thrifty=True) else None
 
     def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
+        timing = self._timings.get(id(tally))
+        if timing is None or not timing.times.known or self._shared or not timing.is_due():
+            return False  # nothing to gain, or nothing known of it
         states = [buffer.state for buffer in buffers]
         kept = next(state.kept for state in states if state.kept is not None)
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         account = self._account(large, kept)
-        timing = self._timings.get(id(tally))
-        if timing is None or timing.per_item.value is None or self._shared:
-            return False  # nothing to gain, or nothing known of it
+        launches = tally.launches + 1
+        _, _, seen = account.kernels.get(id(tally), (tally, timing, launches - 1))
+        account.kernels[id(tally)] = (tally, timing, launches)
+        count = launches - seen
         thought = timing.thought.value or 0.0
-        timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20)))
-        unit = timing.unit.value or self._unit or _USUAL_UNIT
-        whole = timing.per_item.value * launch.ndrange.nitems
-        split = whole * timing.share + thought + (timing.exchanged.value or 0.0) * unit
-        nbytes = sum(state.nbytes for state in states)
-        change = max(nbytes * (self._unit or _USUAL_UNIT), _FLOOR / 2)
-        return account.thrift.weigh(whole, split, change) and self._change(account)
+        timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
+        nitems = launch.ndrange.nitems
+        stake = timing.stake or self._even_stake(nitems)
+        # of what it exchanged in bulk, too, all counts
+        exchange = (timing.exchanged.value or 0.0) * (
+            timing.unit.value or self._unit or self._machine.per_byte
+        )
+        split = self._split_way(timing, replace(stake, nitems=nitems, moved=0.0)) + Way(thought, exchange)
+        change = max(self._changing(buffers), _FLOOR_HANDS / 2) * _RETURN ** min(account.returns, 10)
+        one = self._one_way(timing, nitems)
+        timing.looked_at(split.seconds >= one.seconds)
+        return account.thrift.weigh(one.times(count), split.times(count), change) and self._change(account)
+
+    def _even_stake(self, nitems: int) -> Stake:
+        """Of a kernel that was never split: even shares, and an exchange between neighbours."""
+        count = len(self._options.workers)
+        share = 1 / count if nitems >= self._options.min_items else 1.0
+        return Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)
 
     # transfers, split plans -------------------------------------------------------------------------
 
@@ -359,12 +552,15 @@ class Choosing:
             gathered = timing.gathered[launch.ndrange] = Mean(0.125)
         gathered.add(moved)
         split = self._split_plan(account, launch, cached, stake, buffers)
-        unit, per_item = timing.unit.value or self._unit, timing.per_item.value
-        if unit is None or self._unit is None or per_item is None or split is None:
+        unit, times = timing.unit.value or self._unit, timing.times
+        if unit is None or self._unit is None or not times.known or split is None:
             return False
-        whole = per_item * stake.nitems
+        # A kernel that reads nothing of them changes the way of all that do.
+        change = max(stake.gathered, self._spread(account.buffers)) * self._unit
         return account.ways.weigh(
-            whole + moved * self._unit, whole * split.share + split.moved * unit, stake.gathered * self._unit
+            times.whole(stake.nitems) + moved * self._unit,
+            times.chunk(stake.nitems, split.share) + split.moved * unit,
+            change,
         )
 
     def _split_plan(
@@ -398,12 +594,15 @@ class Choosing:
     def _read_samples(self) -> None:
         """Learn from those that are complete."""
         for _ in range(len(self._samples)):
-            sample, timing, stake = self._samples.popleft()
+            sample, tally, timing, stake = self._samples.popleft()
             measured = sample.take()
             if measured is None:
-                self._samples.append((sample, timing, stake))
+                self._samples.append((sample, tally, timing, stake))
                 continue
-            timing.per_item.add(sum(measured.kernel.values()) / stake.nitems)
+            chunks = list(measured.kernel.values())
+            predicted = timing.times.chunk(stake.nitems, stake.share)
+            tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
+            timing.times.add(stake.nitems, chunks)
             brought = [measured.before.get(worker, 0.0) for worker in stake.receivers]
             if stake.kept is None and stake.exchanges and any(brought):
                 timing.unit.add(max(brought) / stake.moved)
@@ -424,6 +623,7 @@ class Choosing:
             account.ways.join(other.ways)
             account.thought += other.thought
             account.thrift.join(other.thrift)
+            account.hands.join(other.hands)
             account.kernels.update(other.kernels)
             account.returns = max(account.returns, other.returns)
             if other.thrifty and account.keeper is None:
@@ -456,7 +656,7 @@ class Choosing:
         """Take the other way for an account's buffers; `thrifty`: because of what planning took. False where no worker
         has room for them.
         """
-        ways = account.thrift if thrifty or account.thrifty else account.ways
+        ways: TwoWays | Stretch = account.thrift if thrifty or account.thrifty else account.ways
         if account.keeper is not None:
             logger.info("%d buffers are not kept on worker %d any more", len(account.buffers), account.keeper)
             account.keeper = None
@@ -464,13 +664,15 @@ class Choosing:
             account.returns += account.thrifty
             account.thrifty = False
             self.without_plans.discard(account)
+            self.alone.clear()
         else:
-            account.keeper = self._roomiest(account)
+            account.keeper = self._roomiest(account, thrifty)
             if account.keeper is None:
                 account.barred = True
                 ways.changed()
                 return False
             account.thrifty = thrifty
+            self.alone.update(account.kernels)
             if thrifty:
                 self.without_plans.add(account)
             else:
@@ -485,12 +687,16 @@ class Choosing:
         account.thought = 0.0
         account.kernels.clear()
         account.budget = ways.change / self._unit if self._unit else 0.0
-        ways.changed()
+        for each in (ways, account.thrift, account.hands):
+            each.changed()
         account.set_way(account.buffers)
         return True
 
-    def _roomiest(self, account: _Account) -> int | None:
-        """The worker to keep an account's buffers on; None where none has room for all of them."""
+    def _roomiest(self, account: _Account, thrifty: bool) -> int | None:
+        """The worker to keep an account's buffers on; None where none has room for all of them.
+
+        `thrifty`: the one where others are kept because of what planning took: what is over soon may well meet.
+        """
         self._occupancy.settle()
         free = self._occupancy.free()
         wanted = sum(buffer.nbytes for buffer in account.buffers)
@@ -501,6 +707,9 @@ class Choosing:
             return wanted - sum(stop - start for start, stop in filter(None, replicas))
 
         able = [worker for worker in self._options.workers if missing(worker) <= free[worker] * _ROOM_SHARE]
+        if thrifty:
+            near = {other.keeper for other in self.without_plans}
+            return min(able, key=lambda worker: (worker not in near, worker), default=None)
         return min(able, key=lambda worker: (taken.count(worker), worker), default=None)
 
 

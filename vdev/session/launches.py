@@ -26,6 +26,7 @@ from vdev.session.room import fail_for_room
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
+    from vdev.observe.tallies import KernelTally
     from vdev.session.core import SessionCore
 
 logger = logging.getLogger("vdev.session.session")
@@ -52,10 +53,10 @@ class Launches:
             session.shape,
         )
 
-    def _keeper(self, buffers: Sequence[VirtualBuffer]) -> int | None:
-        """The worker on which launches on these buffers run without plans, None for none."""
+    def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
+        """The worker on which launches of a kernel on these buffers run without plans, None for none."""
         choosing = self._session.choosing
-        return None if choosing is None else choosing.keeper_without_plans(buffers)
+        return None if choosing is None else choosing.keeper_without_plans(buffers, tally)
 
     def submit(
         self,
@@ -78,10 +79,12 @@ class Launches:
             cached, buffers, weighed = self._fitting(cache, command, completion, buffers, weighed)
         case = None if checker is None else checker.begin(command, buffers, cached.plan)
         self._note(command, cached, buffers)
+        choosing = session.choosing if weighed else None
+        began = 0 if choosing is None else time.thread_time_ns()
         job = session.executor.submit(
-            session.choosing.sampled(cache.tally, cached)
-            if weighed and session.choosing is not None
-            else cached.prepared,
+            cached.prepared
+            if choosing is None
+            else choosing.sampled(cache.tally, cached, command.ndrange.nitems),
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,
@@ -90,6 +93,8 @@ class Launches:
             after=after,
             order=order,
         )
+        if choosing is not None:
+            choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
         if session.recorder is not None and cached.shape is not None:
             session.recorder.submitted(job, cached.shape)
         if checker is not None:
@@ -151,13 +156,13 @@ class Launches:
         if cached.direct:
             if choosing.reconsider(command, cache.tally, buffers):
                 cached, buffers = self._finder()(cache, command)
-            return cached, buffers, False
+            return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
         stake, thought = cached.stake, self._thought_ns * 1e-9
-        if stake is None or not choosing.counts(stake, thought):
+        if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, False
         if choosing.weigh(command, cache.tally, cached, buffers, thought):
             cached, buffers = self._finder()(cache, command)
-        return cached, buffers, not cached.direct
+        return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
 
     def _fitting(
         self,
@@ -180,8 +185,9 @@ class Launches:
         return *fitting, weighed
 
     def _finder(self) -> Finder:
+        choosing = self._session.choosing
         if len(self._session.workers) == 1 or (
-            self._session.choosing is not None and self._session.choosing.without_plans
+            choosing is not None and (choosing.without_plans or choosing.alone)
         ):
             return self._direct_or_planned
         return self._with_plan

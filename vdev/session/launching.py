@@ -60,7 +60,8 @@ KEPT = (
     " (VDEV_GATHER)"
 )
 THRIFTY = (
-    "on one worker without a plan: to plan launches on these buffers has taken longer than splitting them has gained"
+    "on one worker without a plan: to plan launches on these buffers, to hand them over to several workers and to exchange"
+    " what they need has taken longer than splitting them has gained"
     " (VDEV_PLANNING)"
 )
 

@@ -1,0 +1,87 @@
+"""Measuring links and keeping what was measured: on simulated GPUs, and in a cache folder that somebody has been at."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tests.pure.virtual_gpus import Machine
+from vdev.cli import links
+from vdev.planner.timing import MachineTimes
+from vdev.session import calibration
+from vdev.session.session import Session
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "links"
+
+
+def session(workers: int = 3) -> Session:
+    machine = Machine({"touch": 1e-12})
+    return Session([machine.opener(number) for number in range(workers)], min_items=None, plan_always=False)
+
+
+def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
+    opened = session()
+    try:
+        found = calibration.measure(opened)
+        assert {(link.source, link.target) for link in found.links} == {
+            (a, b) for a in range(3) for b in range(3) if a != b
+        }
+        assert all(value >= 0 for value in dataclasses.astuple(found.times))
+        assert found.times.launch > 0
+        assert all(link.latency >= link.host > 0 and link.per_byte > 0 for link in found.links)
+        text = links.as_text(["a", "b", "c"], found)
+        assert "2 to 1: 4096 bytes" in text
+        assert calibration.kept(opened.workers) is None
+        calibration.keep(opened.workers, found.times)
+        assert calibration.kept(opened.workers) == found.times
+    finally:
+        opened.close()
+    again, other = session(), session(2)
+    try:
+        assert again.choosing is not None
+        assert again.choosing._machine == found.times
+        assert other.choosing is not None
+        assert other.choosing._machine == MachineTimes(), "of other workers nothing is known"
+    finally:
+        again.close()
+        other.close()
+
+
+def test_what_is_measured_is_put_back(folder: Path) -> None:
+    opened = session()
+    try:
+        before = opened.launch_options, opened.choosing
+        calibration.measure(opened)
+        assert (opened.launch_options, opened.choosing) == before
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}x", b'{"launch": "much"}', b'{"speed": 1}', b'{"launch": 5.0}', b'{"launch": -1}'],
+)
+def test_what_cannot_be_used_is_not(folder: Path, content: bytes) -> None:
+    opened = session()
+    try:
+        calibration._store().put(calibration._key(opened.workers), content, 1 << 20)
+        assert calibration.kept(opened.workers) is None
+    finally:
+        opened.close()
+
+
+def test_what_others_may_have_written_is_not_used(folder: Path) -> None:
+    opened = session()
+    try:
+        calibration.keep(opened.workers, MachineTimes(launch=1e-6))
+        assert calibration.kept(opened.workers) == MachineTimes(launch=1e-6)
+        folder.chmod(0o777)
+        assert calibration.kept(opened.workers) is None
+    finally:
+        opened.close()

@@ -1,0 +1,300 @@
+"""Programs of several kernels on simulated machines of 2, 4 and 8 GPUs: none is slower than on one of them, by more than it takes to
+notice.
+
+The programs are those of the benchmarks. The host is one thread that takes time for every call of a driver and every plan, as on a
+machine with H200; GPUs take what their kernels' bytes take. Nothing is computed, and no clock is read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.pure.test_choosing import Program
+from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
+from vdev.observe.explain import as_text
+from vdev.observe.statistics import of_session
+from vdev.session import launches
+from vdev.session.commands import Fill
+from vdev.session.gathering import Choosing
+from vdev.session.session import Session, VirtualBuffer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "samples" / "benchmarks"))
+
+import planning_programs
+
+#: seconds of the host: a driver's call from Python, a plan, and what a program does itself between two launches
+CALL, PLAN, BETWEEN = 4e-6, 1e-4, 1e-5
+#: the least that a kernel takes, and what a work-item takes that reads and writes three numbers
+FLOOR, STREAMED = 3e-6, 12 / 4000e9
+PCIE = 40e9
+
+
+class Bench:
+    """`planning_programs.Bench` on simulated GPUs."""
+
+    def __init__(self, per_item: dict[str, float], size: int, steps: int, workers: int, rate: float) -> None:
+        self.size, self.steps = size, steps
+        self.random = np.random.default_rng(7)
+        self.results: list[Any] = []
+        self.context = None
+        self.queue = self
+        self._per_item, self._workers, self._rate = per_item, workers, rate
+        self.program: Program = None  # type: ignore[assignment]
+        self._wanted: list[int] = []
+        self._buffers: list[VirtualBuffer] = []
+
+    def build(self, source: str, **numbers: int) -> None:
+        options = tuple(f"-D{name}={value}" for name, value in numbers.items())
+        self.program = Program(
+            source, self._per_item, workers=self._workers, options=options, peer_rate=self._rate
+        )
+        self.program.session.observers.clear()
+        machine = self.program.machine
+        machine.call, machine.floor = CALL, FLOOR
+
+    def buffer(self, array: Any, *, result: bool = False) -> Any:
+        return _Later(self, array.nbytes)
+
+    def zeros(self, count: int, kind: Any = np.float32, *, result: bool = False) -> Any:
+        return _Later(self, count * np.dtype(kind).itemsize)
+
+    def run(self, name: str, size: tuple[int, ...], group: tuple[int, ...], *args: Any) -> None:
+        self.program.machine.host += BETWEEN
+        whole = tuple(-(-items // each) * each for items, each in zip(size, group, strict=True))
+        given = [np.int32(arg) if isinstance(arg, int) else arg for arg in args]
+        given = [arg.made if isinstance(arg, _Later) else arg for arg in given]
+        self.program.launch(name, whole, group, *given)
+
+
+class _Later:
+    """A buffer that is made when it is used: programs make theirs before their kernels."""
+
+    def __init__(self, bench: Bench, nbytes: int) -> None:
+        self.bench, self.size = bench, nbytes
+        self._made: VirtualBuffer | None = None
+
+    @property
+    def made(self) -> VirtualBuffer:
+        if self._made is None:
+            self._made = self.bench.program.buffer(self.size)
+        return self._made
+
+
+def _fill(queue: Bench, buffer: _Later, pattern: bytes, start: int, nbytes: int) -> None:
+    session = queue.program.session
+    session.submit(Fill(buffer.made, start, nbytes, bytes(4)), queue=queue.program.queue)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with its size and steps here, and seconds of each of its kernels for a work-item."""
+
+    name: str
+    size: int
+    steps: int
+    per_item: dict[str, float]
+
+
+LU_ITEMS = {"lu_tile": 1e-6, "lu_row": 2e-9, "lu_column": 2e-9, "lu_update": 2e-11}
+CASES = (
+    Case("small_steps", 1 << 20, 300, dict.fromkeys(("drive", "smooth", "back"), STREAMED)),
+    Case("multigrid", 2048, 6, dict.fromkeys(("sweep", "residual", "restriction", "prolongation"), STREAMED)),
+    Case("particles", 512, 40, {"push": 2e-11, "deposit": 2e-11, "settle": STREAMED}),
+    Case("wavefront", 4096, 900, {"diagonal": 1e-11}),
+    Case("lu", 2048, 0, LU_ITEMS),
+)
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bench]]:
+    """The session reads the simulated host's clock, on which plans take their time, and chooses as programs have it."""
+    benches: list[Bench] = []
+
+    def now() -> int:
+        program = benches[-1].program if benches else None
+        return 0 if program is None else round(program.machine.host * 1e9)
+
+    made, planned = Session.__init__, launches.make_plan
+
+    def open_session(self: Session, *args: Any, **settings: Any) -> None:
+        made(self, *args, **settings, plan_always=False)
+
+    def plan(*args: Any) -> Any:
+        benches[-1].program.machine.host += PLAN
+        return planned(*args)
+
+    clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=now)
+    monkeypatch.setattr(launches, "time", clock)
+    monkeypatch.setattr(launches, "make_plan", plan)
+    monkeypatch.setattr(Session, "__init__", open_session)
+    monkeypatch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))
+    yield benches
+    for bench in benches:
+        bench.program.session.close()
+
+
+def seconds(
+    benches: list[Bench], case: Case, workers: int, rate: float = PEER_BYTES_PER_SECOND
+) -> tuple[float, float]:
+    """Seconds of a program's first half, and of its second."""
+    bench = Bench(case.per_item, case.size, case.steps, workers, rate)
+    program: Any = planning_programs.PROGRAMS[case.name][0]
+    steps = program(bench)
+    total = next(steps)
+    benches.append(bench)
+    found = [bench.program.wait()]
+    for number, _ in enumerate(steps, start=1):
+        if number == total // 2:
+            found.append(bench.program.wait())
+    found.append(bench.program.wait())
+    return found[1] - found[0], found[2] - found[1]
+
+
+#: what is lost at most until several workers are given up, in seconds
+TO_NOTICE = 8e-3
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_no_program_is_slower_than_on_one(clocks: list[Bench], case: Case, workers: int) -> None:
+    one, chosen = seconds(clocks, case, 1), seconds(clocks, case, workers)
+    assert chosen[1] <= 1.03 * one[1]
+    assert chosen[0] <= 1.03 * one[0] + TO_NOTICE
+
+
+#: six fields of 512 cells along an edge, of which there are fewer here
+FIELDS = Case("fields_3d", 128, 40, dict.fromkeys(("ex", "ey", "ez", "hx", "hy", "hz"), 64 * 20 / 4000e9) | {
+    "source": 0.0, "energy": 1e-7})  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_what_gains_is_split(clocks: list[Bench], workers: int) -> None:
+    one, chosen = seconds(clocks, FIELDS, 1), seconds(clocks, FIELDS, workers)
+    assert chosen[1] <= 1.4 * one[1] / workers
+    assert chosen[0] <= one[0]
+
+
+PHASES = """
+kernel void light(global float *a, global const float *b) { int i = get_global_id(0); a[i] += b[i]; }
+kernel void heavy(global float *a, global const float *b) { int i = get_global_id(0); a[i] *= b[i]; }
+"""
+
+
+class Phases:
+    """Launches of two kernels on the same buffers, one of which gains by being split."""
+
+    def __init__(self, benches: list[Bench], workers: int = 4) -> None:
+        self.n = 1 << 20
+        self.bench = Bench(
+            {"light": STREAMED, "heavy": 1e-3 / self.n}, self.n, 0, workers, PEER_BYTES_PER_SECOND
+        )
+        self.bench.build(PHASES)
+        benches.append(self.bench)
+        self.buffers = [self.bench.zeros(self.n) for _ in range(2)]
+
+    def run(self, name: str, count: int) -> float:
+        """Seconds of so many launches, over which every other one turns what the other one did."""
+        program = self.bench.program
+        began = program.wait()
+        for _ in range(count):
+            self.bench.run(name, (self.n,), (64,), *self.buffers)
+            self.buffers.reverse()
+        return program.wait() - began
+
+    def split(self, name: str) -> int:
+        """How many launches of a kernel ran on several workers so far."""
+        found = of_session(self.bench.program.session).kernel(name)
+        return found.split
+
+
+def test_after_a_light_phase_heavy_launches_are_split_again_and_stay_so(clocks: list[Bench]) -> None:
+    phases = Phases(clocks)
+    phases.run("light", 300)
+    before = phases.split("light")
+    assert before < 100, "given up early"
+    took = phases.run("heavy", 100)
+    assert phases.split("heavy") >= 80
+    assert took <= 0.45 * 100 * 1e-3
+
+
+def test_phases_that_alternate_are_never_much_slower_than_one_worker(clocks: list[Bench]) -> None:
+    def took(workers: int) -> float:
+        phases = Phases(clocks, workers)
+        return sum(phases.run(name, count) for name, count in (("light", 40), ("heavy", 2)) * 20)
+
+    assert took(4) <= 1.03 * took(1) + TO_NOTICE
+
+
+def test_what_gains_is_hardly_looked_at(clocks: list[Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    weighed = Choosing.weigh
+    monkeypatch.setattr(Choosing, "weigh", lambda self, *args: looks.append(args) or weighed(self, *args))
+    phases = Phases(clocks)
+    phases.run("heavy", 500)
+    assert phases.split("heavy") == 500
+    assert len(looks) < 25
+
+
+def test_the_model_is_close_to_what_is_measured(clocks: list[Bench]) -> None:
+    phases = Phases(clocks)
+    phases.run("heavy", 600)
+    way = of_session(phases.bench.program.session).kernel("heavy").ways[0]
+    assert way.workers == 4
+    assert way.launches == 600
+    assert way.judged >= 3
+    assert way.close >= 0.9 * way.judged
+    assert way.predicted == pytest.approx(way.measured, rel=0.05)
+
+
+def test_kernels_that_were_given_up_begin_on_one_worker_on_new_buffers(clocks: list[Bench]) -> None:
+    phases = Phases(clocks)
+    phases.run("light", 100)
+    before = phases.split("light")
+    for _ in range(20):
+        phases.buffers = [phases.bench.zeros(phases.n) for _ in range(2)]
+        phases.run("light", 5)
+    assert phases.split("light") == before
+    phases.buffers = [phases.bench.zeros(phases.n) for _ in range(2)]
+    phases.run("heavy", 20)
+    assert phases.split("heavy") == 20, "another kernel is split from its first launch on"
+
+
+def test_two_kernels_that_want_the_same_data_in_two_ways_end_on_one_worker_and_stay(
+    clocks: list[Bench],
+) -> None:
+    """One leaves halves where the other reads stripes: so long as both recur, the data stays on one worker."""
+    n, groups = 1 << 29, 4096
+    text = (Path(__file__).parents[2] / "samples" / "fill_and_sum.py").read_text()
+    source = text.partition('SOURCE = """')[2].partition('"""')[0]
+
+    def took(workers: int) -> list[float]:
+        per_item = {"fill": 1e-12, "sum": 0.5e-3 / (groups * 256)}
+        bench = Bench(per_item, n, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(source, GROUP=256)
+        clocks.append(bench)
+        values, sums = bench.zeros(n), bench.zeros(groups)
+        found = [bench.program.wait()]
+        for _ in range(30):
+            bench.run("fill", (n,), (256,), values, np.float32(1), np.uint32(1), np.uint32(n))
+            bench.run("sum", (groups * 256,), (256,), values, sums, np.uint32(n))
+            found.append(bench.program.wait())
+        return [float(each) for each in np.diff(found)]
+
+    one, chosen = took(1), took(2)
+    assert max(chosen[-10:]) <= 1.03 * min(one)
+    assert sum(chosen) <= 1.6 * sum(one)
+
+
+def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]) -> None:
+    phases = Phases(clocks)
+    phases.run("heavy", 100)
+    text = as_text(of_session(phases.bench.program.session)).replace("\n", " ")
+    assert "on 4 workers a launch takes 253 us, predicted 253 us (3 samples); 3 of 3 within a quarter" in text

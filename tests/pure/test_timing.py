@@ -1,0 +1,170 @@
+"""The model of time, and the rule by which it decides: what it says of launches that it has seen, and what it costs to follow it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vdev.planner.regret import Stretch, TwoWays
+from vdev.planner.timing import MOST_FLOOR, KernelTimes, Least, MachineTimes, Way
+
+seconds = st.floats(0, 20, allow_nan=False, width=32)
+ways = st.builds(Way, seconds, seconds)
+#: what launches take in the way in use at first, and in the other
+Pairs = list[tuple[Way, Way]]
+
+
+def kernel(*launches: tuple[int, Sequence[float]]) -> KernelTimes:
+    """The times of a kernel of which these launches were measured: work-items, and seconds of each chunk."""
+    found = KernelTimes(Least())
+    for nitems, chunks in launches:
+        found.add(nitems, chunks)
+    return found
+
+
+def affine(nitems: float) -> float:
+    """3 us that every launch takes, and 2 ns for a work-item."""
+    return 3e-6 + 2e-9 * nitems
+
+
+@given(st.lists(st.tuples(st.integers(10, 24), st.integers(1, 8)), min_size=1, max_size=20))
+def test_kernels_that_take_a_fixed_part_and_one_for_their_items_are_foretold(
+    launches: list[tuple[int, int]],
+) -> None:
+    found = kernel((1, [affine(0)]), *((1 << log, [affine((1 << log) / n)] * n) for log, n in launches))
+    for log, chunks in launches:
+        assert found.whole(1 << log) == pytest.approx(affine(1 << log), rel=1e-6)
+        assert found.chunk(1 << log, 1 / chunks) == pytest.approx(affine((1 << log) / chunks), rel=1e-6)
+    largest = max(log for log, _ in launches)
+    assert found.whole(8 << largest) == pytest.approx(affine(8 << largest), rel=1e-6), "never seen"
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 1 << 24), st.lists(st.floats(0, 0.1), min_size=1, max_size=8)), min_size=1
+    ),
+    st.integers(1, 1 << 24),
+    st.floats(0.01, 1.0),
+)
+def test_no_chunk_takes_longer_than_the_whole(
+    launches: list[tuple[int, list[float]]], nitems: int, share: float
+) -> None:
+    found = kernel(*launches)
+    assert found.known
+    assert 0 <= found.chunk(nitems, share) <= found.whole(nitems) * (1 + 1e-9)
+    assert found.chunk(nitems, 1.0) == found.whole(nitems)
+
+
+def test_nothing_is_said_of_what_was_never_seen() -> None:
+    found = kernel()
+    assert not found.known
+    assert found.whole(1000) == 0
+
+
+def test_uneven_chunks_make_the_largest_share_larger() -> None:
+    even, uneven = (kernel(*[(1000, chunks)] * 30) for chunks in ([1.0] * 4, [2.5, 0.5, 0.5, 0.5]))
+    assert even.whole(1000) == pytest.approx(uneven.whole(1000), rel=1e-4)
+    assert even.chunk(1000, 0.25) == pytest.approx(1.0, rel=1e-4)
+    assert uneven.chunk(1000, 0.25) == pytest.approx(2.5, rel=1e-2)
+
+
+def test_sizes_have_rates_of_their_own() -> None:
+    """Many small launches on coarse grids do not say what the finest one takes."""
+    found = kernel((1 << 22, [4e-3]), *[(1 << 10, [5e-6])] * 100)
+    assert found.whole(1 << 22) == pytest.approx(4e-3, rel=0.01)
+    assert found.whole(1 << 10) == pytest.approx(5e-6)
+
+
+def test_a_long_kernel_is_not_taken_for_what_every_launch_takes() -> None:
+    assert kernel((1000, [0.5])).chunk(1000, 0.5) == pytest.approx(0.25 + MOST_FLOOR / 2)
+
+
+@given(st.integers(1, 16), st.integers(0, 50), st.floats(0, 1e9))
+def test_more_costs_more(workers: int, messages: int, cost: float) -> None:
+    machine = MachineTimes()
+    assert machine.handing_over(1, 0) == machine.launch
+    assert machine.handing_over(workers + 1, messages) > machine.handing_over(workers, messages)
+    assert machine.handing_over(workers, messages + 1) > machine.handing_over(workers, messages)
+    assert machine.exchanging(messages + 1, cost) > machine.exchanging(messages, cost)
+    assert machine.exchanging(messages, cost + 1e6) > machine.exchanging(messages, cost)
+    assert machine.exchanging(0, 0.0) == 0
+
+
+# the rule -------------------------------------------------------------------------------------------
+
+
+def follow(pairs: Pairs, change: float, credit: float) -> list[int]:
+    """The way of each launch."""
+    rule, way, taken = Stretch(credit), 0, []
+    for both in pairs:
+        if rule.weigh(both[way], both[1 - way], change):
+            rule.changed()
+            way = 1 - way
+        taken.append(way)
+    return taken
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(seconds, seconds), max_size=60), st.floats(0.125, 40, width=32), st.booleans())
+def test_with_one_thing_busy_it_is_the_rule_for_two_ways(
+    costs: list[tuple[float, float]], change: float, host: bool
+) -> None:
+    one, other, way = Stretch(), TwoWays(), 0
+    for both in costs:
+        here, there = both[way], both[1 - way]
+        first, second = (Way(here, 0), Way(there, 0)) if host else (Way(0, here), Way(0, there))
+        known = other.weigh(here, there, change)
+        # sums of other orders may differ in their last digits
+        if abs(other.regret - 2 * change) > 1e-6 and other.regret > 1e-6:
+            assert one.weigh(first, second, change) == known
+        else:
+            one.here, one.there = Way(other.regret, other.regret), Way(0, 0)
+        if known:
+            one.changed()
+            other.changed()
+            way = 1 - way
+
+
+@given(st.lists(st.tuples(ways, ways), min_size=1, max_size=12), st.floats(0.125, 40, width=32))
+@settings(max_examples=200)
+def test_a_sequence_that_recurs_ends_in_its_better_way(period: Pairs, change: float) -> None:
+    """With a credit that a whole period cannot use up, launches that gain and lose by turns change nothing; and no more is lost than
+    the credit, the change and some periods.
+    """
+    totals = [sum((both[way] for both in period), Way(0, 0)) for way in (0, 1)]
+    swing = sum(both[way].host + both[way].device for both in period for way in (0, 1))
+    difference = totals[0].seconds - totals[1].seconds
+    taken = follow(period * 20, change, 2 * swing)
+    assert sum(a != b for a, b in itertools.pairwise([0, *taken])) <= 2, (
+        "there, and back if that was too early"
+    )
+    if 20 * abs(difference) > 2 * (2 * change + 5 * swing):
+        assert taken[-1] == (difference > 0)
+
+
+def test_what_the_host_does_meanwhile_costs_nothing() -> None:
+    rule = Stretch()
+    for _ in range(1000):
+        assert not rule.weigh(Way(0.9, 1.0), Way(0.1, 1.0), 0.01)
+    assert rule.regret == 0
+    assert rule.weigh(Way(1.2, 1.0), Way(0.1, 1.0), 0.01)
+
+
+def test_launches_that_gain_pay_for_those_that_lose_in_the_same_sequence() -> None:
+    gains, loses = (Way(0, 1.0), Way(0, 4.0)), (Way(0, 1.0), Way(0, 0.0))
+    assert not any(follow([gains, loses, loses] * 50, 0.4, 5.0))
+    assert any(follow([gains, loses, loses] * 50, 0.4, 0.0)), "without credit it goes to and fro"
+    assert follow([gains, *[loses] * 20], 0.4, 5.0)[-1] == 1, "not for ever"
+
+
+def test_joined_stretches_have_the_launches_of_both() -> None:
+    first, second = Stretch(), Stretch()
+    assert not first.weigh(Way(2, 0), Way(1, 0), 1.0)
+    assert not second.weigh(Way(0, 3), Way(0, 1), 2.0)
+    first.join(second)
+    assert first.here == Way(2, 3)
+    assert first.there == Way(1, 1)

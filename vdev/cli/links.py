@@ -1,0 +1,51 @@
+"""`vdev-info --links`: what handing launches over and copies between workers take here, measured, shown and kept.
+
+Decides how the figures are told; `vdev.session.calibration` measures and keeps them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+from vdev import boot
+from vdev.errors import Failure
+from vdev.session import calibration
+from vdev.session.calibration import Measured
+
+
+def main(*, as_json: bool = False) -> int:
+    """Measure, keep and print; 0 where that was possible, else 1."""
+    boot.start()
+    from vdev.start.current import get_session
+
+    try:
+        session = get_session()
+        found = calibration.measure(session)
+    except Failure as error:
+        print(f"vdev-info: the links were not measured: {error}", file=sys.stderr)
+        return 1
+    calibration.keep(session.workers, found.times)
+    names = [info.name for info in session.workers]
+    print(json.dumps(dataclasses.asdict(found), indent=2) if as_json else as_text(names, found))
+    return 0
+
+
+def as_text(names: list[str], found: Measured) -> str:
+    """The figures for people."""
+    times = found.times
+    lines = [f"worker {number}: {name}" for number, name in enumerate(names)]
+    lines.append("the host's time to hand over a launch:")
+    lines.append(
+        f"  on one worker {times.launch * 1e6:.1f} us, each further worker {times.part * 1e6:.1f} us"
+    )
+    if found.links:
+        lines.append("copies from worker to worker, alone:")
+    for link in found.links:
+        lines.append(
+            f"  {link.source} to {link.target}: {calibration.SMALL_NBYTES} bytes {link.latency * 1e6:.1f} us "
+            f"({link.host * 1e6:.1f} us of the host's), {1e-9 / link.per_byte:.3g} GB a second"
+        )
+    lines.append("kept for the model of time, for these workers and this version of vdev")
+    return "\n".join(lines)

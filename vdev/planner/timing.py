@@ -1,0 +1,142 @@
+"""The model of time: what a launch takes, in seconds, in each of the ways in which it may be run.
+
+Two things are busy with a launch: the host, which hands it over, and the devices, which bring what it needs and run it. They
+work at the same time, so a row of launches takes as long as the busier of the two (`Way`, `vdev.planner.regret`). What moving and
+handing over take on a machine is `MachineTimes`, measured once and stored (`vdev-info --links`). What a kernel takes is
+learnt from its launches (`KernelTimes`): a part that every launch takes, however small, and a part for its work-items; work
+that is uneven makes the largest share larger.
+
+Decides nothing about ways; knows no clock, and never measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+#: what a new measurement weighs in a mean
+_WEIGHT = 0.25
+#: the most that is taken for what every kernel takes, in seconds: the least one that was seen may be a long one
+MOST_FLOOR = 2e-5
+#: a share of the work is believed to be so many times an even one at most: one bad measurement shall not stand for all
+_MOST_UNEVEN = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Seconds of the host, and of the busiest device, that launches take in one way."""
+
+    host: float
+    device: float
+
+    def __add__(self, other: Way) -> Way:
+        return Way(self.host + other.host, self.device + other.device)
+
+    def times(self, count: int) -> Way:
+        """So many launches of this kind."""
+        return Way(self.host * count, self.device * count)
+
+    @property
+    def seconds(self) -> float:
+        """How long they take: both work at the same time."""
+        return max(self.host, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineTimes:
+    """What handing over and moving take on one machine, in seconds.
+
+    The defaults are those of a machine of which nothing was measured; they are near to what NVIDIA's H100 and H200 were seen
+    to take.
+    """
+
+    launch: float = 1e-5  #: the host: a launch on one worker that needs no plan
+    part: float = 1e-5  #: the host: what each further worker adds to a launch
+    message: float = 1e-5  #: the host: each transfer between workers that a launch needs
+    latency: float = 1e-5  #: a worker: until the bytes of a transfer begin to arrive
+    per_byte: float = (
+        1e-10  #: a worker: what a unit of `LinkCosts` takes, which is a byte over the host's link
+    )
+
+    def handing_over(self, workers: int, messages: int) -> float:
+        """Seconds of the host for a launch on so many workers that needs so many transfers in all."""
+        return self.launch + self.part * (workers - 1) + self.message * messages
+
+    def exchanging(self, messages: int, cost: float, unit: float | None = None) -> float:
+        """Seconds of the busiest worker for so many transfers of its, of such a cost in all; `unit`: seconds for one of cost
+        where that is known better.
+        """
+        return self.latency * messages + cost * (self.per_byte if unit is None else unit)
+
+
+class Least:
+    """The least that any kernel took on a machine, which is what every launch takes whatever it does."""
+
+    __slots__ = ("_least",)
+
+    def __init__(self) -> None:
+        self._least = inf
+
+    def add(self, seconds: float) -> None:
+        self._least = min(self._least, seconds)
+
+    @property
+    def value(self) -> float:
+        """In seconds; 0 before anything was seen."""
+        return 0.0 if self._least == inf else min(self._least, MOST_FLOOR)
+
+
+class KernelTimes:
+    """What launches of one kernel take, by the number of their work-items.
+
+    Rates are kept for every power of two of work-items: what a kernel does with a few is not what it does with millions, as
+    the levels of a grid have it.
+    """
+
+    __slots__ = ("_least", "_rates", "_uneven")
+
+    def __init__(self, least: Least) -> None:
+        """`least`: of the machine."""
+        self._least = least
+        #: by the bits of the number of work-items: seconds of one worker for each, beyond what every launch takes
+        self._rates: dict[int, float] = {}
+        #: the largest share of the work that a chunk had, over an even one
+        self._uneven = 1.0
+
+    @property
+    def known(self) -> bool:
+        """Whether any launch was measured."""
+        return bool(self._rates)
+
+    def add(self, nitems: int, chunks: Sequence[float]) -> None:
+        """A launch of so many work-items was measured: seconds of each of its chunks, which are about equal."""
+        for took in chunks:
+            self._least.add(took)
+        floor = self._least.value
+        works = [max(took - floor, 0.0) for took in chunks]
+        rate, bits = sum(works) / max(nitems, 1), nitems.bit_length()
+        before = self._rates.get(bits)
+        self._rates[bits] = rate if before is None else before + _WEIGHT * (rate - before)
+        if len(works) > 1 and sum(works) > 0:
+            uneven = min(max(works) * len(works) / sum(works), _MOST_UNEVEN)
+            self._uneven += _WEIGHT * (uneven - self._uneven)
+
+    def chunk(self, nitems: int, share: float) -> float:
+        """Seconds of the largest chunk, which has such a part of the work-groups, of a launch of so many work-items.
+
+        0 where nothing was measured.
+        """
+        if not self._rates:
+            return 0.0
+        bits = nitems.bit_length()
+        rate = self._rates.get(bits)
+        if rate is None:
+            nearest = min(self._rates, key=lambda known: (abs(known - bits), -known))
+            rate = self._rates[nearest]
+        part = share if share >= 1 else min(share * self._uneven, 1.0)
+        return self._least.value + rate * nitems * part
+
+    def whole(self, nitems: int) -> float:
+        """Seconds of a launch on one worker."""
+        return self.chunk(nitems, 1.0)
