@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+WIDE = 16  #: pixels of a row that engines make images of
 W, H, D = 13, 9, 5  #: sizes that no work-group divides
 N = 96  #: positions that are read, in groups of eight
 #: one in so many formats is tried with a kind, another with the next: all of them take minutes
@@ -323,6 +324,72 @@ def transfers(w: Any, kind: str) -> dict[str, dict[str, Any]]:
     return result
 
 
+def reads_by_the_engine(w: Any) -> dict[str, dict[str, Any]]:
+    """Rows that engines make images of: what a linear filter gives is then the engine's to the last bit."""
+    global W
+    before, W = W, WIDE
+    try:
+        found = reads(w, "image2d_t")
+    finally:
+        W = before
+    numbers = {key: digest(np.asarray(values)) for key, values in found["close"].items() if not is_srgb(key)}
+    others = {key: values for key, values in found["close"].items() if is_srgb(key)}
+    return {"exact": {**found["exact"], **numbers}, "close": others}
+
+
+def is_srgb(key: str) -> bool:
+    return int(key.split()[0], 16) in SRGB
+
+
+def sampled_within_a_buffer(w: Any) -> dict[str, dict[str, Any]]:
+    """An image that begins inside of a buffer, sampled between writes to the buffer; and one that is written by a kernel."""
+    w.rng = np.random.default_rng(8)
+    source = """
+    kernel void turn(read_only image2d_t im, sampler_t s, global float4 *out) {
+        int x = get_global_id(0), y = get_global_id(1);
+        out[y * get_global_size(0) + x] = read_imagef(im, s, (float2)(0.8f * x - 0.6f * y, 0.6f * x + 0.8f * y));
+    }
+    kernel void draw(write_only image2d_t im, float shift) {
+        int2 c = (int2)(get_global_id(0), get_global_id(1));
+        write_imagef(im, c, (float4)(c.x + shift, c.y, c.x * c.y, 1.0f) / 64.0f);
+    }
+    kernel void all(global float4 *a, int n) {
+        float sum = 0;
+        for (int i = 0; i < n; ++i) sum += a[i].x;
+        a[get_global_id(0)].w = sum;
+    }"""
+    program = w.cl.Program(w.ctx, source).build()
+    height, offset = 24, 4096
+    form = w.cl.ImageFormat(w.cl.channel_order.RGBA, w.cl.channel_type.FLOAT)
+    buffer = w.cl.Buffer(w.ctx, w.mf.READ_WRITE, 2 * offset + WIDE * height * 16)
+    part = buffer.get_sub_region(offset, WIDE * height * 16)
+    desc = w.cl.ImageDescriptor()
+    desc.image_type, desc.shape = w.cl.mem_object_type.IMAGE2D, (WIDE, height)
+    desc.pitches, desc.buffer = (WIDE * 16, 0), part
+    inside = w.cl.Image(w.ctx, w.mf.READ_WRITE, form, desc=desc)
+    alone = w.cl.create_image(w.ctx, w.mf.READ_WRITE, form, shape=(WIDE, height))
+    modes, filters = w.cl.addressing_mode, w.cl.filter_mode
+    sampler = w.cl.Sampler(w.ctx, False, modes.CLAMP, filters.LINEAR)
+    out = w.cl.Buffer(w.ctx, w.mf.READ_WRITE, WIDE * height * 16)
+    result: dict[str, dict[str, Any]] = {"exact": {}, "close": {}}
+    host = np.zeros((height, WIDE, 4), np.float32)
+    for number in range(4):
+        if number == 2:  # from then on workers have what lies before the image, too
+            w.cl.enqueue_fill_buffer(w.queue, buffer, np.float32(1), 0, buffer.size)
+            items = buffer.size // 16
+            run(w, program, "all", (8,), buffer, np.int32(items))
+        content = w.rng.random((height, WIDE, 4)).astype(np.float32)
+        w.cl.enqueue_copy(w.queue, part, content)
+        run(w, program, "draw", (WIDE, height), alone, np.float32(number))
+        for name, made in (("inside", inside), ("alone", alone)):
+            run(w, program, "turn", (WIDE, height), made, sampler, out)
+            w.cl.enqueue_copy(w.queue, host, out)
+            result["exact"][f"{name} {number}"] = digest(host + 0)
+    return result
+
+
+CALLS["image2d_t read by the engine"] = reads_by_the_engine
+CALLS["image2d_t sampled within a buffer"] = sampled_within_a_buffer
 for _kind in KINDS:
     CALLS[f"{_kind} read"] = partial(reads, kind=_kind)
     CALLS[f"{_kind} write_only"] = partial(writes, kind=_kind, access="write_only")

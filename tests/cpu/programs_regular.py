@@ -410,6 +410,46 @@ def queues_events_threads(device: Device) -> None:
 
 
 @program
+def local_sizes_left_open(device: Device) -> None:
+    """Whoever asks for its work-group hears the same as all others; who does not may be grouped in any way."""
+    program = device.build(
+        """
+        int place() { return (get_global_id(2) * get_global_size(1) + get_global_id(1)) * get_global_size(0) + get_global_id(0); }
+        void say(__global int *o) {
+            for (int d = 0; d < 3; ++d) {
+                o[3 * d] = get_local_size(d);
+                o[3 * d + 1] = get_group_id(d) * get_local_size(d) + get_local_id(d);
+                o[3 * d + 2] = get_num_groups(d);
+            }
+        }
+        __kernel void asked(__global int *out) { say(out + 9 * place()); }
+        __kernel __attribute__((work_group_size_hint(4, 2, 1))) void hinted(__global int *out) { say(out + 9 * place()); }
+        __kernel void blind(__global int *out) { out[place()] = get_global_id(0) + 1000 * get_global_id(1); }
+        """
+    )
+    for sizes in ((64,), (1009,), (24, 40), (7, 96), (1, 64), (128, 1), (12, 10, 8)):
+        items = int(np.prod(sizes))
+        for name in ("asked", "hinted"):
+            out = device.empty(36 * items)
+            program_kernel = cl.Kernel(program, name)
+            program_kernel(device.queue, sizes, None, out)
+            found = device.read(out, i32, (items, 3, 3))
+            local, numbers, groups = found[:, :, 0], found[:, :, 1], found[:, :, 2]
+            assert (local == local[0]).all(), (sizes, np.unique(local, axis=0))
+            full = np.array([*sizes, 1, 1][:3])
+            assert (full % local[0] == 0).all()
+            same(groups, np.broadcast_to(full // local[0], groups.shape))
+            same(numbers, np.stack(np.unravel_index(np.arange(items), full[::-1]), 1)[:, ::-1])
+            if name == "hinted" and not np.any(full % (4, 2, 1)):
+                same(local[0], (4, 2, 1))
+        out = device.empty(4 * items)
+        cl.Kernel(program, "blind")(device.queue, sizes, None, out)
+        full = np.array([*sizes, 1, 1][:3])
+        _, y, x = np.unravel_index(np.arange(items), full[::-1])
+        same(device.read(out, i32, items), x + 1000 * y)
+
+
+@program
 def pyopencl_algorithms(device: Device) -> None:
     """PyOpenCL's own generated kernels: reduction, scans, compaction, lists of lists, slices of arrays."""
     context, queue, n = device.context, device.queue, 3000

@@ -54,7 +54,10 @@ def test_without_a_fault_it_is_split(session: Session) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["vdev.session.programs.analyse_kernel", "vdev.translators.interpreter.access.KernelSummary.evaluate"],
+    [
+        "vdev.translators.interpreter.access.analyse_kernel",
+        "vdev.translators.interpreter.summaries.KernelSummary.evaluate",
+    ],
 )
 def test_a_fault_leaves_one_worker_and_a_reason(session: Session, place: str) -> None:
     with mock.patch(place, side_effect=OverflowError("planted")):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from vdev.translators.interpreter.access import AccessRange, KernelSummary
+from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.ndrange import NDRange
 
 from tests.pure.kernels import Buffer, GeneratedKernel

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.cpu import image_calls, image_programs, side_by_side
+from vdev.backends.opencl.images import NativeImages
 from vdev.facade import stand_in
 from vdev.facade.errors import native
 from vdev.facade.handles import state_of
@@ -195,6 +196,32 @@ class TestSplitting:
         found = np.zeros_like(pixels)
         cl._enqueue_read_buffer(queue, out, found)
         np.testing.assert_allclose(found, pixels, atol=1e-5)
+
+    def test_the_engine_samples(
+        self, context: Any, queue: Any, program: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Rows of 64 pixels it can make an image of, rows of 13 it cannot."""
+        made: list[bool] = []
+        make = NativeImages._make
+
+        def noted(*arguments: Any) -> Any:
+            image = make(*arguments)
+            made.append(image is not None)
+            return image
+
+        monkeypatch.setattr(NativeImages, "_make", noted)
+        sampler = cl.Sampler(context, True, native.addressing_mode.CLAMP_TO_EDGE, native.filter_mode.LINEAR)
+        for width, whether in ((64, True), (13, False)):
+            pixels = np.random.default_rng(2).random((64, width, 4), np.float32)
+            a = image(context, PLANE, RGBA_FLOAT, (width, 64), pixels)
+            out = cl.Buffer(context, FLAGS.READ_WRITE, 64 * width * 16)
+            for _ in range(2):  # made once
+                launch(queue, program, "resize", (width, 64), (width, 8), a, sampler, out)
+            found = np.zeros_like(pixels)
+            cl._enqueue_read_buffer(queue, out, found)
+            np.testing.assert_allclose(found, pixels, atol=1e-5)
+            assert made == [whether] * 3
+            made.clear()
 
     def test_scattered_writes_are_merged(self, context: Any, queue: Any, program: Any) -> None:
         places = np.random.default_rng(3).permutation(64 * 64).astype(np.int32)

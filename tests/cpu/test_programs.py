@@ -30,6 +30,7 @@ NAMES = [
     "small_and_odd_types",
     "one_buffer_several_arguments",
     "queues_events_threads",
+    "local_sizes_left_open",
     "pyopencl_algorithms",
 ]
 #: Kernels whose work-groups talk to each other, and what the reason must name.

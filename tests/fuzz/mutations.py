@@ -7,6 +7,7 @@ defect has to be written anew. `python -m tests.fuzz.strength` runs the generato
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -219,7 +220,7 @@ DEFECTS: tuple[Defect, ...] = (
               'return int.from_bytes(part, "little", signed=kind.signed)', 'return int.from_bytes(part, "little", signed=False)'),
     _analysis("an offset of unknown parts is exact", "symbolic.domain_image",
               "exact = domain.exact and not loose", "exact = domain.exact"),
-    _analysis("a may-write is a write", "interpreter.access",
+    _analysis("a may-write is a write", "interpreter.summaries",
               "exact = certain.contains(possible)", "exact = bool(certain) or certain.contains(possible)"),
     # planner
     _planner("a transfer is left out", "builder", "for source, piece in found:\n            self.copy(slot, source, holder, piece)",
@@ -283,7 +284,7 @@ DEFECTS: tuple[Defect, ...] = (
          "if use.name in self.grid_functions and self.functions.enclosing(use.offset).kernel:\n                self.edits"),
     _one("all pointers have the first one's shift", "translation", "vdev.translators.dialects.subgrid",
          "{own} - {p}hidden.shift[{number}]);", "{own} - {p}hidden.shift[0]);"),
-    _one("the second dimension's groups", "translation", "vdev.translators.dialects.subgrid",
+    _one("the second dimension's groups", "translation", "vdev.translators.dialects.subgrid_kernel",
          "*_three(chunk.start, 0),", "*_three((chunk.start[0], *(0 for _ in chunk.start[1:])), 0),"),
     # operators and functions, with operands of few values
     _analysis("a remainder by a variable ends at its least", "symbolic.operations",
@@ -406,6 +407,9 @@ def plant(name: str) -> None:
     loaded = [module for module, _, _ in defect.edits if module in sys.modules]
     if loaded:
         raise RuntimeError(f"imported already: {', '.join(loaded)}")
+    os.environ["VDEV_CACHE"] = (
+        "0"  # what it makes is not to be kept, nor what was made without it to be taken
+    )
     sys.meta_path.insert(0, _Finder(defect))
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region

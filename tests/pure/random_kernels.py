@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 

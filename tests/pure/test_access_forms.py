@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 import sympy
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter.access import AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.grain import Grain, joined, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 

@@ -14,7 +14,7 @@ from vdev.translators.dialects.subgrid import translate_subgrid
 from vdev.translators.frontend import clang, macros
 from vdev.translators.frontend import preprocessor as preprocess
 from vdev.translators.frontend.compiler_macros import answers_from, question_program
-from vdev.translators.frontend.edits import Untranslatable
+from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.macros import Expander
 from vdev.translators.frontend.preprocessor import Preprocessor
 from vdev.translators.frontend.source import CompileError, parse_program

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 

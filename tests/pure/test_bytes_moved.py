@@ -8,7 +8,7 @@ same from source to device.
 from __future__ import annotations
 
 import pytest
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 

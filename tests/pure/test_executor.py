@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +22,8 @@ from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.machine import AXPY, COUNT, KERNELS, SCATTER, STENCIL, Buffer, Kernel, Machine
 from tests.pure.simulator import changed_units
+from tests.pure.virtual_gpus import Machine as VirtualMachine
+from vdev.backends.base import Backend
 from vdev.backends.merging import copy_changes
 from vdev.backends.reference import Faults, ReferenceBackend, ReferenceProgram
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BackendError
@@ -758,3 +760,31 @@ def test_a_marker_that_cannot_be_made_fails_its_commands_alone(monkeypatch: pyte
         assert machine.write(again, counting(2)).wait() == 0
         assert machine.launch(AXPY, [again, again, again], WORDS).wait() == 0
         machine.executor.quiesce()
+
+
+def test_workers_are_opened_side_by_side() -> None:
+    """Each opener waits until all of them have begun: one after the other none would end."""
+    machine, all_begun = VirtualMachine({}), threading.Barrier(4, timeout=60)
+
+    def opener(number: int) -> Callable[[], Backend]:
+        open_gpu = machine.opener(number)
+
+        def open_worker() -> Backend:
+            all_begun.wait()
+            return open_gpu()
+
+        return open_worker
+
+    executor = Executor([opener(number) for number in range(4)])
+    assert len(executor.workers) == 4
+    executor.close()
+
+
+def test_one_of_several_gpus_cannot_be_opened() -> None:
+    machine = VirtualMachine({})
+
+    def failing() -> Backend:
+        raise BackendError(OUT_OF_RESOURCES, "planted")
+
+    with pytest.raises(BackendError, match="planted"):
+        Executor([machine.opener(0), failing, machine.opener(2)])

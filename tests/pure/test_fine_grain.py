@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region

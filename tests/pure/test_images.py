@@ -16,7 +16,8 @@ from vdev.translators.dialects.image_lowering import (
 )
 from vdev.translators.dialects.subgrid import translate_subgrid
 from vdev.translators.frontend.source import Target, parse_program
-from vdev.translators.interpreter.access import AccessRange, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.grain import of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region

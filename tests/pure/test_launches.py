@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from vdev.translators.interpreter.access import AccessRange, Reason
+from vdev.translators.interpreter.summaries import AccessRange, Reason
 from vdev.translators.ranges.grain import Grain, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region

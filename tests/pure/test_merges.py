@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.grain import joined, of_store, of_unit
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region

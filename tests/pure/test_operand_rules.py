@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import pytest
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.interpreter.access import KernelSummary, _byte_offset, _Ways, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import KernelSummary, _byte_offset, _Ways
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.symbolic.evaluation import Launch, explore
 
@@ -32,14 +33,14 @@ def allowed(
     """The intervals in which the kernel's one write may lie, for all work-items together."""
     assert not summary.one_worker, summary.one_worker
     (access,) = [access for access in summary.accesses if access.mode == "write"]
-    if access._offset is None:
+    if access.offset is None:
         return [(-(1 << 63), (1 << 63) - 1)]
     ways = _Ways(
-        Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary._merged).scope()
+        Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary.merged).scope()
     )
     found = []
-    for start in ways.scopes(access._way):
-        for scope, form in explore(start, lambda s: _byte_offset(s, access._offset)):
+    for start in ways.scopes(access.way):
+        for scope, form in explore(start, lambda s: _byte_offset(s, access.offset)):
             scope.domain.settle()
             found.append(scope.domain.bounds(form))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -86,19 +87,32 @@ def test_local_sizes_divide(sizes: list[int], largest: int, multiple: int, min_g
     local = choose_local_size(sizes, max_group_size=largest, multiple=multiple, min_groups=min_groups)
     assert len(local) == len(sizes)
     assert all(size % part == 0 for size, part in zip(sizes, local, strict=True))
-    assert prod(local) <= min(largest, 256)
+    assert prod(local) <= (
+        min(largest, 256) if len(sizes) == 1 or sum(part > 1 for part in local) > 1 else largest
+    )
     assert prod(sizes) // prod(local) >= min(min_groups, prod(sizes))
 
 
 def test_local_sizes_of_ordinary_launches() -> None:
-    def choose(*sizes: int, **limits: int) -> tuple[int, ...]:
+    def choose(*sizes: int, **limits: Any) -> tuple[int, ...]:
         return choose_local_size(sizes, max_group_size=8192, **limits)
 
     assert choose(1 << 20, multiple=64) == (256,)
     assert choose(1000, multiple=64, min_groups=4) == (250,)
     assert choose(640, multiple=64, min_groups=4) == (128,)  # 160 divides too, but is no multiple
     assert choose(64, min_groups=4) == (16,)
-    assert choose(1024, 1024) == (256, 1)
+    assert choose(1024, 1024) == (16, 16)
+    assert choose(1024, 1024, multiple=32) == (32, 8)
+    assert choose(1024, 1) == (256, 1)
+    assert choose(1, 1024) == (1, 256)
+    assert choose(8, 4096) == (8, 32)
+    assert choose(4096, 8) == (32, 8)
+    assert choose(1000, 1000) == (25, 10)
+    assert choose(1021, 1021) == (1021, 1)
+    assert choose(3, 1021) == (1, 1021)
+    assert choose(1021, 1021, max_item_sizes=(64, 64)) == (1, 1)
+    assert choose(64, 64, 64) == (16, 4, 4)
+    assert choose(64, 64, 64, multiple=32) == (32, 4, 2)
     assert choose(10, 10, 10, min_groups=2) == (10, 10, 2)
     assert choose(1000003) == (1,)  # a prime
     assert choose(251) == (251,)  # a prime, but small
@@ -110,3 +124,15 @@ def test_limits_of_a_device_and_a_kernel() -> None:
     assert choose_local_size((64, 64), max_group_size=4096, max_item_sizes=(16, 4)) == (16, 4)
     assert choose_local_size((64, 64), max_group_size=4096, required=(8, 8)) == (8, 8)
     assert choose_local_size((64,), max_group_size=4096, required=(0, 0, 0)) == (64,)
+
+
+def test_a_hint_is_taken_where_it_fits() -> None:
+    def choose(*sizes: int, hint: tuple[int, int, int], largest: int = 4096) -> tuple[int, ...]:
+        return choose_local_size(sizes, max_group_size=largest, hint=hint)
+
+    assert choose(64, 64, hint=(8, 4, 1)) == (8, 4)
+    assert choose(64, hint=(8, 1, 1)) == (8,)
+    assert choose(64, hint=(8, 2, 1)) == (64,)
+    assert choose(60, 64, hint=(8, 4, 1)) == (15, 16)
+    assert choose(64, 64, hint=(8, 4, 1), largest=16) == (16, 1)
+    assert choose(64, 64, hint=(0, 0, 0)) == (16, 16)

@@ -169,6 +169,38 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
     assert list((folder / "entries").iterdir()) == []
 
 
+def test_what_killed_processes_leave_goes(store):
+    old, fresh = (store._folder / f".{name}.bin.1.ab.part" for name in ("old", "fresh"))
+    for path in (old, fresh):
+        path.write_bytes(b"half of")
+    os.utime(old, (0, 0))
+    Store(store._folder, ".bin").put("another", b"content", KEPT)
+    assert not old.exists()
+    assert fresh.exists()
+
+
+def test_an_interrupt_leaves_nothing_behind(folder, monkeypatch):
+    def interrupted(*arguments, **further):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(private_files.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Store(folder / "entries", ".bin").put("key", b"content", KEPT)
+    assert list((folder / "entries").iterdir()) == []
+
+
+def test_all_entries_are_not_looked_at_for_each(folder, monkeypatch):
+    looked: list[int] = []
+    real = os.listdir
+    store = Store(folder / "entries", ".bin")
+    monkeypatch.setattr(private_files.os, "listdir", lambda opened: looked.append(opened) or real(opened))
+    for number in range(20):
+        store.put(f"key {number}", bytes(10), 1 << 20)
+    assert len(looked) == 1
+    store.put("large", bytes(1 << 17), 1 << 20)
+    assert len(looked) == 2
+
+
 def test_writers_at_once(folder):
     stores = [Store(folder / "entries", ".bin") for _ in range(4)]
     contents = {bytes([number]) * 10_000 for number in range(4)}

@@ -36,7 +36,6 @@ KNOW_PYOPENCL = ("vdev.facade", "vdev.backends.opencl")
 LEFT = {
     "vdev.translators.dialects.cuda.rewriting": 20,
     "vdev.translators.frontend.syntax_reader": 1,
-    "vdev.translators.interpreter.access": 6,
 }
 
 

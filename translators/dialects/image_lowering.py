@@ -6,6 +6,11 @@ both, and what OpenCL C has for images calls functions of `include/images.cl`. E
 analysis and the translators to dialects, meets buffers only. For the analysis there is a second text, with the
 functions of `include/images_model.cl`: they touch the same bytes and compute nothing.
 
+Engines that make images of buffers (cl_khr_image2d_from_buffer) sample with what they have for it, several times faster:
+for them there is a text whose kernels take, behind all that, an image of the engine's and whether it may be used for each
+image that they read at floating-point coordinates themselves (`with_native_images`). What samples it is then the
+engine's; all else is as in the first text, which also runs where no such image could be made.
+
 Decides how the text is rewritten and how a descriptor is laid out. Never decides what formats a device has, and
 computes no pixels. What it cannot lower it refuses, with the reason.
 """
@@ -14,8 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
@@ -23,19 +27,20 @@ from itertools import zip_longest
 from clang.cindex import Cursor, CursorKind
 
 from ..frontend import clang
-from ..frontend.edits import (
-    Edits,
-    Function,
-    Functions,
-    Untranslatable,
-    Use,
-    insert_at_entry,
-    parentheses_after,
-)
+from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
+from ..frontend.kernels import Untranslatable
 from ..frontend.preprocessor import GENERATED_FILE, MAIN_FILE
 from ..frontend.source import ArgKind, CompileError, ParsedProgram, parse_program
+from .image_arguments import pack_descriptor, pack_sampler
 
-__all__ = ["LoweredProgram", "lower_images", "pack_descriptor", "pack_sampler", "uses_images"]
+__all__ = [
+    "LoweredProgram",
+    "lower_images",
+    "pack_descriptor",
+    "pack_sampler",
+    "uses_images",
+    "with_native_images",
+]
 
 #: Types of images by what they are: dimensions that are sampled, and whether there are layers behind them.
 _KINDS = {
@@ -68,6 +73,15 @@ _QUERIES = {
 }
 _READS = {"read_imagef": "f", "read_imagei": "i", "read_imageui": "ui", "read_imageh": "f"}
 _WRITES = {"write_imagef": "f", "write_imagei": "i", "write_imageui": "ui", "write_imageh": "f"}
+#: those that an engine's own image may do
+_SAMPLED = ("read_imagef", "read_imagei", "read_imageui")
+#: what a sampler may be: addressing modes that repeat are for normalised coordinates alone (6.15.15.1)
+_SAMPLERS = tuple(
+    normalised | addressing | way
+    for normalised, modes in ((0, (0, 2, 4)), (1, (0, 2, 4, 6, 8)))
+    for addressing in modes
+    for way in (0x10, 0x20)
+)
 _VALUES = {"f": "float4", "i": "int4", "ui": "uint4"}
 _FUNCTIONS = (*_QUERIES, *_READS, *_WRITES, "get_image_dim")
 _UNKNOWN = ("get_image_num_mip_levels", "get_image_num_samples")
@@ -76,34 +90,6 @@ _MENTIONED = re.compile(r"\bimage[123]d_\w+|\bsampler_t\b")
 #: OpenCL C's constants that are no matter of images: they stay.
 _OTHER_CONSTANTS = re.compile(r"CLK_(?:LOCAL|GLOBAL|NULL|ENQUEUE|INVALID|DEVICE|EVENT|OUT|SUCCESS|PROFILING)")
 _DESCRIPTOR = "struct P_desc { int width, height, depth; uint row; long slice; uint elem, format; };\n"
-_DESCRIPTOR_FORMAT = struct.Struct("<3iIq2I")
-
-
-def pack_descriptor(
-    shape: tuple[int, int, int],
-    row_pitch: int,
-    slice_pitch: int,
-    order: int,
-    data_type: int,
-    channels: int,
-    element_nbytes: int,
-) -> bytes:
-    """The bytes of an image's descriptor.
-
-    `shape`: width, height, depth in pixels, of what the image lacks 1, the layers of an array as depth. Pitches are
-    in bytes. `order`, `data_type`: CL_ constants; `channels`: how many a pixel stores.
-    """
-    form = (order - 0x10B0) | (data_type - 0x10D0) << 8 | channels << 16
-    return _DESCRIPTOR_FORMAT.pack(*shape, row_pitch, slice_pitch, element_nbytes, form)
-
-
-#: CL_ADDRESS_* to the bits that OpenCL C's constants have
-_ADDRESSING = {0x1130: 0, 0x1131: 2, 0x1132: 4, 0x1133: 6, 0x1134: 8}
-
-
-def pack_sampler(*, normalized: bool, addressing: int, linear: bool) -> bytes:
-    """The bytes of a sampler argument. `addressing`: a CL_ADDRESS_ constant."""
-    return struct.pack("<I", normalized | _ADDRESSING[addressing] | (0x20 if linear else 0x10))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +100,8 @@ class LoweredProgram:
 
     program: ParsedProgram
     images: Mapping[str, tuple[int, ...]]
+    #: by kernel: those of its image arguments that an engine's own image may stand for; each has two more arguments
+    native_images: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     _model: str | None = field(default=None, repr=False)
 
     @cached_property
@@ -143,7 +131,23 @@ def lower_images(program: ParsedProgram) -> LoweredProgram:
         lowered = _parse(text, program, program)
     except CompileError as error:
         raise Untranslatable(f"images could not be lowered:\n{error.log}") from error
-    return LoweredProgram(lowered, images, model)
+    return LoweredProgram(lowered, images, _model=model)
+
+
+def with_native_images(program: ParsedProgram) -> LoweredProgram | None:
+    """The same for engines that make images of buffers; None where that makes no difference. Raises Untranslatable."""
+    if not uses_images(program) or not program.exact:
+        return None
+    lowering = _Lowering(program, native=True)
+    if not lowering.natives:
+        return None
+    body = lowering.rewrite()
+    images = {name: found for name in program.kernels if (found := _image_args(program, name))}
+    try:
+        lowered = _parse(lowering.prelude("images.cl") + body, program, program)
+    except CompileError as error:
+        raise Untranslatable(f"images could not be lowered:\n{error.log}") from error
+    return LoweredProgram(lowered, images, lowering.natives)
 
 
 def _parse(text: str, program: ParsedProgram, named: ParsedProgram) -> ParsedProgram:
@@ -200,17 +204,19 @@ class _Variant:
     image: _ImageType
     sampled: bool = False  #: it has a sampler
     floating: bool = False  #: its coordinates are floating point
+    native: bool = False  #: it is given an image of the engine's as well
 
     @property
     def name(self) -> str:
-        how = "s" * self.sampled + "f" * self.floating
+        how = "s" * self.sampled + "f" * self.floating + "n" * self.native
         return f"{self.function}_{self.image.tag}" + (f"_{how}" if how else "")
 
 
 class _Lowering:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram) -> None:
+    def __init__(self, program: ParsedProgram, *, native: bool = False) -> None:
+        """`native`: for engines that make images of buffers."""
         self.program = program
         self.functions = Functions(program)
         self.text = self.functions.text
@@ -220,6 +226,47 @@ class _Lowering:
         self.variants: set[_Variant] = set()
         #: places of tokens in the parameter lists of kernels, which are rewritten otherwise
         self._taken: set[int] = set()
+        #: by the offset of a call: the number of the kernel's argument that it reads, of which there is a native image
+        self._sampled = dict(self._find_sampled()) if native else {}
+        self.natives: dict[str, tuple[int, ...]] = {}
+        for offset, index in self._sampled.items():
+            kernel = self._kernel_around(offset)
+            assert kernel is not None
+            self.natives[kernel.name] = tuple(sorted({*self.natives.get(kernel.name, ()), index}))
+
+    def _find_sampled(self) -> Iterator[tuple[int, int]]:
+        """Reads at floating-point coordinates, in kernels, of the kernels' own arguments: (offset, argument)."""
+        called = {
+            use.name for name in self.program.kernels for use in self.functions.uses(name) if not use.declares
+        }
+        for name in _SAMPLED:
+            for use in self.functions.uses(name):
+                kernel = None if use.declares or use.target is not None else self._kernel_around(use.offset)
+                if kernel is None or kernel.name in called:
+                    continue
+                types = [
+                    kind.get_canonical().spelling for kind in use.cursor.referenced.type.argument_types()
+                ]
+                index = self._argument_read(use, kernel)
+                sampled = len(types) == 3 and types[1] == "sampler_t" and types[2].startswith("float")
+                if index is not None and sampled:
+                    yield use.offset, index
+
+    def _kernel_around(self, offset: int) -> Function | None:
+        holder = self.functions.enclosing(offset)
+        return holder if holder is not None and holder.kernel else None
+
+    def _argument_read(self, use: Use, kernel: Function) -> int | None:
+        """The number of the image2d_t argument that a call's first argument names."""
+        place = parentheses_after(self.text, use.offset + len(use.name.encode()))
+        first = (
+            self.text[place.opening + 1 : place.closing].split(b",", 1)[0].strip().decode("utf-8", "replace")
+        )
+        for index, parameter in enumerate(kernel.cursor.get_arguments()):
+            spelling = parameter.type.get_canonical().spelling
+            if parameter.spelling == first and "image2d_t" in spelling.split():
+                return index if _ImageType.of(spelling).access == "ro" else None
+        return None
 
     def rewrite(self) -> str:
         """The program's text after the prelude."""
@@ -257,8 +304,10 @@ class _Lowering:
                 parameters = list(use.cursor.get_arguments())
                 for index in images:
                     self._parameter(parameters[index])
-                descriptors = (f"struct {self.prefix}desc {self.prefix}d_{index}" for index in images)
-                self._append(use, descriptors)
+                more = [f"struct {self.prefix}desc {self.prefix}d_{index}" for index in images]
+                for index in self.natives.get(name, ()):
+                    more += [f"read_only image2d_t {self.prefix}n_{index}", f"uint {self.prefix}u_{index}"]
+                self._append(use, more)
             else:
                 self._kernel_call(use, images)
         for function in self.functions.defined:
@@ -297,7 +346,7 @@ class _Lowering:
                 entry.append(f" {p}{tag} {name}; {name}.p = {p}p_{name}; {name}.d = {p}d_{index};")
         insert_at_entry(self.edits, function.body_start, "".join(entry))
 
-    def _append(self, use: Use, arguments: Iterator[str]) -> None:
+    def _append(self, use: Use, arguments: Iterable[str]) -> None:
         place = parentheses_after(self.text, use.offset + len(use.name.encode()))
         self.edits.insert(place.closing, "".join(f", {text}" for text in arguments))
 
@@ -380,7 +429,12 @@ class _Lowering:
             coordinates = rest[1:] if sampled else rest
             if len(coordinates) != 1:
                 raise Untranslatable(f"{use.name}() with a level of detail", clang.line_of(use.cursor))
-            variant = _Variant(use.name, kind, sampled, coordinates[0].startswith("float"))
+            native = use.offset in self._sampled
+            variant = _Variant(use.name, kind, sampled, coordinates[0].startswith("float"), native)
+            if native:
+                index = self._sampled[use.offset]
+                opening = parentheses_after(self.text, use.offset + len(use.name.encode())).opening
+                self.edits.insert(opening + 1, f"{self.prefix}n_{index}, {self.prefix}u_{index}, ")
         elif use.name in _WRITES:
             if len(rest) != 2:
                 raise Untranslatable(f"{use.name}() with a level of detail", clang.line_of(use.cursor))
@@ -446,7 +500,15 @@ def _read(variant: _Variant) -> str:
         result, call = "half4", f"convert_half4({call})"
     if variant.image.is_depth:
         result, call = "float", f"{call}.x"
-    return f"{result} P_{variant.name}(P_{variant.image.tag} im, {sampler}{kind} c) {{ return {call}; }}\n"
+    native = first = ""
+    if variant.native:
+        native = "read_only image2d_t n, uint u, "
+        cases = "".join(
+            f"case {bits}u: {{ const sampler_t t = {bits}; return {variant.function}(n, t, c); }} "
+            for bits in _SAMPLERS
+        )
+        first = f"if (u) switch (s) {{ {cases}}} "
+    return f"{result} P_{variant.name}({native}P_{variant.image.tag} im, {sampler}{kind} c) {{ {first}return {call}; }}\n"
 
 
 def _write(variant: _Variant) -> str:

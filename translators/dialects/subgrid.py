@@ -12,27 +12,18 @@ decides how an NDRange is cut. What it cannot translate it refuses, with the rea
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
 from ..frontend import clang
-from ..frontend.edits import (
-    Edits,
-    Function,
-    Functions,
-    Untranslatable,
-    Use,
-    insert_at_entry,
-    parentheses_after,
-)
+from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
+from ..frontend.kernels import Untranslatable
 from ..frontend.preprocessor import MAIN_FILE
 from ..frontend.source import BUFFERS, KernelInfo, ParsedProgram
 from ..frontend.types import Space
-from ..ranges.ndrange import Chunk, NDRange
+from .subgrid_kernel import SubgridKernel
 
 __all__ = ["SubgridKernel", "SubgridProgram", "Untranslatable", "translate_subgrid"]
 
@@ -84,35 +75,6 @@ size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d) + (siz
 
 
 @dataclass(frozen=True)
-class SubgridKernel:
-    """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift,
-    in its order.
-    """
-
-    name: str
-    hidden_index: int
-    pointer_args: tuple[int, ...]
-
-    @property
-    def hidden_nbytes(self) -> int:
-        return 8 * (15 + len(self.pointer_args))
-
-    def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
-        """The hidden argument for `chunk` of `ndrange`.
-
-        `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift); 0 for no
-        buffer, which then stays none. To be launched with the chunk's global size, the NDRange's local size and, where
-        the program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
-        wrong number of shifts.
-        """
-        if len(shifts) != len(self.pointer_args):
-            raise ValueError(
-                f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
-            )
-        return _index_space(ndrange, chunk) + struct.pack(f"<{len(shifts)}q", *shifts)
-
-
-@dataclass(frozen=True)
 class SubgridProgram:
     """OpenCL C for a native engine, to be built with the program's `engine_options`, and how to call its
     kernels.
@@ -120,23 +82,6 @@ class SubgridProgram:
 
     source: str
     kernels: Mapping[str, SubgridKernel]
-
-
-@lru_cache(maxsize=1024)
-def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
-    """What the hidden argument says of a chunk, wherever its buffers are."""
-    fields = (
-        *_three(chunk.start, 0),
-        *_three(ndrange.num_groups, 1),
-        *_three(ndrange.global_size, 1),
-        *_three(ndrange.offset, 0),
-        *_three(chunk.first(ndrange), 0),
-    )
-    return struct.pack("<15Q", *fields)
-
-
-def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    return (*values, *(fill,) * (3 - len(values)))
 
 
 def translate_subgrid(

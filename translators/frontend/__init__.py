@@ -9,6 +9,8 @@ __all__ = [
     "compiler_macros",
     "dimensions",
     "edits",
+    "grouping",
+    "kernels",
     "layout",
     "operator_kinds",
     "options",

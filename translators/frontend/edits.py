@@ -15,20 +15,12 @@ from dataclasses import dataclass, field
 from clang.cindex import Cursor, CursorKind, SourceLocation
 
 from . import clang
+from .kernels import Untranslatable
 from .source import ParsedProgram
 
 _IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
 _BRACKET = re.compile(rb"""[()\[\]{}]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 _BLANK = re.compile(rb"(?:\s|^[ \t]*#line[^\n]*\n)*", re.MULTILINE)
-
-
-class Untranslatable(Exception):
-    """The program means something that translation cannot keep. `line`: the user's, or 0."""
-
-    def __init__(self, reason: str, line: int = 0) -> None:
-        super().__init__(f"line {line}: {reason}" if line else reason)
-        self.reason = reason
-        self.line = line
 
 
 class Edits:

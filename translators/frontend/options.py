@@ -18,6 +18,8 @@ _FOR_CLANG = re.compile(r"-w|-W(?![lap],).*|-cl-single-precision-constant")
 _MESSAGES = re.compile(r"-W(?!no-).*")
 #: Options whose value may be a word of its own.
 _WITH_VALUE = ("-x", "-s", "-triple", "-cl-nv-maxrregcount", "-cl-nv-opt-level", "-cl-nv-arch")
+#: What may include a file: the word itself, or one cut in two by a line's end.
+_INCLUDES = re.compile(r"include|(?:\\|\?\?/)\s*$", re.MULTILINE)
 _PLAIN = re.compile(r"""[^\s"'\\]+""")
 
 
@@ -43,6 +45,15 @@ class BuildOptions:
     @property
     def fast_relaxed_math(self) -> bool:
         return "-cl-fast-relaxed-math" in self.given
+
+
+def may_include(source: str) -> bool:
+    r"""Whether a text may ask for other files. False is certain.
+
+    >>> may_include("int i;"), may_include('#inc\\\nlude "a.h"')
+    (False, True)
+    """
+    return _INCLUDES.search(source) is not None
 
 
 def quote_option(word: str) -> str:

@@ -62,6 +62,8 @@ class Preprocessed:
     pragmas: tuple[tuple[str | None, int, bool], ...] = ()
     #: what was asked of the compiler itself: names of its own macros, and calls such as `__has_builtin(f)`
     asked: frozenset[str] = frozenset()
+    #: every path at which a file was looked for, found or not
+    sought: frozenset[str] = frozenset()
 
 
 class Line(NamedTuple):
@@ -203,6 +205,7 @@ class Preprocessor(Expander):
         self.include_dirs = tuple(include_dirs)
         self.doubts: list[str] = []
         self.included: list[str] = []
+        self.sought: set[str] = set()
         #: Names that make a line worth expanding.
         self._expandable = {name for name, macro in self.macros.items() if not macro.listed} | PREDEFINED
         #: As in `Preprocessed`.
@@ -220,7 +223,12 @@ class Preprocessor(Expander):
             self.doubts.append(str(error) or type(error).__name__)
         text = "\n".join([*self._output.lines, ""])
         return Preprocessed(
-            text, tuple(self.doubts), tuple(self.included), tuple(self.pragmas), frozenset(self.asked)
+            text,
+            tuple(self.doubts),
+            tuple(self.included),
+            tuple(self.pragmas),
+            frozenset(self.asked),
+            frozenset(self.sought),
         )
 
     # Files and directives
@@ -384,8 +392,12 @@ class Preprocessor(Expander):
             name = match.group(1)
             # As clang does: the folder of the including file, for the program itself the current directory.
             folders = [os.path.dirname(file.path) if file.path else "", *self.include_dirs]
-        paths = (os.path.normpath(os.path.join(folder, name)) for folder in folders)
-        return name, next((path for path in paths if os.path.isfile(path)), None)
+        for folder in folders:
+            path = os.path.normpath(os.path.join(folder, name))
+            self.sought.add(path)
+            if os.path.isfile(path):
+                return name, path
+        return name, None
 
     def has_include(self, operand: list[Token]) -> bool:
         written = spell(operand).strip()

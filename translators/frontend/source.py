@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
@@ -18,8 +17,9 @@ from . import clang
 from .agreement import difference, hides_pragmas
 from .compiler_macros import clangs_answers
 from .conditions import NAME, Malformed, evaluate_integer
+from .kernels import BUFFERS, ArgInfo, ArgKind, CompileError, KernelInfo
 from .macros import FEATURE, definitions
-from .options import BuildOptions, parse_options
+from .options import BuildOptions, may_include, parse_options
 from .preprocessor import Preprocessed, preprocess
 from .target import Target, base_macros, predefined_macros
 from .tokens import tokenize
@@ -65,69 +65,9 @@ _TABLE_EXTENSIONS = (
 )  # fmt: skip
 
 
-class CompileError(Exception):
-    """The program is not valid. `log`: clang's messages, with the user's lines."""
-
-    def __init__(self, log: str) -> None:
-        super().__init__(log)
-        self.log = log
-
-
-class ArgKind(str, Enum):
-    """What a kernel's argument is; as text, what OpenCL C calls it."""
-
-    GLOBAL = "global"
-    CONSTANT = "constant"
-    LOCAL = "local"
-    PRIVATE = "private"  #: a pointer, in a function that only other kernels call
-    VALUE = "value"
-    IMAGE = "image"
-    SAMPLER = "sampler"
-    PIPE = "pipe"
-    QUEUE = "queue"
-    UNKNOWN = "unknown"  #: of a kernel whose source is not known
-
-    def __str__(self) -> str:
-        return self.value
-
-
-#: Arguments that are buffers.
-BUFFERS = (ArgKind.GLOBAL, ArgKind.CONSTANT)
 _POINTERS = {
     Space.GLOBAL: ArgKind.GLOBAL, Space.CONSTANT: ArgKind.CONSTANT, Space.LOCAL: ArgKind.LOCAL,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ArgInfo:
-    """One kernel argument. Strings are those of CL_KERNEL_ARG_…: `type_name` as in "float*" or "uint".
-
-    `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format
-    character of a scalar value.
-    """
-
-    name: str
-    type_name: str
-    kind: ArgKind
-    address_qualifier: str
-    access_qualifier: str
-    type_qualifiers: tuple[str, ...]
-    nbytes: int
-    scalar: str | None
-    pointee_const: bool
-
-
-@dataclass(frozen=True)
-class KernelInfo:
-    """Signature and attributes of a kernel; `line` is the user's."""
-
-    name: str
-    args: tuple[ArgInfo, ...]
-    line: int
-    reqd_work_group_size: tuple[int, int, int] | None
-    work_group_size_hint: tuple[int, int, int] | None
-    vec_type_hint: str | None
-    attributes: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +78,8 @@ class ParsedProgram:
     translation unit, so cursors' offsets are byte positions in `preprocessed` (UTF-8). `exact` is False where
     the text could not be made macro-free: then `preprocessed` and `tu` are of the original source and
     positions must not be used for rewriting; `doubts` says why. `engine_options` are the options less -D, -U
-    and -I, for compiling text made from `preprocessed`.
+    and -I, for compiling text made from `preprocessed`. `sought`: every path at which a file to be included was
+    looked for; None where clang alone knows which were.
     """
 
     source: str
@@ -152,6 +93,7 @@ class ParsedProgram:
     exact: bool = True
     doubts: tuple[str, ...] = ()
     included: tuple[str, ...] = ()
+    sought: frozenset[str] | None = frozenset()
     _bytes: bytes = field(default=b"", repr=False)
 
     def text_of(self, cursor: Cursor) -> str:
@@ -186,11 +128,14 @@ def parse_program(
     source = source.removeprefix("\ufeff")
     parsed_options = parse_options(options)
     text = _expand(source, parsed_options, target)
+    sought = text.sought
     while ask is not None and (asked := text.asked - dict(target.answers).keys()):
         # Another branch may ask more.
         answers = dict(target.answers) | clangs_answers(asked) | dict(ask(asked))
         target = replace(target, answers=tuple(answers.items()))
         text = _expand(source, parsed_options, target)
+        sought |= text.sought
+    text = replace(text, sought=sought)
     language = [*_language(parsed_options, target), *clang.declared_for(source + text.text)]
     judged = [*language, *parsed_options.for_clang]
     folders = [f"-I{folder}" for folder in (*parsed_options.include_dirs, *target.include_dirs)]
@@ -267,6 +212,7 @@ def _program(
         exact,
         text.doubts,
         text.included,
+        text.sought if exact or not may_include(source) else None,
         encoded,
     )
 

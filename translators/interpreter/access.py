@@ -1,21 +1,15 @@
-"""Access summaries: which bytes of which argument a chunk of a kernel's index space reads and writes.
+"""The access analysis: a kernel of a parsed program is interpreted once into its summary (PPoPP'11 section 3.3, AMGE
+section 4.1).
 
-The public face of the access analysis (PPoPP'11 section 3.3, AMGE section 4.1). Decides nothing about
-partitions, buffers or workers: it says what is touched, whether that is the very set, and where it had to
-guess and why.
-
-A kernel is interpreted once into symbolic accesses (`analyse_kernel`); a launch puts its numbers in
-(`KernelSummary.evaluate`).
+Its public face, with what summaries are made of (`summaries`). Decides nothing about partitions, buffers or workers.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Lock
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..frontend.source import BUFFERS, ArgKind
@@ -23,17 +17,12 @@ from ..frontend.syntax import Unsupported
 from ..frontend.syntax_reader import SyntaxReader
 from ..frontend.types import MOST_LEAVES, CBool, CInt, CPointer, CRecord, CType, CVector, Whole
 from ..ranges.grain import BYTES, NOTHING, Grain, joined, of_store
-from ..ranges.ndrange import Chunk, NDRange
-from ..ranges.region import Region
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.domain import Infeasible
-from ..symbolic.domain_image import image
-from ..symbolic.evaluation import Launch, Scope, explore, uniform_pieces
-from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import Expr
-from ..symbolic.report import show, to_sympy
-from .access_recorder import Record, Step, StepKind
+from .access_recorder import Record
+from .summaries import Access, AccessRange, KernelSummary, Reason
 from .values import (
     ANYWHERE,
     OPAQUE,
@@ -49,6 +38,7 @@ from .values import (
     unknown_value,
 )
 from .walk import Interpreter, interpret
+from .ways import Step, StepKind
 
 if TYPE_CHECKING:
     from ..frontend.source import ParsedProgram
@@ -56,303 +46,12 @@ if TYPE_CHECKING:
 #: Seconds after which the analysis of a kernel gives up.
 TIME_LIMIT = 1.8
 
-#: Parts of ranges evaluated for one chunk, before whole buffers must do.
-_MAX_PARTS = 4000
 #: Deeply nested expressions need deep recursion.
 _RECURSION_LIMIT = 6000
 
 #: libclang's trees are read by one thread at a time; what was read of a program is kept as long as it is.
 _lock = Lock()
 _readers: WeakKeyDictionary[ParsedProgram, SyntaxReader] = WeakKeyDictionary()
-
-
-_NOTHING_BEFORE: Mapping[int, int] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why something could not be decided, with the user's source line where there is one."""
-
-    text: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        return self.text if self.line is None else f"{self.text} (line {self.line})"
-
-
-@dataclass(frozen=True)
-class AccessRange:
-    """The bytes of one argument that a chunk touches in one way.
-
-    `region` is relative to the beginning of the argument's memory and clipped to it. A write that is exact writes every
-    byte of `region` for certain (must-write); one that is not may write any of them (may-write).
-    """
-
-    arg: int
-    mode: str  #: 'read', 'write' or 'atomic'
-    region: Region
-    exact: bool
-    op: str | None = None  #: of an atomic: 'add', 'min', 'max', 'and', 'or', 'xor' when mergeable, else None
-    dtype: str | None = None  #: NumPy name of an atomic's element
-    reason: str | None = None  #: why it is not exact, or not mergeable
-    line: int | None = None
-    #: of a write: where in which part of `region` stores begin and end, as seen from where `region` begins to count;
-    #: parts may overlap, and what is in none may be stored byte by byte
-    grains: tuple[tuple[Region, Grain], ...] = ()
-    name: str = ""  #: the argument's, for messages
-
-
-@dataclass(frozen=True, eq=False)
-class Access:
-    """One access in the kernel's text, as a function of ids, loop counters, scalar arguments and NDRange
-    quantities.
-
-    `nbytes` bytes at a symbolic byte offset of argument `arg`, in the iterations that `conditions` describe.
-    """
-
-    arg: int
-    mode: str
-    nbytes: int
-    line: int | None
-    op: str | None
-    dtype: str | None
-    reason: str | None
-    names: Mapping[int, str] = field(repr=False)
-    _offset: Expr | None = field(repr=False)
-    _way: Step = field(repr=False)
-    grain: Grain = NOTHING  #: of a write: see `AccessRange`; relative to the pointer
-
-    @property
-    def expression(self) -> Any:
-        """The byte offset as a sympy expression, cut short where it is very long (see `to_sympy`); None where the access
-        may be anywhere in the buffer.
-        """
-        return None if self._offset is None else to_sympy(self._offset, self.names)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What must hold for the access to happen, outermost first."""
-        found: list[str] = []
-        way: Step | None = self._way
-        while way is not None:
-            match way.kind:
-                case StepKind.MAYBE:
-                    found.append(f"{way.text}?")
-                case StepKind.IF | StepKind.WHILE | StepKind.EARLIER:
-                    found.append(show(way.expr, self.names))
-            way = way.parent
-        return tuple(reversed(found))
-
-    def __str__(self) -> str:
-        name = self.names.get(self.arg, f"argument {self.arg}")
-        place = "anywhere" if self._offset is None else str(self.expression)
-        text = f"{self.mode} {self.nbytes} bytes of {name} at {place}"
-        if self.conditions:
-            text += " if " + " and ".join(self.conditions)
-        if self.reason:
-            text += f": {self.reason}"
-        return text if self.line is None else f"{text} (line {self.line})"
-
-
-@dataclass(frozen=True, eq=False)
-class KernelSummary:
-    """What one kernel does to its pointer arguments.
-
-    `one_worker`: why it must run as one chunk, if it must. `scalars`: value arguments whose numbers influence
-    `evaluate`. `images`: image arguments, which are not analysed.
-    """
-
-    name: str
-    accesses: tuple[Access, ...] = ()
-    one_worker: tuple[Reason, ...] = ()
-    scalars: frozenset[int] = frozenset()
-    images: tuple[int, ...] = ()
-    #: where it sees addresses as numbers, or follows any that are not its arguments'
-    addresses: Reason | None = None
-    names: Mapping[int, str] = field(default_factory=dict, repr=False)  #: of the arguments
-    _merged: frozenset[int] = field(default=frozenset(), repr=False)  #: dimensions with global ids only
-
-    def evaluate(
-        self,
-        ndrange: NDRange,
-        chunk: Chunk,
-        values: Mapping[int, int | float | bytes],
-        sizes: Mapping[int, int],
-        before: Mapping[int, int] = _NOTHING_BEFORE,
-    ) -> tuple[AccessRange, ...]:
-        """The ranges of `chunk`: at most one per (arg, mode, op, dtype).
-
-        `values`: numbers of the scalar arguments by index (of those in `scalars`; a struct or vector as its
-        bytes). `sizes`: bytes from the pointer to the end of its memory, by argument index; an argument left
-        out (a NULL) has none. `before`: bytes of its memory before the pointer, where there are any.
-        """
-        if chunk.ngroups == 0:
-            return ()
-        parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
-        for piece in uniform_pieces(ndrange, chunk, self._merged):
-            ways = _Ways(Launch(ndrange, piece, values, self._merged).scope())
-            for access in self.accesses:
-                ahead = before.get(access.arg, 0)
-                size = sizes.get(access.arg, 0) + ahead
-                if size <= 0:
-                    continue
-                key = (access.arg, access.mode, access.op, access.dtype)
-                part = parts.get(key)
-                if part is None:
-                    part = parts[key] = _Part(size, ahead)
-                if not part.full:
-                    part.add(access, ways)
-        return tuple(
-            part.range(*key, self.names.get(key[0], ""))
-            for key, part in parts.items()
-            if part.exact_regions or part.other_regions
-        )
-
-
-class _Ways:
-    """Domains at the ends of ways, each way's conditions evaluated once."""
-
-    def __init__(self, root: Scope) -> None:
-        self._known: dict[Step, list[Scope]] = {}
-        self._images: dict[tuple[Step, Expr, int, int], list[tuple[Region, bool, str | None]]] = {}
-        self._root = root
-        self._nparts = 0
-
-    def images(
-        self, way: Step, offset: Expr, nbytes: int, size: int
-    ) -> list[tuple[Region, bool, str | None]]:
-        """What an access at `offset` touches at the end of `way`, in parts: region, exact, reason."""
-        key = (way, offset, nbytes, size)
-        found = self._images.get(key)
-        if found is None and self._nparts > _MAX_PARTS:
-            return [(Region.span(0, size), False, "a kernel with too many cases")]
-        if found is None:
-            parts = (
-                image(scope.domain, form, nbytes, size)
-                for start in self.scopes(way)
-                for scope, form in explore(start, lambda s: _byte_offset(s, offset))
-            )
-            found = self._images[key] = [part for part in parts if part[0]]
-            self._nparts += len(found)
-        return found
-
-    def scopes(self, way: Step) -> list[Scope]:
-        found = self._known.get(way)
-        if found is None:
-            if way.parent is None:
-                found = [self._root]
-            else:
-                found = [
-                    scope
-                    for start in self.scopes(way.parent)
-                    for scope, _ in (
-                        [(start, None)]
-                        if way.kind is StepKind.LOOP
-                        else explore(start, lambda s: _take(s, way))
-                    )
-                ]
-                if len(found) > 64:
-                    # Too many cases to follow: go on from the way's beginning, without what it says.
-                    found = [_blurred(start) for start in self.scopes(way.parent)]
-            self._known[way] = found
-        return found
-
-
-def _blurred(scope: Scope) -> Scope:
-    twin = scope.copy()
-    twin.domain.blur("a condition with too many cases")
-    return twin
-
-
-def _take(scope: Scope, way: Step) -> None:
-    """Assume what one step of a way says."""
-    match way.kind:
-        case StepKind.IF:
-            scope.assume(way.expr)
-        case StepKind.WHILE:
-            assert way.counter is not None
-            scope.assume_while(way.counter, way.expr)
-        case StepKind.EARLIER:
-            assert way.counter is not None
-            scope.assume_earlier(way.counter, way.expr)
-        case StepKind.MAYBE:
-            scope.domain.blur(way.text if way.line is None else f"{way.text} (line {way.line})")
-        case StepKind.ROOT | StepKind.LOOP:  # says nothing
-            pass
-        case _:
-            assert_never(way.kind)
-
-
-class _Part:
-    """The regions of one (argument, mode, op, dtype), while they are collected."""
-
-    def __init__(self, size: int, ahead: int) -> None:
-        self.size = size
-        self.nbytes_ahead, self.ahead = ahead, ex.const(ahead)  #: bytes of the memory before the pointer
-        self.exact_regions: list[Region] = []
-        self.other_regions: list[Region] = []
-        self.reason: str | None = None
-        self.line: int | None = None
-        self.grains: dict[Grain, list[Region]] = {}
-        self.unmergeable: tuple[str, int | None] | None = None
-        self.full = False
-
-    def add(self, access: Access, ways: _Ways) -> None:
-        offset = access._offset
-        touched = False
-        if offset is None:
-            if ways.scopes(access._way):
-                touched = True
-                everywhere = Region.span(0, self.size)
-                self._inexact(everywhere, access, access.reason)
-                self._store(everywhere, access)
-        else:
-            place = ex.add(offset, self.ahead)
-            for region, exact, reason in ways.images(access._way, place, access.nbytes, self.size):
-                touched = True
-                self._store(region, access)
-                if exact:
-                    self.exact_regions.append(region)
-                else:
-                    self._inexact(region, access, access.reason or reason)
-        if touched and access.mode == "atomic" and access.op is None and self.unmergeable is None:
-            self.unmergeable = (access.reason or "an atomic that does not commute", access.line)
-
-    def _store(self, region: Region, access: Access) -> None:
-        if access.mode == "write":
-            self.grains.setdefault(access.grain, []).append(region)
-
-    def _inexact(self, region: Region, access: Access, reason: str | None) -> None:
-        self.other_regions.append(region)
-        if self.reason is None:
-            self.reason, self.line = reason, access.line
-        self.full = access.mode == "read" and region.start == 0 and region.nbytes >= self.size
-
-    def range(self, arg: int, mode: str, op: str | None, dtype: str | None, name: str) -> AccessRange:
-        certain = Region.union(self.exact_regions)
-        possible = Region.union(self.other_regions)
-        exact = certain.contains(possible)
-        reason, line = (None, None) if exact else (self.reason, self.line)
-        if self.unmergeable is not None:
-            reason, line = self.unmergeable
-        region = certain if exact else certain | possible
-        return AccessRange(arg, mode, region, exact, op, dtype, reason, line, self._grains(region), name)
-
-    def _grains(self, region: Region) -> tuple[tuple[Region, Grain], ...]:
-        if len(self.grains) == 1:
-            return tuple((region, grain.shift(self.nbytes_ahead)) for grain in self.grains)
-        return tuple(
-            (Region.union(regions), grain.shift(self.nbytes_ahead)) for grain, regions in self.grains.items()
-        )
-
-
-def _byte_offset(scope: Scope, offset: Expr) -> Any:
-    """The offset's form; pointer arithmetic is modulo 2**64, so that an unsigned -1 goes back by one."""
-    form = scope.value(offset)
-    low, high = scope.domain.bounds(form)
-    if ex.LONG.lo <= low and high <= ex.LONG.hi:
-        return form
-    return scope.cast(form, ex.LONG)
 
 
 # making summaries -----------------------------------------------------------------------------------
@@ -496,9 +195,9 @@ def _leaves(accesses: Sequence[Access]) -> set[Expr]:
     found: set[Expr] = set()
     seen: set[Step] = set()
     for access in accesses:
-        if access._offset is not None:
-            found |= access._offset.leaves
-        way: Step | None = access._way
+        if access.offset is not None:
+            found |= access.offset.leaves
+        way: Step | None = access.way
         while way is not None and way not in seen:
             seen.add(way)
             found |= way.expr.leaves

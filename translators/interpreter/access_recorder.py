@@ -8,47 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import LOOP_END, Expr
 from ..symbolic.substitution import substitute
-
-
-class StepKind(Enum):
-    """What a step of a way says."""
-
-    ROOT = auto()  #: the kernel's beginning
-    IF = auto()  #: `expr` holds
-    LOOP = auto()  #: a loop begins, `counter` counts its iterations from 0
-    WHILE = auto()  #: `expr` holds in this and all earlier iterations of `counter`
-    EARLIER = auto()  #: this is the first iteration, or `expr` (of the iteration before) held in all before
-    MAYBE = auto()  #: nobody knows whether one comes this far; `text` and `line` say why
-
-
-class Step:
-    """One condition on the way to an access; `parent` is the way before it."""
-
-    __slots__ = ("counter", "depth", "expr", "kind", "line", "parent", "text")
-
-    def __init__(
-        self,
-        parent: Step | None,
-        kind: StepKind,
-        expr: Expr,
-        counter: Expr | None = None,
-        text: str = "",
-        line: int | None = None,
-    ) -> None:
-        self.parent = parent
-        self.kind = kind
-        self.expr = expr
-        self.counter = counter
-        self.text = text
-        self.line = line
-        self.depth: int = parent.depth + 1 if parent is not None else 0
-
+from .ways import Step, StepKind
 
 _CONDITIONS = (StepKind.IF, StepKind.WHILE, StepKind.EARLIER)
 

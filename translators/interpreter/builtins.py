@@ -24,7 +24,6 @@ from ..frontend.types import (
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import INT, LONG, UINT, ULONG, Expr
-from .access_recorder import StepKind
 from .calculation import Calculator
 from .integers import rule
 from .values import (
@@ -43,6 +42,7 @@ from .values import (
     pointer_into,
     unknown_value,
 )
+from .ways import StepKind
 
 Arguments = tuple[Expression, ...]
 Handler = Callable[[Calculator, Call, Arguments, bool], Value]

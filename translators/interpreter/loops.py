@@ -15,7 +15,7 @@ from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import LOOP_END, Expr, Trips
 from ..symbolic.substitution import coefficient_of, substitute
-from .access_recorder import LoopRewriter, StepKind, condition_since, steps_since
+from .access_recorder import LoopRewriter, condition_since, steps_since
 from .memory import State, join_envs, unknown_truth
 from .values import (
     Aggregate,
@@ -30,6 +30,7 @@ from .values import (
     pointer_into,
     unknown_number,
 )
+from .ways import StepKind
 
 if TYPE_CHECKING:
     from .walk import Interpreter

@@ -25,7 +25,7 @@ from ..frontend.types import (
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.expression import Expr
-from .access_recorder import Record, Step, Ways
+from .access_recorder import Record, Ways
 from .values import (
     LOADED,
     Aggregate,
@@ -48,6 +48,7 @@ from .values import (
     store_private,
     unknown_value,
 )
+from .ways import Step
 
 
 class TooLong(Unsupported):

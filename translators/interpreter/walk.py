@@ -39,7 +39,7 @@ from ..frontend.syntax_reader import SyntaxReader
 from ..frontend.types import CArray, CVoid, Space, uniform_integer
 from ..symbolic import logic
 from ..symbolic.expression import Const, Expr
-from .access_recorder import Step, common_way, condition_since, merge_branches
+from .access_recorder import common_way, condition_since, merge_branches
 from .builtins import builtin
 from .calculation import Calculator
 from .loops import Jumps, LoopRun, Returned
@@ -57,6 +57,7 @@ from .values import (
     join_values,
     unknown_value,
 )
+from .ways import Step
 
 _MAX_DEPTH = 40
 

@@ -13,11 +13,16 @@ from math import prod
 
 @dataclass(frozen=True)
 class NDRange:
-    """Sizes in work-items, one to three dimensions, all three tuples of the same length."""
+    """Sizes in work-items, one to three dimensions, all three tuples of the same length.
+
+    `regroups`: the program left the local size open and the kernel cannot tell what it is, so that each worker may group
+    the work-items of its chunk in another way.
+    """
 
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     offset: tuple[int, ...]
+    regroups: bool = False
 
     @property
     def work_dim(self) -> int:

@@ -13,4 +13,5 @@ __all__ = [
     "logic",
     "report",
     "substitution",
+    "tables",
 ]

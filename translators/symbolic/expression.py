@@ -12,7 +12,7 @@ node, which means "the representative of this residue in the type's range".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
@@ -536,22 +536,36 @@ def trips(define: Callable[[Exit], Trips]) -> Exit:
     """A new count T of a loop's iterations, with `define(T)` as what is known of it."""
     leaf = Exit(0, INFINITE, next(_serial))
     object.__setattr__(leaf, "_leaves", frozenset((leaf,)))
-    definition = define(leaf)
-    object.__setattr__(leaf, "definition", definition)
-    # Not through `leaves`, which would keep sets for expressions of this leaf before its own set is complete.
+    object.__setattr__(leaf, "definition", define(leaf))
+    object.__setattr__(leaf, "_leaves", _leaves_of(leaf))
+    return leaf
+
+
+def _leaves_of(leaf: Exit) -> frozenset[Expr]:
+    """`leaf` and the leaves of its definition.
+
+    Not through `leaves`, which would keep sets for expressions of this leaf before its own set is complete.
+    """
     found: set[Expr] = {leaf}
-    pending: list[Expr] = [*definition.parts]
-    seen: set[Expr] = set()
+    pending: list[Expr] = [*leaf.definition.parts]
+    seen: set[Expr] = {leaf}
     while pending:
         expr = pending.pop()
-        if expr not in seen:
-            seen.add(expr)
-            if isinstance(expr, Leaf):
-                found |= expr.leaves if expr is not leaf else set()
-            else:
-                pending += expr.parts
-    object.__setattr__(leaf, "_leaves", frozenset(found))
-    return leaf
+        if expr in seen:
+            continue
+        seen.add(expr)
+        if isinstance(expr, Leaf):
+            found.add(expr)
+        pending += expr.definition.parts if isinstance(expr, Exit) else expr.parts
+    return frozenset(found)
+
+
+def define(exits: Sequence[tuple[Exit, Trips]]) -> None:
+    """Say what is known of new exits, all at once: it may name the others. Nobody has asked for their leaves yet."""
+    for leaf, definition in exits:
+        object.__setattr__(leaf, "definition", definition)
+    for leaf, _ in exits:
+        object.__setattr__(leaf, "_leaves", _leaves_of(leaf))
 
 
 def congruence(expr: Expr) -> tuple[int, int]:
@@ -823,3 +837,40 @@ def select(condition: Expr, a: Expr, b: Expr) -> Expr:
     """C's `condition ? a : b`, of which neither the condition nor the choice is known; see `logic.select`."""
     key = (Select, condition.serial, a.serial, b.serial)
     return _interned(Select, key, min(a.lo, b.lo), max(a.hi, b.hi), (condition, a, b))
+
+
+# nodes as they were ---------------------------------------------------------------------------------
+#
+# Operands stay in the order in which they were written, so that what is read back says the same in the same words; they
+# are looked for in the order of their age here.
+
+
+def remade(kind: type[Interned], lo: int, hi: int, operands: tuple[Expr, ...]) -> Interned:
+    """A node of operands alone as another process made it: not simplified again."""
+    if len(operands) != (3 if kind is Select else 2 if issubclass(kind, Pair) else 1):
+        raise ValueError(f"{kind.__name__} of {len(operands)} operands")
+    numbers = [operand.serial for operand in operands]
+    if kind in (Minimum, Maximum):
+        numbers.sort()
+    return _interned(kind, (kind, *numbers), lo, hi, operands)
+
+
+def remade_sum(lo: int, hi: int, constant: int, terms: tuple[tuple[Expr, int], ...]) -> Sum:
+    """The same for a sum."""
+    key = (Sum, constant, *sorted((term.serial, coefficient) for term, coefficient in terms))
+    return _interned(Sum, key, lo, hi, (constant, terms))
+
+
+def remade_product(lo: int, hi: int, factors: tuple[Expr, ...]) -> Product:
+    """The same for a product."""
+    return _interned(Product, (Product, *sorted(factor.serial for factor in factors)), lo, hi, (factors,))
+
+
+def remade_cast(lo: int, hi: int, operand: Expr, kind: IntType) -> Cast:
+    """The same for a conversion."""
+    return _interned(Cast, (Cast, operand.serial, kind), lo, hi, (operand, kind))
+
+
+def new_leaf(kind: type[Interned], lo: int, hi: int, *fields: object) -> Interned:
+    """A leaf that is like no other; what is known of an exit comes later (`define`)."""
+    return kind(lo, hi, next(_serial), *fields)

@@ -173,13 +173,23 @@ KernelArgument = Allocation | tuple[Allocation, int] | bytes | LocalBytes | Host
 class BackendProgram:
     """Source to be built by a worker's compiler: OpenCL C, or an intermediate language where it is bytes.
 
-    `parsed` is the user's program before any translation, for back ends that translate it themselves; None
-    where clang's parser does not take it. Equality is identity: a worker builds one object once.
+    `parsed` is the user's program before any translation, for back ends that translate it themselves, or what `parse`
+    makes when it is asked for; None where clang's parser does not take it. `key` names all that it comes from: what is
+    made of it may be kept under it, where there is one. Equality is identity: a worker builds one object once.
     """
 
     source: str | bytes
     options: tuple[str, ...] = ()
     parsed: ParsedProgram | None = None
+    parse: Callable[[], ParsedProgram | None] | None = None
+    key: str = ""
+    #: by kernel: (pixels, descriptor), argument numbers, of each image that an engine gives it as its own, behind all
+    #: arguments but the hidden one, and behind that image a `uint` that says whether it may be used
+    native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def parsed_program(self) -> ParsedProgram | None:
+        """The program parsed, if it can be. Raises what parsing raises."""
+        return self.parse() if self.parsed is None and self.parse is not None else self.parsed
 
 
 @dataclass(frozen=True, slots=True)

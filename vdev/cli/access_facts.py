@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vdev.translators.frontend.source import KernelInfo
-from vdev.translators.interpreter.access import AccessRange, KernelSummary
+from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 

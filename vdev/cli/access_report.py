@@ -27,7 +27,8 @@ from vdev.planner.partitioner import choose_local_size
 from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
 from vdev.translators.frontend.source import ArgInfo, CompileError, KernelInfo, ParsedProgram, parse_program
-from vdev.translators.interpreter.access import AccessRange, KernelSummary, analyse_kernel
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from vdev.cli.access_facts import KernelReport, LaunchReport
 from vdev.translators.frontend.source import KernelInfo
-from vdev.translators.interpreter.access import Access, AccessRange, KernelSummary
+from vdev.translators.interpreter.summaries import Access, AccessRange, KernelSummary
 
 
 def as_text(reports: Sequence[KernelReport]) -> str:

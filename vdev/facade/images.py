@@ -29,6 +29,7 @@ from vdev.facade.memory import (
     wrap_memory,
 )
 from vdev.facade.svm_host import bring_home, shared_place
+from vdev.translators.dialects.image_arguments import pack_descriptor, pack_sampler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,8 +144,6 @@ class ImageMemory(Memory):
 
     def descriptor(self) -> bytes:
         """What kernels get beside the memory."""
-        from vdev.translators.dialects.image_lowering import pack_descriptor  # loads libclang
-
         count = channel_count(self.order)
         return pack_descriptor(
             self.shape,
@@ -442,8 +441,6 @@ class Sampler(Handle):
 
 def _sampler_state(context: Context, properties: list[int]) -> SamplerState:
     """Of a list of properties and their values in turn, which ends with a zero or where it ends."""
-    from vdev.translators.dialects.image_lowering import pack_sampler  # loads libclang
-
     given: dict[int, int] = {}
     numbers = iter(properties)
     for name in numbers:

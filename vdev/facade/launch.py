@@ -194,10 +194,11 @@ def _checked(
             sizes,
             max_group_size=resources.work_group_size,
             max_item_sizes=values["MAX_WORK_ITEM_SIZES"],
+            hint=kernel.kernel.declared.work_group_size_hint,
             multiple=resources.preferred_multiple,
             min_groups=len(context.session.workers),
         )
-        return NDRange(sizes, chosen, offset)
+        return NDRange(sizes, chosen, offset, kernel.kernel.regroups)
     _check_group(kernel, sizes, local, values)
     return NDRange(sizes, local, offset)
 

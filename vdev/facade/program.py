@@ -14,11 +14,11 @@ from vdev.facade.context import Context
 from vdev.facade.errors import as_int, check_type, fail, fail_cast, fail_type, make_error, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import as_bytes
-from vdev.facade.linking import CompiledObject, LinkFailure, compile_object, link_objects
 from vdev.facade.platform_device import Device
 
 if TYPE_CHECKING:
     from vdev.facade.kernel import Kernel
+    from vdev.facade.linking import CompiledObject
     from vdev.session.programs import SessionProgram
 
 _NONE, _ERROR, _SUCCESS = -1, -2, 0
@@ -66,7 +66,7 @@ class ProgramState:
 
     def load(self, binary: bytes) -> None:
         """Take the program out of a binary."""
-        from vdev.session.programs import load_binary  # loads sympy and libclang
+        from vdev.session.programs import load_binary
 
         try:
             self.loaded = load_binary(binary)
@@ -152,7 +152,7 @@ class _Program(Handle):
         """clBuildProgram. RuntimeError with BUILD_PROGRAM_FAILURE and clang's messages in the log where the
         source is wrong.
         """
-        from vdev.errors import BuildError  # loads sympy and libclang
+        from vdev.errors import BuildError
 
         routine = "clBuildProgram"
         check_type("_build", options, bytes)
@@ -182,6 +182,8 @@ class _Program(Handle):
         headers: Iterable[tuple[str, _Program]] = (),
     ) -> None:
         """clCompileProgram: check the source and keep it, preprocessed, for a link."""
+        from vdev.facade.linking import LinkFailure, compile_object  # few programs do
+
         routine = "clCompileProgram"
         check_type("compile", options, bytes)
         check_devices(devices)
@@ -212,7 +214,8 @@ class _Program(Handle):
         devices: Sequence[Device] | None = None,
     ) -> _Program:
         """clLinkProgram: an executable, or a library with `-create-library`, of compiled programs."""
-        from vdev.errors import BuildError  # loads sympy and libclang
+        from vdev.errors import BuildError
+        from vdev.facade.linking import link_objects  # few programs do
 
         routine = "clLinkProgram"
         check_type("link", context, Context)

@@ -46,7 +46,7 @@ from vdev.translators.dialects.checked import (
     Root,
     translate_checked,
 )
-from vdev.translators.frontend.edits import Untranslatable
+from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 

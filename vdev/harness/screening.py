@@ -39,7 +39,7 @@ from vdev.harness.memories import (
 )
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, translate_fast
 from vdev.translators.dialects.checked.program import FAST_COUNTERS
-from vdev.translators.frontend.edits import Untranslatable
+from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 

@@ -19,7 +19,7 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 if TYPE_CHECKING:
     from vdev.planner.footprints import PointerArg
     from vdev.translators.frontend.source import KernelInfo
-    from vdev.translators.interpreter.access import AccessRange, KernelSummary
+    from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 
 #: Ways of cutting one kernel that are told apart; launches cut in yet other ways share a last row.
 _MOST_OUTCOMES = 64

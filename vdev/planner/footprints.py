@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.grain import BYTES, NOTHING, Grain, joined, of_unit
 from vdev.translators.ranges.region import EMPTY, Region
 

@@ -50,7 +50,7 @@ from vdev.planner.merges import Merging, combinations, merges_on
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.placement import share
 from vdev.planner.tidying import fitted, tidy
-from vdev.translators.interpreter.access import AccessRange, Reason
+from vdev.translators.interpreter.summaries import AccessRange, Reason
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 

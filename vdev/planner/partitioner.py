@@ -23,6 +23,13 @@ from vdev.translators.ranges.ndrange import Chunk
 #: groups to distribute
 USUAL_GROUP_SIZE = 256
 
+#: a tile of work-items by number of dimensions
+TILES = {2: (16, 16), 3: (16, 4, 4)}
+#: preferred multiples that are the width of what runs in step on a GPU: its loads are made together
+_WARPS = (32, 64)
+#: work-items of a group that costs more than what its work-items do
+_TINY = 16
+
 #: a grid is no candidate where its largest chunk has this many times the work-groups of the best grid's
 #: largest
 BALANCE = 1.25
@@ -145,41 +152,80 @@ def choose_local_size(
     max_group_size: int,
     max_item_sizes: Sequence[int] | None = None,
     required: Sequence[int] | None = None,
+    hint: Sequence[int] | None = None,
     multiple: int = 1,
     min_groups: int = 1,
 ) -> tuple[int, ...]:
     """A local size for a launch that gives none (specification 5.8: the implementation chooses).
 
-    Every entry divides its global size. `required` is the kernel's reqd_work_group_size and wins. Otherwise
-    at most `USUAL_GROUP_SIZE` and `max_group_size` items, at most `max_item_sizes` in a dimension, in
-    dimension 0 preferably a `multiple` (the kernel's preferred one), and at least `min_groups` groups where
-    there are as many items: the number of workers, so that a small launch can still be cut.
+    Every entry divides its global size. `required` is the kernel's reqd_work_group_size and wins; then `hint`, its
+    work_group_size_hint, where it divides the sizes. Otherwise at most `USUAL_GROUP_SIZE` and `max_group_size` items, at
+    most `max_item_sizes` in a dimension, and at least `min_groups` groups where there are as many items: the number of
+    workers, so that a small launch can still be cut. In one dimension preferably a `multiple` (the kernel's preferred
+    one); in two and three a tile, `TILES` wide: whichever dimension is the fastest in memory, neighbours in it are in
+    one group. What a short dimension leaves goes to the others; where the sizes have hardly any divisors, a group may
+    have more items.
 
     >>> choose_local_size((1024,), max_group_size=4096, min_groups=2)
     (256,)
     >>> choose_local_size((1009,), max_group_size=4096)
     (1,)
-    >>> choose_local_size((6, 100), max_group_size=64)
-    (6, 10)
+    >>> choose_local_size((512, 512), max_group_size=4096), choose_local_size((512, 512), max_group_size=4096, multiple=32)
+    ((16, 16), (32, 8))
+    >>> choose_local_size((6, 100), max_group_size=64), choose_local_size((4096, 1), max_group_size=4096)
+    ((6, 10), (256, 1))
+    >>> choose_local_size((509, 509), max_group_size=4096)
+    (509, 1)
     """
     if required is not None and any(required):
         return tuple(required)
     budget = min(USUAL_GROUP_SIZE, max_group_size)
     if min_groups > 1:
         budget = min(budget, max(1, prod(global_size) // min_groups))
-    local: list[int] = []
-    for dimension, size in enumerate(global_size):
-        limit = min(budget, size)
-        if max_item_sizes is not None:
-            limit = min(limit, max_item_sizes[dimension])
-        chosen = _largest_divisor(size, limit, 1)
-        if dimension == 0 and multiple > 1:
-            aligned = _largest_divisor(size, limit, multiple)
-            # A much smaller group to be a multiple would cost more than it gains.
-            chosen = aligned if 2 * aligned >= chosen and aligned else chosen
-        local.append(chosen)
-        budget //= chosen
+    dims = len(global_size)
+    most = [
+        size if max_item_sizes is None else min(size, max_item_sizes[d]) for d, size in enumerate(global_size)
+    ]
+    if hint is not None and _fits(hint, global_size, most, max_group_size):
+        return tuple(hint[:dims])
+    if dims == 1:
+        return (_along(global_size[0], min(budget, most[0]), multiple),)
+    first = multiple if multiple in _WARPS else TILES[dims][0]
+    local = [1] * dims
+    for limits in ((first, *TILES[dims][1:]), most):  # tiles first, then what is left
+        for d, limit in enumerate(limits):
+            room = min(budget // (prod(local) // local[d]), limit, most[d])
+            if room > local[d]:
+                local[d] = max(local[d], _largest_divisor(global_size[d], room, 1))
+    if prod(local) < _TINY:
+        room = min(max_group_size, prod(global_size) // max(min_groups, 1))
+        return _not_tiny(global_size, [min(limit, room) for limit in most]) or tuple(local)
     return tuple(local)
+
+
+def _not_tiny(sizes: Sequence[int], most: Sequence[int]) -> tuple[int, ...] | None:
+    """A local size of sizes that hardly have divisors, primes say: along the first dimension that has a fitting one."""
+    for d, (size, limit) in enumerate(zip(sizes, most, strict=True)):
+        for group in range(_TINY, limit + 1):
+            if size % group == 0:
+                return (1,) * d + (group,) + (1,) * (len(sizes) - d - 1)
+    return None
+
+
+def _fits(hint: Sequence[int], sizes: Sequence[int], most: Sequence[int], max_group_size: int) -> bool:
+    """Whether groups of this size can cover an NDRange."""
+    inside = all(
+        0 < group <= limit and not size % group for group, limit, size in zip(hint, most, sizes, strict=False)
+    )
+    return inside and prod(hint) <= max_group_size and all(group == 1 for group in hint[len(sizes) :])
+
+
+def _along(size: int, limit: int, multiple: int) -> int:
+    """A local size in one dimension."""
+    chosen = _largest_divisor(size, limit, 1)
+    aligned = _largest_divisor(size, limit, multiple) if multiple > 1 else 0
+    # A much smaller group to be a multiple would cost more than it gains.
+    return aligned if aligned and 2 * aligned >= chosen else chosen
 
 
 def _largest_divisor(size: int, limit: int, multiple: int) -> int:

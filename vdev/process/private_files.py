@@ -16,12 +16,15 @@ import hashlib
 import logging
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 logger = logging.getLogger("vdev.files")
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+#: Seconds after which nobody writes on what was begun.
+_ABANDONED_SECONDS = 3600
 #: begins every entry of a `Store`; the number is that of the format
 _HEADER = b"vdev entry 2\n"
 
@@ -118,7 +121,7 @@ def _write(folder: int, name: str, content: bytes) -> None:
         with os.fdopen(os.open(scratch, flags, 0o600, dir_fd=folder), "wb") as file:
             file.write(content)
         os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
+    except BaseException:  # an interrupt leaves nothing behind either
         with contextlib.suppress(FileNotFoundError):
             os.unlink(scratch, dir_fd=folder)
         raise
@@ -135,6 +138,7 @@ class Store:
         self._folder = folder
         self._suffix = suffix
         self._refused = False
+        self._untrimmed: int | None = None  #: bytes put since entries were last trimmed; None: never
 
     def name(self, key: str) -> str:
         """The file of an entry."""
@@ -161,21 +165,34 @@ class Store:
         return content
 
     def put(self, key: str, content: bytes, most_nbytes: int) -> None:
-        """Keep `content`. Of all entries those unused for longest go where they take more than `most_nbytes`."""
+        """Keep `content`. Of all entries those unused for longest go where they take more than `most_nbytes`.
+
+        To look at all of them takes longer than to write one: that is done at the process's first entry, and again
+        whenever it has written a sixteenth of what there may be.
+        """
         name = self.name(key)
         try:
             private_folder(self._folder.parent)
             private_folder(self._folder)
             with _opened(self._folder) as folder:
                 _write(folder, name, _sealed(name, content))
-                self._trim(folder, most_nbytes)
+                self._trim_at_times(folder, len(content), most_nbytes)
         except OSError as error:
             self._refuse(error)
+
+    def _trim_at_times(self, folder: int, nbytes: int, most_nbytes: int) -> None:
+        if self._untrimmed is None or self._untrimmed + nbytes > most_nbytes // 16:
+            self._trim(folder, most_nbytes)
+            self._untrimmed = 0
+        else:
+            self._untrimmed += nbytes
 
     def _trim(self, folder: int, most_nbytes: int) -> None:
         found = []
         for name in os.listdir(folder):
-            if name.endswith(self._suffix):
+            if name.endswith(".part"):
+                self._drop_abandoned(folder, name)
+            elif name.endswith(self._suffix):
                 with contextlib.suppress(FileNotFoundError):  # another process trims as well
                     state = os.stat(name, dir_fd=folder, follow_symlinks=False)
                     found.append((state.st_mtime, state.st_size, name))
@@ -186,6 +203,14 @@ class Store:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
             total -= size
+
+    @staticmethod
+    def _drop_abandoned(folder: int, name: str) -> None:
+        """What a process that was killed had not written to its end."""
+        with contextlib.suppress(FileNotFoundError):
+            state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(state.st_mode) and time.time() - state.st_mtime > _ABANDONED_SECONDS:
+                os.unlink(name, dir_fd=folder)
 
     def _refuse(self, error: OSError) -> None:
         if not self._refused:

@@ -359,6 +359,13 @@ CACHE_DIR = Switch(
     "a folder's path",
     _parse_folder,
 )
+CACHE = Switch(
+    "VDEV_CACHE",
+    "1",
+    "0: nothing that was translated or compiled for CPU workers is kept between runs, nor taken from earlier ones.",
+    "0, 1",
+    _parse_on,
+)
 
 SWITCHES: tuple[Switch[object], ...] = (  # type: ignore[assignment]
     VDEV,
@@ -373,6 +380,7 @@ SWITCHES: tuple[Switch[object], ...] = (  # type: ignore[assignment]
     TRACE,
     LOG,
     CACHE_DIR,
+    CACHE,
 )
 
 
@@ -434,6 +442,11 @@ def log_level() -> int | None:
 def cache_dir() -> Path:
     """The folder for what is kept between runs; not necessarily there yet."""
     return CACHE_DIR.value()
+
+
+def cache() -> bool:
+    """Whether translations and binaries are kept between runs."""
+    return CACHE.value()
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[str]:

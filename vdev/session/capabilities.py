@@ -28,6 +28,7 @@ _EXTENSIONS = (
 
 #: Extensions that are the virtual device's own: kernels work on images as plain memory, on workers of any kind.
 _IMAGE_EXTENSIONS = ("cl_khr_3d_image_writes", "cl_khr_depth_images", "cl_khr_image2d_from_buffer")
+_IMAGES_OF_BUFFERS = "cl_khr_image2d_from_buffer"
 _IMAGE_FEATURES = ("__opencl_c_images", "__opencl_c_read_write_images", "__opencl_c_3d_image_writes")
 
 # CL_DEVICE_ constants (OpenCL 3.0, table "Device queries")
@@ -40,6 +41,16 @@ def common_extensions(workers: Sequence[WorkerInfo]) -> tuple[str, ...]:
     """Extensions that every worker has and the virtual device passes on, and its own (CL_DEVICE_EXTENSIONS)."""
     common = (name for name in _EXTENSIONS if all(name in worker.extensions for worker in workers))
     return (*common, *_IMAGE_EXTENSIONS)
+
+
+def makes_images_of_buffers(workers: Sequence[WorkerInfo]) -> bool:
+    """Whether kernels may be given engines' own images of what is in buffers: on every worker whose engine compiles OpenCL
+    C, if it is a CPU's. On others a copy in another order is faster, which only an image by itself has.
+    """
+    engines = [worker for worker in workers if worker.backend == "opencl"]
+    return bool(engines) and all(
+        worker.is_cpu and _IMAGES_OF_BUFFERS in worker.extensions for worker in engines
+    )
 
 
 def shares_host_memory(worker: WorkerInfo) -> bool:

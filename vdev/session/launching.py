@@ -50,7 +50,7 @@ from vdev.session.requests import (
     scalar_value,
     sizes_of,
 )
-from vdev.translators.interpreter.access import Reason
+from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.session.launching")
@@ -337,7 +337,9 @@ def _filled_in(
     def request(values: Sequence[Any]) -> LaunchRequest:
         sizes, offset = tuple(values[count : count + work_dim]), tuple(values[count + work_dim :])
         by_argument = dict(zip(indices, values[:count], strict=True))
-        return request_with(launch, NDRange(sizes, ndrange.local_size, offset), pointers, by_argument)
+        return request_with(
+            launch, NDRange(sizes, ndrange.local_size, offset, ndrange.regroups), pointers, by_argument
+        )
 
     passed = [scalar_value(kernel, index, launch.args[index]) for index in indices]
     scalars = (*passed, *ndrange.global_size, *ndrange.offset)

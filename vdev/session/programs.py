@@ -1,9 +1,9 @@
-"""Programs and kernels of the virtual device: one source, parsed once, translated once, built once per
-device.
+"""Programs and kernels of the virtual device: one source, translated once, built once per device.
 
-Decides what runs when a tool fails on a source: a program that clang's parser or the sub-grid translator
-cannot take, but a worker's own compiler can, is built as it is and its kernels run whole on one worker,
-with the reason kept. It never decides how a launch is cut.
+Decides what runs when a tool fails on a source: a program that the translators cannot take (`translation`), but a
+worker's own compiler can, is built as it is and its kernels run whole on one worker, with the reason kept. What an
+earlier process kept of a program (`kept`) stands for its translation and its kernels' analysis; who needs its text
+parsed has it parsed then. It never decides how a launch is cut.
 """
 
 from __future__ import annotations
@@ -15,26 +15,21 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
-from vdev.session.capabilities import common_extensions, language_features
-from vdev.translators.dialects.image_lowering import LoweredProgram, lower_images
-from vdev.translators.dialects.subgrid import SubgridKernel, Untranslatable, translate_subgrid
-from vdev.translators.frontend.compiler_macros import answers_from, question_program, questions_of
+from vdev.session.capabilities import common_extensions, language_features, makes_images_of_buffers
+from vdev.session.kept import KeptProgram, kept_program
+from vdev.session.translation import Reading, Translation, lowered, read, translate
+from vdev.translators.dialects.subgrid_kernel import SubgridKernel
+from vdev.translators.frontend.kernels import ArgInfo, ArgKind, KernelInfo, Untranslatable
 from vdev.translators.frontend.options import split_options
-from vdev.translators.frontend.source import (
-    ArgInfo,
-    ArgKind,
-    Ask,
-    CompileError,
-    KernelInfo,
-    ParsedProgram,
-    Target,
-    parse_program,
-)
-from vdev.translators.interpreter.access import KernelSummary, Reason, analyse_kernel
+from vdev.translators.interpreter.summaries import KernelSummary, Reason
+
+if TYPE_CHECKING:
+    from vdev.translators.dialects.image_lowering import LoweredProgram
+    from vdev.translators.frontend.source import Ask, ParsedProgram, Target
 
 logger = logging.getLogger("vdev.session.programs")
 
@@ -57,11 +52,15 @@ class SessionKernel:
         subgrid: SubgridKernel | None,
         declared: KernelInfo | None = None,
         images: tuple[int, ...] = (),
+        *,
+        blind: bool = False,
     ) -> None:
         self.program = program
         self.info = info  #: as launches have it: images are pointers to global memory
         self.declared = info if declared is None else declared  #: as the user wrote it
         self.images = images  #: image arguments; their descriptors follow the user's arguments in this order
+        #: whether workers may group work-items as they like: it cannot tell, or it runs whole
+        self.regroups = blind or subgrid is None
         self.name = info.name
         self.subgrid = subgrid  #: None: the user's own kernel, which can only run whole
         self.serial = next(_serials)
@@ -76,18 +75,7 @@ class SessionKernel:
     @cached_property
     def summary(self) -> KernelSummary | None:
         """What the kernel touches; None where only the worker's compiler understands the program."""
-        lowered = self.program.lowered
-        if lowered is None or self.subgrid is None:
-            return None
-        started = time.perf_counter()
-        try:
-            summary = analyse_kernel(lowered.model, self.name)
-        except Exception:
-            # A fault of ours must not become the program's: the kernel still runs, whole.
-            logger.exception("the analysis of kernel %s failed", self.name)
-            return None
-        logger.debug("analysis of kernel %s: %.3f ms", self.name, (time.perf_counter() - started) * 1e3)
-        return summary
+        return None if self.subgrid is None else self.program.summary(self.name)
 
     @cached_property
     def scalars(self) -> frozenset[int]:
@@ -132,13 +120,16 @@ class SessionProgram:
         self.options = tuple(options)
         self.serial = next(_serials)
         self.log = ""
-        self.parsed: ParsedProgram | None = None
-        self.lowered: LoweredProgram | None = None  #: the same without images
         self.reasons: tuple[Reason, ...] = ()
         self.results: list[BuildResult] = []
         self.kernels: dict[str, SessionKernel] = {}
         self.native: BackendProgram
         self._workers = workers
+        self._reading: Reading | None = None  #: None: the source is not OpenCL C
+        self._translation: Translation | None = None
+        self._kept: KeptProgram | None = None
+        self._parsed: ParsedProgram | None = None
+        self._lowered: LoweredProgram | None = None
 
     @property
     def binary(self) -> bytes:
@@ -148,52 +139,127 @@ class SessionProgram:
             return _pack_binary(content | {"il": base64.b64encode(self.source).decode()})
         return _pack_binary(content | {"source": self.source})
 
+    @property
+    def parsed(self) -> ParsedProgram | None:
+        """The source as clang's parser has it, parsed where it is asked for first; None where it does not take it."""
+        translation = self._translation
+        if self._parsed is None and self._reading is not None and translation is not None:
+            if translation.declared is None:
+                return None
+            self._parsed = read(self._reading, translation.answers)
+        return self._parsed
+
+    @property
+    def lowered(self) -> LoweredProgram | None:
+        """The same without images; None where there is no such program."""
+        if self._lowered is None and self.parsed is not None:
+            try:
+                self._lowered = lowered(self.parsed)
+            except Untranslatable:
+                return None
+        return self._lowered
+
     def build(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> None:
         """Parse, translate and compile. BuildError with clang's messages where the source is wrong."""
-        subgrid: dict[str, SubgridKernel] = {}
+        translation: Translation | None = None
         if isinstance(self.source, bytes):
             self.reasons = (Reason("the program is in an intermediate language, which is not analysed"),)
             self.native = BackendProgram(self.source, self.options)
             self._compile(self.native, build_on_workers, None)
         else:
-            subgrid = self._build_source(self.source, build_on_workers)
-        declared = self.parsed.kernels if self.parsed is not None else opaque_kernels(self.results[0])
-        lowered = self.lowered if subgrid else None
-        infos = declared if lowered is None else lowered.program.kernels
-        images = {} if lowered is None else lowered.images
+            translation = self._build_source(self.source, build_on_workers)
+        declared = translation.declared if translation is not None else None
+        if declared is None:
+            declared = opaque_kernels(self.results[0])
+        subgrid = {} if translation is None or self.reasons else translation.subgrid
+        infos = translation.kernels if translation is not None and subgrid else declared
+        images = translation.images if translation is not None and subgrid else {}
         # A compiler may hide a kernel: PoCL 3.1 does so where a built-in function has its name.
+        blind = frozenset() if translation is None else translation.blind
         self.kernels = {
-            name: SessionKernel(self, infos[name], subgrid.get(name), declared[name], images.get(name, ()))
+            name: SessionKernel(
+                self,
+                infos[name],
+                subgrid.get(name),
+                declared[name],
+                images.get(name, ()),
+                blind=name in blind,
+            )
             for name in declared
             if all(name in result.kernels for result in self.results)
         }
 
     def _build_source(
         self, source: str, build_on_workers: Callable[[BackendProgram], list[BuildResult]]
-    ) -> dict[str, SubgridKernel]:
-        """Build OpenCL C. The kernels that can run on part of an NDRange, none if the source runs as it is."""
-        subgrid: dict[str, SubgridKernel] = {}
-        refusal: CompileError | None = None
-        native = BackendProgram(source, self.options)
+    ) -> Translation:
+        """Build OpenCL C."""
+        target = _common(self._workers)
+        self._reading = Reading(
+            source,
+            self.options,
+            target,
+            self._asker(build_on_workers),
+            makes_images_of_buffers(self._workers),
+        )
+        compilers = {(each.backend, each.name, each.version, each.driver) for each in self._workers}
+        self._kept = kept_program(self._reading, sorted(compilers))
+        translation = self._translation = self._translate()
+        self.log = translation.log
+        self.reasons = translation.reasons
+        self.native = self._compile(
+            self._program_for_workers(translation), build_on_workers, translation.refusal
+        )
+        return translation
+
+    def _translate(self) -> Translation:
+        found = None if self._kept is None else self._kept.translation()
+        if found is None:
+            assert self._reading is not None
+            found, self._parsed, self._lowered = translate(self._reading)
+            if self._kept is not None:
+                self._kept.keep_translation(found)
+        return found
+
+    def _program_for_workers(self, translation: Translation) -> BackendProgram:
+        """`parsed` is of what back ends translate themselves: the program without images, where there is one."""
+
+        def parse() -> ParsedProgram | None:
+            if translation.reasons:
+                return self.parsed
+            program = self.lowered
+            return None if program is None else program.program
+
+        key = "" if self._kept is None else self._kept.key
+        return BackendProgram(
+            translation.source,
+            translation.options,
+            parse=parse,
+            key=key,
+            native_images=translation.native_images,
+        )
+
+    def summary(self, kernel: str) -> KernelSummary | None:
+        """What a kernel touches, as far as it was kept or can be analysed now."""
+        kept = None if self._kept is None else self._kept.summary(kernel)
+        if kept is not None:
+            return kept
+        from vdev.translators.interpreter.access import TIME_LIMIT, analyse_kernel  # loads libclang
+
+        started = time.perf_counter()
         try:
-            target = common_target(self._workers)
-            self.parsed = parse_program(
-                source, self.options, target=target, ask=self._asker(build_on_workers)
-            )
-            self.log = self.parsed.log
-            self.lowered = lower_images(self.parsed)
-            program = self.lowered.program
-            translated = translate_subgrid(program)
-            subgrid = dict(translated.kernels)
-            native = BackendProgram(translated.source, program.engine_options, program)
-        except CompileError as error:
-            refusal = error
-            self.reasons = (Reason("the worker's compiler takes this program, clang's parser does not"),)
-        except Untranslatable as error:
-            self.reasons = (Reason(error.reason, error.line),)
-            native = BackendProgram(source, self.options, self.parsed)
-        self.native = self._compile(native, build_on_workers, refusal)
-        return {} if self.reasons else subgrid
+            program = self.lowered
+            if program is None:
+                return None
+            summary = analyse_kernel(program.model, kernel)
+        except Exception:
+            # A fault of ours must not become the program's: the kernel still runs, whole.
+            logger.exception("the analysis of kernel %s failed", kernel)
+            return None
+        seconds = time.perf_counter() - started
+        logger.debug("analysis of kernel %s: %.3f ms", kernel, seconds * 1e3)
+        if self._kept is not None and seconds < TIME_LIMIT:  # in more time it may find out more
+            self._kept.keep_summary(summary)
+        return summary
 
     def _asker(self, build_on_workers: Callable[[BackendProgram], list[BuildResult]]) -> Ask | None:
         """Asks the workers' compilers what they have defined. None where they have none that sees OpenCL C."""
@@ -203,6 +269,8 @@ class SessionProgram:
         where = (*((worker.name, worker.version, worker.driver) for worker in self._workers), *options)
 
         def ask(asked: frozenset[str]) -> Mapping[str, str | None]:
+            from vdev.translators.frontend.compiler_macros import questions_of  # loads libclang
+
             known = _answers.setdefault(where, {})
             new = questions_of(asked - known.keys())
             if new:
@@ -215,14 +283,14 @@ class SessionProgram:
         self,
         native: BackendProgram,
         build_on_workers: Callable[[BackendProgram], list[BuildResult]],
-        refusal: CompileError | None,
+        refusal: str | None,
     ) -> BackendProgram:
         try:
             self.results = build_on_workers(native)
         except BuildFailure as failure:
             if refusal is not None:
-                raise BuildError(refusal.log) from failure
-            original = BackendProgram(self.source, self.options, self.parsed)
+                raise BuildError(refusal) from failure
+            original = BackendProgram(self.source, self.options, parse=lambda: self.parsed)
             if native.source == self.source:
                 raise BuildError(failure.log, failure.status) from failure
             try:
@@ -250,6 +318,8 @@ def _answered(
     build_on_workers: Callable[[BackendProgram], list[BuildResult]],
 ) -> Mapping[str, str | None]:
     """The answers that all workers' compilers give. Raises Untranslatable where they differ."""
+    from vdev.translators.frontend.compiler_macros import answers_from, question_program  # as above
+
     try:
         results = build_on_workers(BackendProgram(question_program(questions), tuple(options)))
     except BuildFailure:
@@ -307,14 +377,20 @@ def without_preprocessor_options(options: Iterable[str]) -> list[str]:
 
 def common_target(workers: Sequence[WorkerInfo]) -> Target:
     """What a program may count on: the part that all workers have in common."""
-    return Target(
-        extensions=common_extensions(workers),
-        opencl_version=min(300, *(version_number(worker.version) for worker in workers)),
-        c_version=120,
-        features=language_features(workers),
-        image_support=True,
-        address_bits=min(worker.address_bits for worker in workers),
-    )
+    from vdev.translators.frontend.source import Target  # loads libclang
+
+    return Target(**_common(workers))
+
+
+def _common(workers: Sequence[WorkerInfo]) -> dict[str, Any]:
+    return {
+        "extensions": common_extensions(workers),
+        "opencl_version": min(300, *(version_number(worker.version) for worker in workers)),
+        "c_version": 120,
+        "features": language_features(workers),
+        "image_support": True,
+        "address_bits": min(worker.address_bits for worker in workers),
+    }
 
 
 def version_number(version: str) -> int:

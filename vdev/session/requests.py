@@ -16,7 +16,7 @@ from vdev.planner.launches import LaunchRequest
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel
-from vdev.translators.interpreter.access import AccessRange
+from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 

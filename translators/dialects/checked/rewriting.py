@@ -15,15 +15,8 @@ from functools import lru_cache
 from clang.cindex import Cursor, CursorKind
 
 from ...frontend import clang
-from ...frontend.edits import (
-    Edits,
-    Function,
-    Functions,
-    Untranslatable,
-    Use,
-    insert_at_entry,
-    parentheses_after,
-)
+from ...frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after
+from ...frontend.kernels import Untranslatable
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space

@@ -14,15 +14,8 @@ from collections.abc import Sequence
 from clang.cindex import Cursor, CursorKind, TypeKind
 
 from ...frontend import clang
-from ...frontend.edits import (
-    Edits,
-    Function,
-    Untranslatable,
-    after_blanks,
-    entry_of,
-    insert_statement,
-    matching,
-)
+from ...frontend.edits import Edits, Function, after_blanks, entry_of, insert_statement, matching
+from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import Binary, Unary
 from ...frontend.types import OWN
 from .recording import Label, Recorder

@@ -11,14 +11,8 @@ import re
 from clang.cindex import CursorKind
 
 from ...frontend import clang
-from ...frontend.edits import (
-    Edits,
-    Function,
-    Functions,
-    Untranslatable,
-    Use,
-    parentheses_after,
-)
+from ...frontend.edits import Edits, Function, Functions, Use, parentheses_after
+from ...frontend.kernels import Untranslatable
 from ...frontend.preprocessor import GENERATED_FILE, MAIN_FILE
 from ...frontend.source import ParsedProgram
 from .bodies import Body

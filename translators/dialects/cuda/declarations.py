@@ -10,9 +10,11 @@ import re
 from clang.cindex import Cursor, CursorKind
 
 from ...frontend import clang
-from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, matching
+from ...frontend.edits import Edits, Functions, after_blanks, matching
+from ...frontend.kernels import Untranslatable
 from ...frontend.source import ParsedProgram
 from ...frontend.types import Space
+from .program import LOCAL_ALIGNMENT
 from .types import holds_pointer, holds_vector, space_of, vector_type
 from .words import Words
 
@@ -24,8 +26,6 @@ SKIPPED = (CursorKind.TYPE_REF, CursorKind.UNEXPOSED_ATTR, CursorKind.ANNOTATE_A
 _CONSTANT_NBYTES = 60000
 #: CUDA's static shared memory, less what our own functions use.
 _STATIC_NBYTES = 47 << 10
-#: Local memory is aligned for the largest type of OpenCL C, long16 (6.1.5).
-LOCAL_ALIGNMENT = 128
 
 
 class Declarations(Words):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clang.cindex import Cursor, Type
 
 from ...frontend import clang
-from ...frontend.edits import Untranslatable
+from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import Placed
 from .declarations import SKIPPED
 from .types import converted, literal, spell, vector_type

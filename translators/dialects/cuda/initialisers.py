@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ...frontend import clang
-from ...frontend.edits import Edits, Untranslatable, after_blanks, matching
+from ...frontend.edits import Edits, after_blanks, matching
+from ...frontend.kernels import Untranslatable
 from .declarations import SKIPPED
 from .types import ARRAYS, conversion, members_of, spell, vector_type
 

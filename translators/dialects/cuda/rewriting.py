@@ -14,7 +14,8 @@ from collections.abc import Callable
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ...frontend import clang
-from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, matching
+from ...frontend.edits import Edits, Functions, after_blanks, matching
+from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import COMPARISONS, LOGICAL, SHIFTS, Binary, Joining, Placed, Unary
 from ...frontend.source import ParsedProgram
 from ...frontend.syntax import swizzle_components

@@ -28,29 +28,26 @@ many work-groups are to be resident is left to the compiler unless `CudaKernel.r
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from clang.cindex import Cursor
 
 from ...frontend import clang
-from ...frontend.edits import Edits, Function, Functions, Untranslatable
+from ...frontend.edits import Edits, Function, Functions
+from ...frontend.kernels import Untranslatable
 from ...frontend.options import joined_values, parse_options
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import BUFFERS, ArgKind, KernelInfo, ParsedProgram, parse_program
 from ...frontend.unused_functions import without_unused
-from ...ranges.ndrange import Chunk, NDRange
-from ..subgrid import SHIFT, SubgridKernel, translate_subgrid
+from ..subgrid import SHIFT, translate_subgrid
+from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
-from .declarations import LOCAL_ALIGNMENT
+from .program import LOCAL_ALIGNMENT, VERSION, CudaKernel, CudaProgram, UnknownOption, resident_macro
 from .rewriting import Rewriter
 from .types import spell
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
-
-#: Changes with whatever changes a translation: part of the key under which cubins are kept.
-VERSION = 10
 
 #: 6.12.1: no product may be fused with a sum. Where one part of a program asks for it, all of it gets it.
 _UNFUSED = re.compile(
@@ -60,76 +57,6 @@ _UNFUSED = re.compile(
 
 
 _TRANSLATED = (*BUFFERS, ArgKind.LOCAL, ArgKind.VALUE)
-
-
-class UnknownOption(Untranslatable):
-    """A build option that nobody knows (CL_INVALID_BUILD_OPTIONS)."""
-
-
-@dataclass(frozen=True)
-class CudaKernel:
-    """A kernel as CUDA sees it.
-
-    `entry`: the function's name in the module. CUDA's arguments are the user's, in order, then the hidden one:
-    a pointer for global and constant arguments, an `unsigned int` (from `local_layout`) for each of `local_args`, the
-    bytes of a value. `pointer_args`: arguments that have a shift. `max_work_group_size`: what the entry function
-    is compiled for, or None.
-    """
-
-    name: str
-    entry: str
-    hidden_index: int
-    pointer_args: tuple[int, ...]
-    local_args: tuple[int, ...]
-    max_work_group_size: int | None
-    _subgrid: SubgridKernel
-    #: dynamic shared memory of the kernel's own local variables, at its beginning
-    local_nbytes: int = 0
-
-    def resident_groups(self, count: int) -> str:
-        """NVRTC's option that leaves the kernel as many registers as `count` work-groups on a multiprocessor allow.
-
-        For kernels with a `max_work_group_size`.
-        """
-        return f"-D{_resident(self.entry)}={count}"
-
-    @property
-    def hidden_nbytes(self) -> int:
-        return self._subgrid.hidden_nbytes + 8
-
-    def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
-        """The hidden argument: as SubgridKernel.pack, and the number of dimensions behind it.
-
-        The grid has the chunk's work-groups, a block the NDRange's local size. Raises ValueError for a wrong number of
-        shifts, and for partial work-groups, which CUDA does not have.
-        """
-        for size, local in zip(ndrange.global_size, ndrange.local_size, strict=True):
-            if size % local:
-                raise ValueError(f"kernel {self.name}: {size} work-items are not a multiple of {local}")
-        return self._subgrid.pack(ndrange, chunk, shifts) + struct.pack("<Q", ndrange.work_dim)
-
-    def local_layout(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
-        """Values of the local arguments, of `sizes` bytes each, and the dynamic shared memory that a launch needs (which
-        may be some without local arguments, too: `local_nbytes`).
-        """
-        if len(sizes) != len(self.local_args):
-            raise ValueError(
-                f"kernel {self.name}: {len(self.local_args)} local sizes expected, {len(sizes)} given"
-            )
-        offsets, total = [], self.local_nbytes
-        for nbytes in sizes:
-            offsets.append(total)
-            total += -(-nbytes // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT
-        return tuple(offsets), total
-
-
-@dataclass(frozen=True)
-class CudaProgram:
-    """CUDA C++, complete in itself, the options to compile it with (less --gpu-architecture), and its kernels."""
-
-    source: str
-    options: tuple[str, ...]
-    kernels: Mapping[str, CudaKernel]
 
 
 def translate_cuda(program: ParsedProgram) -> CudaProgram:
@@ -262,7 +189,7 @@ class _Translation:
         arguments.append(f"{self.prefix}hidden_.arguments")
         bounds = groups = ""
         if kernel.max_work_group_size:
-            resident = _resident(kernel.entry)
+            resident = resident_macro(kernel.entry)
             groups = f"#ifndef {resident}\n#define {resident} 0\n#endif\n"  # 0: as the compiler likes
             bounds = f"__launch_bounds__({kernel.max_work_group_size}, {resident}) "
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
@@ -283,11 +210,6 @@ class _Translation:
             return known
         text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
         return re.sub(r"\w+", lambda match: self.rewriter.word(match.group()), text)
-
-
-def _resident(entry: str) -> str:
-    """The macro with the least number of work-groups on a multiprocessor."""
-    return f"{entry}_resident"
 
 
 def _work_group_size(info: KernelInfo) -> int | None:

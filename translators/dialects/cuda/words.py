@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable
 
 from ...frontend import clang
-from ...frontend.edits import Edits, Functions, Untranslatable, after_blanks, matching, parentheses_after
+from ...frontend.edits import Edits, Functions, after_blanks, matching, parentheses_after
+from ...frontend.kernels import Untranslatable
 from ...frontend.source import ParsedProgram
 from . import tables as cuda_dialect
 

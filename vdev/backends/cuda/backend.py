@@ -77,6 +77,7 @@ class CudaBackend(Backend):
         self._cupy, self.driver = cupy, driver
         self.number = number
         runtime = cupy.cuda.runtime
+        driver.open_device(number)  # CuPy's calls would keep the other workers' threads waiting
         runtime.setDevice(number)
         runtime.free(0)  # makes the GPU's context
         self.context = driver.context()

@@ -52,6 +52,9 @@ class Driver:
         # These may wait: other threads go on meanwhile.
         waiting = ctypes.CDLL("libcuda.so.1")
         self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
+        self._init = _declared(waiting.cuInit, number)
+        self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
+        self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
         self._mem_alloc = _declared(waiting.cuMemAlloc_v2, handle, size)
         self._mem_alloc_managed = _declared(waiting.cuMemAllocManaged, handle, size, number)
         self._mem_free = _declared(waiting.cuMemFree_v2, ctypes.c_uint64)
@@ -67,6 +70,16 @@ class Driver:
         """Raise the BackendError of `result` unless it is none."""
         if result != SUCCESS:
             raise self.error(result, text)
+
+    def open_device(self, number: int) -> None:
+        """Make the context that CUDA's runtime uses on a GPU, without the interpreter lock: that takes a good part of a
+        second, while other threads go on, some of which make those of other GPUs. It stays until the process ends.
+
+        What fails here fails again where the runtime takes the device, which says so in its own words.
+        """
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        if self._init(0) == SUCCESS and self._device(ctypes.byref(device), number) == SUCCESS:
+            self._retain(ctypes.byref(context), device.value)
 
     def context(self) -> int:
         """The calling thread's context."""

@@ -22,7 +22,7 @@ from vdev.backends.cuda.driver import (
 )
 from vdev.backends.cuda.programs import Multiprocessor, Translated, fewer_groups
 from vdev.errors import OUT_OF_RESOURCES, BackendError
-from vdev.translators.dialects.cuda.translation import CudaKernel
+from vdev.translators.dialects.cuda.program import CudaKernel
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 
 INVALID_WORK_GROUP_SIZE = -54

@@ -1,11 +1,12 @@
-"""Programs of a CUDA worker: OpenCL C to CUDA C++ to a cubin, compiled once and kept on disk.
+"""Programs of a CUDA worker: OpenCL C to CUDA C++ to a cubin, translated and compiled once and kept on disk.
 
-Decides under which key a cubin is kept and when one is compiled. What a program means is the translator's
-affair; how a kernel starts is the back end's.
+Decides under which key translations and cubins are kept and when they are made. What a program means is the
+translator's affair, which is loaded where something is to be translated; how a kernel starts is the back end's.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -18,19 +19,16 @@ from typing import Any
 from vdev.backends.base import BackendProgram
 from vdev.errors import BuildFailure
 from vdev.process.private_files import Store
-from vdev.translators.dialects.cuda.translation import (
-    VERSION,
-    CudaKernel,
-    CudaProgram,
-    UnknownOption,
-    Untranslatable,
-    translate_cuda,
-)
+from vdev.translators.dialects.cuda.program import VERSION, CudaKernel, CudaProgram, UnknownOption
+from vdev.translators.dialects.subgrid_kernel import SubgridKernel
+from vdev.translators.frontend.kernels import Untranslatable
 
 logger = logging.getLogger("vdev.cuda")
 
 #: Bytes of cubins kept; the ones unused for longest go first.
 CACHE_NBYTES = 512 << 20
+#: The same for CUDA C++.
+TRANSLATIONS_NBYTES = 64 << 20
 #: Registers a work-item may have where 1024 of them form a work-group, of 65536 on a multiprocessor.
 _REGISTERS_OF_1024 = 64
 
@@ -45,13 +43,30 @@ Compiler = Callable[[str, Sequence[str]], "tuple[bytes, str]"]
 
 
 class Cubins:
-    """Compiled programs on disk, named by a hash of everything that they come from. Any thread may ask."""
+    """Compiled programs on disk, named by a hash of everything that they come from, and translated ones. Any thread may
+    ask.
+    """
 
     def __init__(self, folder: Path, compiler: Compiler, version: str) -> None:
         """`version`: the compiler's."""
         self._store = Store(folder / "cubins", ".cubin")
+        self._translations = Store(folder / "cubins", ".json")
         self._compiler = compiler
         self._version = version
+
+    def translation(self, key: str) -> CudaProgram | None:
+        """What `keep_translation` kept of the program of this key."""
+        kept = self._translations.get(f"{VERSION} {key}") if key else None
+        try:
+            return None if kept is None else _read_program(json.loads(kept))
+        except (ValueError, KeyError, TypeError) as error:
+            logger.info("what is kept of a translation is none of ours: %r", error)
+            return None
+
+    def keep_translation(self, key: str, program: CudaProgram) -> None:
+        if key:
+            content = json.dumps(_plain_program(program)).encode()
+            self._translations.put(f"{VERSION} {key}", content, TRANSLATIONS_NBYTES)
 
     def get(self, source: str, options: Sequence[str]) -> tuple[bytes, str]:
         """The cubin and the compiler's messages. BuildFailure with them where the source is refused."""
@@ -172,12 +187,48 @@ def translated(program: BackendProgram, cubins: Cubins) -> Translated:
 def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFailure:
     if isinstance(program.source, bytes):
         return BuildFailure("CUDA workers take OpenCL C, no intermediate language")
-    if program.parsed is None:
+    kept = cubins.translation(program.key)
+    if kept is not None:
+        return Translated(kept, cubins)
+    parsed = program.parsed_program()
+    if parsed is None:
         return BuildFailure("clang's parser does not take this program, and CUDA workers need it")
+    from vdev.translators.dialects.cuda.translation import translate_cuda  # loads libclang
+
     try:
-        return Translated(translate_cuda(program.parsed), cubins)
+        found = translate_cuda(parsed)
+        cubins.keep_translation(program.key, found)
+        return Translated(found, cubins)
     except UnknownOption as refusal:
         return BuildFailure(refusal.reason, _INVALID_BUILD_OPTIONS)
     except Untranslatable as refusal:
         line = f"line {refusal.line}: " if refusal.line else ""
         return BuildFailure(f"{line}not available on CUDA workers: {refusal.reason}")
+
+
+def _plain_program(program: CudaProgram) -> dict[str, Any]:
+    """As JSON has it."""
+    kernels = [
+        [
+            kernel.name,
+            kernel.entry,
+            kernel.hidden_index,
+            kernel.pointer_args,
+            kernel.local_args,
+            kernel.max_work_group_size,
+            [kernel.subgrid.name, kernel.subgrid.hidden_index, kernel.subgrid.pointer_args],
+            kernel.local_nbytes,
+        ]
+        for kernel in program.kernels.values()
+    ]
+    return {"source": program.source, "options": program.options, "kernels": kernels}
+
+
+def _read_program(plain: Mapping[str, Any]) -> CudaProgram:
+    kernels = {}
+    for name, entry, hidden, pointers, local, most, (inner, inner_hidden, inner_pointers), nbytes in plain[
+        "kernels"
+    ]:
+        subgrid = SubgridKernel(inner, inner_hidden, tuple(inner_pointers))
+        kernels[name] = CudaKernel(name, entry, hidden, tuple(pointers), tuple(local), most, subgrid, nbytes)
+    return CudaProgram(plain["source"], tuple(plain["options"]), kernels)

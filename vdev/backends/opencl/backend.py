@@ -33,6 +33,7 @@ from vdev.backends.base import (
 from vdev.backends.opencl.boxes import halves, pieces_within, rectangle
 from vdev.backends.opencl.device import SharedDevice
 from vdev.backends.opencl.errors import allocation_failure_of, failure_of
+from vdev.backends.opencl.images import NativeImages
 from vdev.backends.opencl.info import worker_info
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
@@ -41,10 +42,11 @@ from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, Backend
 class _Kernel:
     """A native kernel object and what its arguments are set to."""
 
-    __slots__ = ("hidden", "last", "native", "views")
+    __slots__ = ("hidden", "images", "last", "native", "views")
 
-    def __init__(self, native: Any) -> None:
+    def __init__(self, native: Any, images: NativeImages | None) -> None:
         self.native = native
+        self.images = images  #: that it gets behind its arguments
         self.last: list[object] = []
         self.hidden: bytes | None = None
         self.views: dict[int, Any] = {}  # sub-buffers that arguments are set to
@@ -249,7 +251,9 @@ class OpenCLBackend(Backend):
         if kernel is None:
             native = self.device.build(program).native
             try:
-                kernel = kernels[name] = _Kernel(self._cl.Kernel(native, name))
+                pairs = program.native_images.get(name)
+                images = NativeImages(self._cl, self.device.context, pairs) if pairs else None
+                kernel = kernels[name] = _Kernel(self._cl.Kernel(native, name), images)
             except self._cl.Error as error:
                 raise failure_of(error, f"kernel {name}") from error
         return kernel
@@ -263,9 +267,12 @@ class OpenCLBackend(Backend):
             for index, arg in enumerate(args):
                 if arg is not last[index] and arg != last[index]:
                     self._set_argument(kernel, index, arg)
-            hidden = shape.hidden
+            images, hidden, count = kernel.images, shape.hidden, len(args)
+            if images is not None:
+                images.set(native, args, shape)
+                count += images.count
             if hidden is not None and hidden is not kernel.hidden:
-                native._set_arg_buf(len(args), hidden)
+                native._set_arg_buf(count, hidden)
                 kernel.hidden = hidden
             event = self.device.enqueue(self._queue, native, shape)
         except self._cl.Error as error:

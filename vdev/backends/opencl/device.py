@@ -5,16 +5,20 @@ Decides what is built once for all of them, and in which order launches reach a 
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from typing import Any, ClassVar
 
 from vdev.backends.base import BackendProgram, BuildResult, LaunchShape
+from vdev.backends.opencl.binaries import Binaries
 from vdev.backends.opencl.errors import failure_of
 from vdev.backends.opencl.info import kernel_resources, loses_compiled_kernels
 from vdev.backends.opencl.native import load_native
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError, BuildFailure
 from vdev.process.forking import in_child, keep_for_ever, renew
+
+logger = logging.getLogger("vdev.opencl.device")
 
 
 class SharedDevice:
@@ -36,6 +40,7 @@ class SharedDevice:
         self._last_launch: Any = None
         self._lock = threading.Lock()
         self._programs: weakref.WeakKeyDictionary[BackendProgram, Built] = weakref.WeakKeyDictionary()
+        self._binaries = Binaries(self.cl, native)
 
     @classmethod
     def of(cls, native: Any) -> SharedDevice:
@@ -71,18 +76,16 @@ class SharedDevice:
     def enqueue(self, queue: Any, kernel: Any, shape: LaunchShape) -> Any:
         """Launch, after the launches of all queues where the driver asks for it; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
+        # The engine knows best what suits it, where nobody can tell the difference.
+        local_size = None if shape.ndrange.regroups else shape.local_size
         if self._launch_order is None:
-            return enqueue(
-                queue, kernel, shape.global_size, shape.local_size, shape.first, None, False, False
-            )
+            return enqueue(queue, kernel, shape.global_size, local_size, shape.first, None, False, False)
         with self._launch_order:
             last = self._last_launch
             if last is not None and last.get_info(self.cl.event_info.COMMAND_EXECUTION_STATUS) <= 0:
                 last = None
             waits = None if last is None else [last]
-            event = enqueue(
-                queue, kernel, shape.global_size, shape.local_size, shape.first, waits, False, False
-            )
+            event = enqueue(queue, kernel, shape.global_size, local_size, shape.first, waits, False, False)
             self._last_launch = event
             return event
 
@@ -101,10 +104,12 @@ class SharedDevice:
 
     def _compile(self, program: BackendProgram, built: Built) -> None:
         cl = self.cl
-        native = self._native_program(program.source)
         options = " ".join(
             ("-cl-kernel-arg-info", *program.options)
         ).encode()  # a value may be missing at the end
+        if self._take_kept(program, built, options):
+            return
+        native = self._native_program(program.source)
         try:
             native._build(options=options, devices=None)
             # A program without kernels has no names to ask for.
@@ -119,6 +124,21 @@ class SharedDevice:
         binaries = native.get_info(cl.program_info.BINARIES)
         built.result = BuildResult(self._log(native), kernels, bytes(binaries[0]) if binaries else b"")
         built.native = native
+        self._binaries.put(program, built.result)
+
+    def _take_kept(self, program: BackendProgram, built: Built, options: bytes) -> bool:
+        """Build from the binary of an earlier process. False where there is none that the driver takes."""
+        kept = self._binaries.get(program)
+        if kept is None:
+            return False
+        try:
+            native = self.cl._Program(self.context, [self.native], [kept.binary])
+            native._build(options=options, devices=None)
+        except self.cl.Error as error:
+            logger.info("a driver does not take its own binary back: %s", error)
+            return False
+        built.result, built.native = kept, native
+        return True
 
     def _native_program(self, source: str | bytes) -> Any:
         if isinstance(source, bytes):

@@ -22,7 +22,7 @@ from vdev.harness.coverage.places import Places
 from vdev.harness.running import whole_launch
 from vdev.session.programs import SessionProgram
 from vdev.translators.dialects.counted import CountedProgram, translate_counted
-from vdev.translators.frontend.edits import Untranslatable
+from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.ranges.ndrange import NDRange
 
 Counters = npt.NDArray[np.uint8]

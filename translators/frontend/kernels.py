@@ -1,0 +1,82 @@
+"""What a program says of its kernels, and how a program is refused: all that who launches kernels needs of the front end.
+
+Decides nothing and reads no source, so that programs whose kernels are known from before load no parser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Untranslatable"]
+
+
+class CompileError(Exception):
+    """The program is not valid. `log`: clang's messages, with the user's lines."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__(log)
+        self.log = log
+
+
+class Untranslatable(Exception):
+    """The program means something that translation cannot keep. `line`: the user's, or 0."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.reason = reason
+        self.line = line
+
+
+class ArgKind(str, Enum):
+    """What a kernel's argument is; as text, what OpenCL C calls it."""
+
+    GLOBAL = "global"
+    CONSTANT = "constant"
+    LOCAL = "local"
+    PRIVATE = "private"  #: a pointer, in a function that only other kernels call
+    VALUE = "value"
+    IMAGE = "image"
+    SAMPLER = "sampler"
+    PIPE = "pipe"
+    QUEUE = "queue"
+    UNKNOWN = "unknown"  #: of a kernel whose source is not known
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: Arguments that are buffers.
+BUFFERS = (ArgKind.GLOBAL, ArgKind.CONSTANT)
+
+
+@dataclass(frozen=True)
+class ArgInfo:
+    """One kernel argument. Strings are those of CL_KERNEL_ARG_…: `type_name` as in "float*" or "uint".
+
+    `nbytes`: of a value, or of what a pointer points to (1 for void). `scalar`: struct's format
+    character of a scalar value.
+    """
+
+    name: str
+    type_name: str
+    kind: ArgKind
+    address_qualifier: str
+    access_qualifier: str
+    type_qualifiers: tuple[str, ...]
+    nbytes: int
+    scalar: str | None
+    pointee_const: bool
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """Signature and attributes of a kernel; `line` is the user's."""
+
+    name: str
+    args: tuple[ArgInfo, ...]
+    line: int
+    reqd_work_group_size: tuple[int, int, int] | None
+    work_group_size_hint: tuple[int, int, int] | None
+    vec_type_hint: str | None
+    attributes: str

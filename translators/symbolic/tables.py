@@ -1,0 +1,172 @@
+"""Expressions as tables of plain values (numbers, texts and lists), and back: what is kept of them between processes.
+
+A table has one row for each node, operands before what is made of them: the name of the node's class, its bounds, then
+its fields, where an operand is its row's number. What is read back is interned with what the process has; leaves that
+stand for something of one kernel's (counters, heads, exits, unknowns) are new ones, the same in all of a table. What
+is known of an exit stands in rows of its own, behind.
+
+Decides only how expressions are written down; they are neither simplified nor evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from . import expression as ex
+from .expression import Expr
+
+__all__ = ["Row", "Writer", "read_table"]
+
+#: One node, or what is known of an exit.
+Row: TypeAlias = "list[Any]"
+
+_WORK_ITEMS = {
+    kind.__name__: kind
+    for kind in (
+        ex.GlobalId,
+        ex.GroupId,
+        ex.LocalId,
+        ex.GlobalSize,
+        ex.LocalSize,
+        ex.WholeLocalSize,
+        ex.NumGroups,
+        ex.GlobalOffset,
+    )
+}
+_OPERATIONS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        ex.Quotient,
+        ex.Remainder,
+        ex.ShiftLeft,
+        ex.ShiftRight,
+        ex.BitAnd,
+        ex.BitOr,
+        ex.BitXor,
+        ex.Minimum,
+        ex.Maximum,
+        ex.Both,
+        ex.Either,
+        ex.Select,
+        ex.NotNegative,
+        ex.IsZero,
+        ex.NotZero,
+        ex.Not,
+    )
+}
+_TRIPS = "Trips"
+
+
+class Writer:
+    """Collects expressions into one table."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.nodes: list[Expr] = []  #: of the rows, but those of what is known of exits
+        self._numbers: dict[Expr, int] = {}
+        self._exits: list[ex.Exit] = []
+
+    def number(self, expr: Expr) -> int:
+        """The row of `expr`, written with all its operands where it is new."""
+        pending = [expr]
+        while pending:
+            node = pending[-1]
+            missing = [part for part in node.parts if part not in self._numbers]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if node not in self._numbers:
+                self._numbers[node] = len(self.rows)
+                self.rows.append([type(node).__name__, node.lo, node.hi, *self._fields(node)])
+                self.nodes.append(node)
+                if isinstance(node, ex.Exit):
+                    self._exits.append(node)
+        return self._numbers[expr]
+
+    def table(self) -> list[Row]:
+        """All rows: nodes, then what is known of exits. Nothing may be written after it."""
+        known: list[Row] = []
+        for leaf in self._exits:  # what is known of one may name others
+            trips = leaf.definition
+            known.append(
+                [_TRIPS, self._numbers[leaf], *(self.number(part) for part in trips.parts), trips.exact]
+            )
+        return self.rows + known
+
+    def _fields(self, node: Expr) -> list[Any]:
+        match node:
+            case ex.Const():
+                return [node.number]
+            case ex.WorkItem():
+                return [node.dimension]
+            case ex.Argument():
+                return [node.index, node.byte, *node.kind]
+            case ex.Unknown():
+                return [node.origin]
+            case ex.Sum():
+                return [node.constant, [[self._numbers[term], factor] for term, factor in node.terms]]
+            case ex.Cast():
+                return [self._numbers[node.a], *node.kind]
+        return [self._numbers[part] for part in node.parts]
+
+
+def read_table(rows: Sequence[Row]) -> list[Expr]:
+    """The nodes of a table, by row. ValueError, or what plain values raise that are not as expected, where it is none."""
+    nodes: list[Expr] = []
+    known = []
+    for row in rows:
+        if row[0] == _TRIPS:
+            known.append(row)
+        else:
+            nodes.append(_node(row[0], row[1], row[2], row[3:], nodes))
+    exits = []
+    for _, leaf, none, before, after, exact in known:
+        found = nodes[leaf]
+        if not isinstance(found, ex.Exit):
+            raise ValueError(f"row {leaf} is no exit")
+        exits.append((found, ex.Trips(nodes[none], nodes[before], nodes[after], exact)))
+    ex.define(exits)
+    if any(not hasattr(node, "definition") for node in nodes if isinstance(node, ex.Exit)):
+        raise ValueError("an exit of which nothing is said")
+    return nodes
+
+
+def _node(name: str, lo: int, hi: int, fields: Row, nodes: Sequence[Expr]) -> Expr:
+    if name in _OPERATIONS:
+        made: Expr = ex.remade(_OPERATIONS[name], lo, hi, _at(nodes, fields))
+        return made
+    if name in _WORK_ITEMS:
+        return ex.workitem(_WORK_ITEMS[name], *fields)
+    match name, fields:
+        case "Const", [number]:
+            return ex.const(number)
+        case "WorkDim", []:
+            return ex.WORK_DIM
+        case "Argument", [index, byte, bits, signed]:
+            return ex.argument(index, byte, ex.IntType(bits, signed))
+        case "Sum", [constant, terms]:
+            found = tuple((nodes[_row(number)], factor) for number, factor in terms)
+            return ex.remade_sum(lo, hi, constant, found)
+        case "Product", factors:
+            return ex.remade_product(lo, hi, _at(nodes, factors))
+        case "Cast", [number, bits, signed]:
+            return ex.remade_cast(lo, hi, nodes[_row(number)], ex.IntType(bits, signed))
+        case ("Unknown", _) | ("Counter" | "Head" | "Exit", []):
+            leaf: Expr = ex.new_leaf(_NEW[name], lo, hi, *fields)
+            return leaf
+    raise ValueError(f"no node {name} of {fields}")
+
+
+_NEW: dict[str, Any] = {"Counter": ex.Counter, "Head": ex.Head, "Exit": ex.Exit, "Unknown": ex.Unknown}
+
+
+def _row(number: int) -> int:
+    if number < 0:
+        raise ValueError(f"there is no row {number}")
+    return number
+
+
+def _at(nodes: Sequence[Expr], numbers: Iterable[int]) -> tuple[Expr, ...]:
+    return tuple(nodes[_row(number)] for number in numbers)

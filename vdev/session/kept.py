@@ -1,0 +1,275 @@
+"""What is kept of programs between processes: translations and summaries, so that a second run reads no source.
+
+Decides under which key they are kept and when they still hold. A key has the source, its options, what the program may
+count on, who the workers' compilers are, and all of vdev's own that had a part in it, by content; the files that were
+looked for to be included are compared on every use, found or not. Whether a file of the cache folder is to be trusted
+is `private_files`' affair. Everything is written as JSON, member by member: nothing that is read can be more than data.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import vdev
+from vdev import translators
+from vdev.process import switches
+from vdev.process.private_files import Store
+from vdev.session.translation import Translation
+from vdev.translators.dialects.subgrid_kernel import SubgridKernel
+from vdev.translators.frontend.kernels import ArgInfo, ArgKind, KernelInfo
+from vdev.translators.interpreter.plain import plain_summary, summary_of_plain
+from vdev.translators.interpreter.summaries import KernelSummary, Reason
+
+if TYPE_CHECKING:
+    from vdev.session.translation import Reading
+
+__all__ = ["CACHE_NBYTES", "KeptProgram", "kept_program", "own_content"]
+
+logger = logging.getLogger("vdev.session.kept")
+
+#: Bytes of translations and summaries kept; the ones unused for longest go first.
+CACHE_NBYTES = 64 << 20
+#: What a text says that is another one tomorrow.
+_OF_TODAY = re.compile(r"__(?:DATE|TIME|TIMESTAMP)__")
+#: What has clang look for files in further folders.
+_CLANGS_FOLDERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH")
+#: What plain values raise that are not as expected.
+_NOT_OURS = (ValueError, KeyError, TypeError, IndexError, AttributeError)
+#: Modules of vdev's own that make what is kept, besides the translators.
+_MAKERS = ("capabilities.py", "kept.py", "programs.py", "translation.py")
+
+
+def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram | None:
+    """What is kept, or may be, of a source. None where nothing may be.
+
+    `compilers`: who the workers' compilers are.
+    """
+    if not switches.cache() or _OF_TODAY.search(reading.source):
+        return None
+    folder = switches.cache_dir()
+    content = own_content(folder)
+    if content is None:
+        return None
+    target = sorted((name, repr(value)) for name, value in reading.target.items())
+    given = [os.environ.get(name) for name in _CLANGS_FOLDERS]
+    key = json.dumps(
+        [content, target, list(compilers), given, reading.native_images, reading.options, reading.source]
+    )
+    return KeptProgram(_store(folder), key)
+
+
+class KeptProgram:
+    """The entries of one program. Any thread may ask."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self.key = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+        self._store = store
+
+    def translation(self) -> Translation | None:
+        """What was kept, where it still holds."""
+        plain = self._get("translation")
+        if plain is None:
+            return None
+        try:
+            if any(_stamp(path) != stamp for path, stamp in plain["sought"]):
+                return None
+            return _translation_of_plain(plain)
+        except _NOT_OURS as error:
+            logger.info("what is kept of a program is none of ours: %r", error)
+            return None
+
+    def keep_translation(self, translation: Translation) -> None:
+        """Keep it, where what it comes from can be told."""
+        if translation.sought is None or _OF_TODAY.search(translation.source):
+            return
+        stamps = [(path, _stamp(path)) for path in sorted(translation.sought)]
+        self._put("translation", _plain_translation(translation) | {"sought": stamps})
+
+    def summary(self, kernel: str) -> KernelSummary | None:
+        """What was kept for a translation that still holds."""
+        plain = self._get(f"summary {kernel}")
+        try:
+            return None if plain is None else summary_of_plain(plain)
+        except _NOT_OURS as error:
+            logger.info("what is kept of kernel %s is none of ours: %r", kernel, error)
+            return None
+
+    def keep_summary(self, summary: KernelSummary) -> None:
+        self._put(f"summary {summary.name}", plain_summary(summary))
+
+    def _get(self, what: str) -> Any:
+        content = self._store.get(f"{self.key} {what}")
+        try:
+            return None if content is None else json.loads(content)
+        except ValueError:
+            return None
+
+    def _put(self, what: str, plain: Mapping[str, Any]) -> None:
+        self._store.put(f"{self.key} {what}", json.dumps(plain).encode(), CACHE_NBYTES)
+
+
+@functools.cache
+def _store(folder: Path) -> Store:
+    return Store(folder / "programs", ".json")
+
+
+def _stamp(path: str) -> str | None:
+    """The content of a file, as a hash; None where none is."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return None
+
+
+# vdev's own part ------------------------------------------------------------------------------------
+
+
+@functools.cache
+def own_content(folder: Path) -> str | None:
+    """A hash of all that makes what is kept: vdev's version, the translators' files and libclang. None: it cannot be told.
+
+    Of the files as they are: to read them all takes longer than to look when each was last written, which is kept with the
+    hash.
+    """
+    try:
+        files = [
+            *_files(Path(translators.__path__[0])),
+            *(Path(__file__).with_name(name) for name in _MAKERS),
+        ]
+        states = [
+            (str(path), status.st_size, status.st_mtime_ns) for path in files for status in [path.stat()]
+        ]
+        written = json.dumps([vdev.__version__, states, _libclang()])
+        store = _store(folder)
+        known = store.get(f"own content {written}")
+        if known is not None:
+            return known.decode()
+        found = hashlib.sha256(json.dumps([vdev.__version__, _libclang()]).encode())
+        for path in files:
+            found.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+        content = found.hexdigest()
+        store.put(f"own content {written}", content.encode(), CACHE_NBYTES)
+        return content
+    except OSError as error:
+        logger.info("nothing is kept of programs: %s", error)
+        return None
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of a package that are read or run, in order."""
+    found: list[Path] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                found += _files(Path(entry.path))
+            elif entry.name.endswith((".py", ".h", ".cl")):
+                found.append(Path(entry.path))
+    return sorted(found)
+
+
+def _libclang() -> list[object]:
+    """Which parser there is: its file, its size and when it was written."""
+    spec = PathFinder.find_spec("clang")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        library = Path(folder, "native", "libclang.so")
+        if library.exists():
+            status = library.stat()
+            return [str(library), status.st_size, status.st_mtime_ns]
+    return [os.environ.get("LD_LIBRARY_PATH")]
+
+
+# plain values ---------------------------------------------------------------------------------------
+
+
+def _plain_translation(translation: Translation) -> dict[str, Any]:
+    declared = translation.declared
+    return {
+        "source": translation.source,
+        "options": translation.options,
+        "log": translation.log,
+        "refusal": translation.refusal,
+        "reasons": [[reason.text, reason.line] for reason in translation.reasons],
+        "declared": None if declared is None else [_plain_kernel(info) for info in declared.values()],
+        "kernels": [_plain_kernel(info) for info in translation.kernels.values()],
+        "images": dict(translation.images),
+        "subgrid": [
+            [each.name, each.hidden_index, each.pointer_args] for each in translation.subgrid.values()
+        ],
+        "native_images": {name: list(pairs) for name, pairs in translation.native_images.items()},
+        "blind": sorted(translation.blind),
+        "answers": translation.answers,
+    }
+
+
+def _translation_of_plain(plain: Mapping[str, Any]) -> Translation:
+    declared = plain["declared"]
+    return Translation(
+        source=plain["source"],
+        options=tuple(plain["options"]),
+        log=plain["log"],
+        refusal=plain["refusal"],
+        reasons=tuple(Reason(*reason) for reason in plain["reasons"]),
+        declared=None if declared is None else _kernels(declared),
+        kernels=_kernels(plain["kernels"]),
+        images={name: tuple(numbers) for name, numbers in plain["images"].items()},
+        subgrid={
+            name: SubgridKernel(name, hidden, tuple(pointers)) for name, hidden, pointers in plain["subgrid"]
+        },
+        native_images={
+            name: tuple((pixels, descriptor) for pixels, descriptor in pairs)
+            for name, pairs in plain["native_images"].items()
+        },
+        blind=frozenset(plain["blind"]),
+        answers=tuple((question, answer) for question, answer in plain["answers"]),
+    )
+
+
+def _plain_kernel(info: KernelInfo) -> list[Any]:
+    args = [
+        [
+            arg.name,
+            arg.type_name,
+            arg.kind.value,
+            arg.address_qualifier,
+            arg.access_qualifier,
+            arg.type_qualifiers,
+            arg.nbytes,
+            arg.scalar,
+            arg.pointee_const,
+        ]
+        for arg in info.args
+    ]
+    sizes = info.reqd_work_group_size, info.work_group_size_hint
+    return [info.name, args, info.line, *sizes, info.vec_type_hint, info.attributes]
+
+
+def _kernels(rows: Sequence[Sequence[Any]]) -> dict[str, KernelInfo]:
+    found = {}
+    for name, args, line, required, hint, vec_type_hint, attributes in rows:
+        found[name] = KernelInfo(
+            name,
+            tuple(
+                ArgInfo(arg[0], arg[1], ArgKind(arg[2]), arg[3], arg[4], tuple(arg[5]), *arg[6:])
+                for arg in args
+            ),
+            line,
+            _sizes(required),
+            _sizes(hint),
+            vec_type_hint,
+            attributes,
+        )
+    return found
+
+
+def _sizes(numbers: Sequence[int] | None) -> tuple[int, int, int] | None:
+    return None if numbers is None else (numbers[0], numbers[1], numbers[2])
