@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from clang.cindex import Cursor, CursorKind, TypeKind
 
 from ...frontend import clang
-from ...frontend.edits import Edits, Function, Functions, Untranslatable, after_blanks, insert_at_entry
+from ...frontend.edits import Edits, Function, Functions, after_blanks, insert_at_entry
+from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import LOGICAL
 from . import jumps
 from .roots import expression_parts

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from clang.cindex import Cursor, CursorKind
 
 from ...frontend import clang
-from ...frontend.edits import Function, Untranslatable
+from ...frontend.edits import Function
+from ...frontend.kernels import Untranslatable
 
 #: Levels of jumps in a function, behind those of its statements and expressions.
 FIRST_LEVEL, MOST = 56, 8
