@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # all of these at run time would cost more than the rest of t
 
 NATIVE_MODULE = "pyopencl._cl"
 STAND_IN = "vdev.facade.stand_in"
+HANDLES = "vdev.icd.joining"
 
 
 class StandInFinder:
@@ -47,6 +48,7 @@ class StandInFinder:
         importlib.import_module("vdev.process.switches").enabled()
         importlib.import_module("vdev.process.log").start()
         importlib.import_module(STAND_IN).populate(module)
+        importlib.import_module(HANDLES).use_handles()
 
 
 def install() -> None:

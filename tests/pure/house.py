@@ -19,6 +19,7 @@ LAYERS = (
     {"check"},
     {"start"},
     {"facade", "harness"},
+    {"icd"},
     {"cli", "__main__"},
 )
 #: The same within the translators; on top what scripts import.

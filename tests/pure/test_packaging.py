@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from vdev.packaging import library
+
 ROOT = Path(__file__).parents[2]
 BUILD = "import sys, backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
 
@@ -50,9 +52,30 @@ def test_the_whole_tree_is_in_the_wheel(tree, tmp_path):
         f"{prefix}/{path.relative_to(folder).as_posix()}"
         for folder, prefix in folders
         for path in folder.rglob("*")
-        if path.suffix in (".py", ".h", ".cl", ".pth", ".typed")
+        if path.suffix in (".py", ".h", ".cl", ".pth", ".typed", ".c")
     }
-    assert names == sources | {"vdev.pth"}
+    compiled = {f"vdev/icd/{library.NAME}"} if any(True for _ in library.compilers()) else set()
+    assert names == sources | {"vdev.pth"} | compiled
+
+
+@pytest.mark.skipif(not any(True for _ in library.compilers()), reason="there is no C compiler")
+def test_a_wheel_with_the_compiled_driver_says_its_platform(tree, tmp_path):
+    wheel = _built(tree, "build_wheel", tmp_path)
+    assert "-none-any" not in wheel.name
+    with zipfile.ZipFile(wheel) as content:
+        (about,) = (name for name in content.namelist() if name.endswith(".dist-info/WHEEL"))
+        text = content.read(about).decode()
+        assert f"-none-{wheel.stem.rpartition('-')[2]}" in text
+        assert "Root-Is-Purelib: false" in text
+        assert content.read(f"vdev/icd/{library.NAME}")[:4] == b"\x7fELF"
+
+
+def test_a_wheel_without_a_compiler_is_for_all_platforms(tree, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    wheel = _built(tree, "build_wheel", tmp_path)
+    assert wheel.name.endswith("-none-any.whl")
+    with zipfile.ZipFile(wheel) as content:
+        assert f"vdev/icd/{library.NAME}" not in content.namelist()
 
 
 def test_installed_and_uninstalled(wheel, tmp_path):

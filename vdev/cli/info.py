@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import platform
+import shlex
 import site
 import sys
 import sysconfig
@@ -356,6 +357,19 @@ def _size(nbytes: int) -> str:
     return f"{nbytes / 2**30:.1f} GiB" if nbytes >= 2**30 else f"{nbytes / 2**20:.0f} MiB"
 
 
+def _print_icd() -> int:
+    """The environment in which OpenCL loaders find vdev; 1 where the driver cannot be had."""
+    from vdev.icd import library  # needs no device, as the report does
+
+    try:
+        environ = library.environment()
+    except library.NoLibrary as error:
+        print(f"vdev-info: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in environ.items()))
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0 where a kernel ran on every worker, else 1."""
     parser = argparse.ArgumentParser(
@@ -373,6 +387,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "(`vdev-info --explain --help`)",
     )  # fmt: skip
     parser.add_argument(
+        "--icd", action="store_true",
+        help="print what makes OpenCL programs in other languages find vdev, as lines for a shell (`vdev-run` does it "
+        "for one program)",
+    )  # fmt: skip
+    parser.add_argument(
         "--links", action="store_true",
         help="measure what handing launches over and copies between workers take, and keep it for the model of time",
     )  # fmt: skip
@@ -384,6 +403,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return access_report.main(options.access)
     if options.explain is not None:
         return program.main(options.explain, as_json=options.json)
+    if options.icd:
+        return _print_icd()
     if options.links:
         from vdev.cli import links
 

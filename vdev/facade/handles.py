@@ -4,13 +4,15 @@ An object that a program holds has PyOpenCL's attributes and no others that it c
 keeps for it is its *state*, an object of a class with public, documented attributes, and `state_of` is the one way from
 the one to the other; the attribute behind it has a name that programs' own subclasses do not use. An integer handle
 stands where natively the address of the driver's object stands. It is valid within the process while somebody holds the
-object. It never refers to memory.
+object. Where the library for programs in other languages is there (`vdev.icd`), it is the address of a handle that C code
+can use as a driver's; else it refers to no memory.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -23,6 +25,68 @@ State = TypeVar("State")
 _numbers = itertools.count(0x8000_0000_0040, 0x40)
 _live: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _lock = threading.RLock()
+_open_addresses: Callable[[], Addresses | None] | None = None
+_addresses: Addresses | None = None
+
+
+class Addresses(Protocol):
+    """What gives objects handles that C code can use."""
+
+    def address_of(self, item: Any) -> int:
+        """The handle, made where there is none; `item._handle` keeps it."""
+
+    def item_at(self, address: int, kind: type) -> Any:
+        """The object with that handle, of that class; None where there is none."""
+
+    def take_back(self, address: int) -> bool:
+        """Take over a reference of C code's; whether it had one."""
+
+
+def use_addresses(opener: Callable[[], Addresses | None]) -> None:
+    """From the first handle on, ask what `opener` gives for handles, if it gives anything."""
+    global _open_addresses, _addresses
+    _open_addresses, _addresses = opener, None
+
+
+def addresses() -> Addresses | None:
+    """What gives handles for C code; None where handles are numbers."""
+    global _open_addresses, _addresses
+    if _open_addresses is not None:
+        with _lock:
+            opener, _open_addresses = _open_addresses, None
+            if opener is not None:
+                _addresses = opener()
+    return _addresses
+
+
+def handle_of(item: Any) -> int:
+    """The handle of an object with a `_handle`: 0 until somebody asks."""
+    if not item._handle:
+        with _lock:
+            if not item._handle and addresses() is None:
+                item._handle = next(_numbers)
+                _live[item._handle] = item
+    if type(item._handle) is int and item._handle:
+        return item._handle
+    real = addresses()
+    assert real is not None
+    return real.address_of(item)
+
+
+def item_of(handle: int, kind: type) -> Any:
+    """The object with that handle where it is of that class, else None."""
+    item = _live.get(handle)
+    real = addresses() if item is None else None
+    if real is not None:
+        item = real.item_at(handle, kind)
+    return item if isinstance(item, kind) else None
+
+
+def take_back(handle: int) -> bool:
+    """Take over a reference that C code has; whether it had one."""
+    real = addresses()
+    return real is not None and real.take_back(handle)
+
 
 if TYPE_CHECKING:
 
@@ -45,24 +109,20 @@ class Handle:
 
     __slots__ = ()
 
-    _handle: int  #: 0 until somebody asks
+    _handle: Any  #: 0 until somebody asks, then a number, or what holds the handle of C code
     _retain: ClassVar[str]  #: routine that natively refuses a bad handle
     _invalid: ClassVar[int]  #: and its status code
 
     @property
     def int_ptr(self) -> int:
         """The object as an integer, valid within this process."""
-        item: Any = self  # subclasses have the slot
-        if not item._handle:
-            with _lock:
-                if not item._handle:
-                    item._handle = next(_numbers)
-                    _live[item._handle] = item
-        return self._handle
+        return handle_of(self)
 
     @classmethod
     def from_int_ptr(cls, int_ptr_value: int, retain: bool = True) -> Any:
-        item = _live.get(as_int("from_int_ptr", int_ptr_value))
-        if not isinstance(item, cls):
+        item = item_of(as_int("from_int_ptr", int_ptr_value), cls)
+        if item is None:
             fail(cls._retain, cls._invalid)
+        if not retain:
+            take_back(int_ptr_value)
         return item

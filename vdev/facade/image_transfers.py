@@ -325,7 +325,7 @@ def enqueue_map_image(
     memory = _image(call, queue, img)
     _check_box(call, memory, start, box)
     call.check_map_use(memory, bits)
-    command = _mapping(memory, bits, start, box)
+    command = mapping(memory, bits, start, box)
     reach = sum((size - 1) * step for size, step in zip(dims, steps, strict=True))
     left = memory.offset + memory.nbytes - command.offset
     if 0 not in dims and (min(steps, default=0) < 0 or reach + kind.itemsize > left):
@@ -335,7 +335,7 @@ def enqueue_map_image(
     return array, event, 0 if one_row else memory.pitches[1], memory.slice_pitch if has_slices(memory) else 0
 
 
-def _mapping(memory: ImageMemory, flags: int, origin: Triple, box: Triple) -> Map:
+def mapping(memory: ImageMemory, flags: int, origin: Triple, box: Triple) -> Map:
     """The bytes from the box's first to its last: what lies between its rows must be there after the mapping."""
     row = box[0] * memory.element_nbytes
     layout = _layout((box[2], box[1], row), _start(memory, origin), memory.pitches, (row * box[1], row))

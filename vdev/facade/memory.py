@@ -7,19 +7,17 @@ release gives the session's buffer back. Checks are those of clCreateBuffer and 
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
-from vdev.facade.handles import state_of
+from vdev.facade.handles import handle_of, item_of, state_of, take_back
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
@@ -43,8 +41,6 @@ _KNOWN_FLAGS = _ACCESS | _HOST_ACCESS | _HOST_POINTER | _mem.KERNEL_READ_AND_WRI
 
 BUFFER_TYPE = native.mem_object_type.BUFFER
 
-_numbers = itertools.count(0x4000_0000_0080, 0x80)
-_live: WeakValueDictionary[int, Memory] = WeakValueDictionary()
 #: reentrant: a collection while it is held may drop another memory object
 _lock = threading.RLock()
 
@@ -56,14 +52,15 @@ class Memory:
 
     __slots__ = (
         "__weakref__",
+        "_handle",
         "argument",
+        "at_end",
         "buffer",
         "context",
         "flags",
         "hostbuf",
         "map_count",
         "nbytes",
-        "number",
         "offset",
         "parent",
         "references",
@@ -92,9 +89,9 @@ class Memory:
         self.hostbuf = hostbuf  #: the program's object, for USE_HOST_PTR
         self.map_count = 0
         self.references = 1
-        self.number = next(_numbers)
+        self._handle: Any = 0
+        self.at_end: list[Callable[[], object]] = []  #: called after the last release, the last first
         self.argument = BufferArg(buffer, offset, nbytes)
-        _live[self.number] = self
         if parent is not None:
             parent.retain()
 
@@ -112,13 +109,15 @@ class Memory:
         if not last:
             return
         del self.argument, self.buffer
+        while self.at_end:
+            self.at_end.pop()()
         if self.parent is not None:
             self.parent.release()
 
 
 def memory_of_number(number: int) -> Memory:
     """The memory object with that handle."""
-    memory = _live.get(number)
+    memory: Memory | None = item_of(number, Memory)
     if memory is None or memory.references <= 0:
         fail("clRetainMemObject", status.INVALID_MEM_OBJECT)
     return memory
@@ -163,13 +162,13 @@ class MemoryObjectHolder:
 
     @property
     def int_ptr(self) -> int:
-        return self._vdev_state.number
+        return handle_of(self._vdev_state)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemoryObjectHolder) and self._vdev_state is other._vdev_state
 
     def __hash__(self) -> int:
-        return self._vdev_state.number
+        return hash(self._vdev_state)
 
 
 class MemoryObject(MemoryObjectHolder):
@@ -199,8 +198,9 @@ class MemoryObject(MemoryObjectHolder):
     @staticmethod
     def from_int_ptr(int_ptr_value: int, retain: bool = True) -> Any:
         memory = memory_of_number(as_int("from_int_ptr", int_ptr_value))
-        if retain:
-            memory.retain()
+        memory.retain()
+        if not retain and not take_back(int_ptr_value):
+            memory.release()
         return wrap_memory(memory)
 
 

@@ -146,6 +146,10 @@ class Repeat:
             return None
         return self._event(queue) if self._repetition.again(self._order) else None
 
+    def made_again(self, queue: CommandQueue, global_size: Any, local_size: Any) -> bool:
+        """Make the same launch once more, for a caller who wants no event; False where it is not the same or cannot be."""
+        return self._stands(queue, global_size, local_size) and self._repetition.again(self._order)
+
     def _stands(self, queue: CommandQueue, global_size: Any, local_size: Any) -> bool:
         """Whether the launch is to the same queue, with the same index space, on memory that is still there."""
         if type(queue) is not CommandQueue:

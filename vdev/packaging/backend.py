@@ -1,10 +1,12 @@
 """Build back end (PEP 517, PEP 660): setuptools, plus the start-up hook `vdev.pth` at the top of every
-wheel.
+wheel, and the compiled driver for programs in other languages in an ordinary one.
 
-Decides one thing: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip
-install -e .` and `pip uninstall` treat it as they treat any other file of the distribution. setuptools
-itself can put a file beside the packages neither in an editable wheel nor without a setup.py. It never
-changes anything else in the wheel.
+Decides two things: that a wheel, ordinary or editable, carries the hook, so that `pip install .`, `pip
+install -e .` and `pip uninstall` treat it as they treat any other file of the distribution (setuptools
+itself can put a file beside the packages neither in an editable wheel nor without a setup.py); and that a
+wheel that was built where there is a C compiler carries `libvdev_opencl.so`, and is named for its platform.
+It never changes anything else in the wheel. Without a compiler the wheel is one for all platforms, and the
+driver is compiled where it is first used, as in an editable installation.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import base64
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import library  # type: ignore[import-not-found]  # beside this file (backend-path)
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_sdist,
@@ -46,34 +50,80 @@ HOOK = Path(__file__).with_name("vdev.pth")
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the wheel in `directory` and return its file name, as PEP 517 says."""
     shutil.rmtree("build", ignore_errors=True)  # setuptools packs what an earlier version left there
-    return _with_hook(directory, build_meta.build_wheel(directory, config_settings, metadata_directory))
+    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(
+        missing_ok=True
+    )  # an editable installation's
+    name = build_meta.build_wheel(directory, config_settings, metadata_directory)
+    with tempfile.TemporaryDirectory() as scratch:
+        compiled = Path(scratch, library.NAME)
+        try:
+            command = library.compile_library(compiled, library.version_of_tree())
+        except library.NoCompiler as reason:
+            print(f"without the driver for C programs: {reason}", file=sys.stderr)
+            return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
+        files = {HOOK.name: HOOK.read_bytes(), f"vdev/icd/{library.NAME}": compiled.read_bytes()}
+    return _with_files(directory, name, files, library.platform_tag(command))
 
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    """Build the editable wheel in `directory` and return its file name, as PEP 660 says."""
-    return _with_hook(directory, build_meta.build_editable(directory, config_settings, metadata_directory))
+    """Build the editable wheel in `directory` and return its file name, as PEP 660 says.
+
+    The driver is compiled into the tree, where the package is; once the sources change, into the cache where it is used.
+    """
+    compiled = Path(__file__).parents[1] / "icd" / library.NAME
+    compiled.unlink(missing_ok=True)
+    try:
+        library.compile_library(compiled, library.version_of_tree())
+    except library.NoCompiler as reason:
+        print(f"without the driver for C programs: {reason}", file=sys.stderr)
+    name = build_meta.build_editable(directory, config_settings, metadata_directory)
+    return _with_files(directory, name, {HOOK.name: HOOK.read_bytes()})
 
 
-def _with_hook(directory: str, name: str) -> str:
-    """Write the wheel anew with the hook in it and in its RECORD: an archive's member cannot be replaced."""
+def _with_files(directory: str, name: str, files: dict[str, bytes], platform: str = "") -> str:
+    """Write the wheel anew with the files in it and in its RECORD, for `platform` where there is one: an archive's member
+    cannot be replaced. Its name.
+    """
     path = os.path.join(directory, name)
+    tag = f"-{platform}.whl"
     with (
         tempfile.NamedTemporaryFile(dir=directory, delete=False) as scratch,
         zipfile.ZipFile(path) as wheel,
         zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as written,
     ):
+        head = next(member for member in wheel.infolist() if member.filename.endswith(".dist-info/WHEEL"))
+        about = _about(wheel.read(head), platform)
         for member in wheel.infolist():
-            content = wheel.read(member)
+            content = about if member.filename == head.filename else wheel.read(member)
             if member.filename.endswith(".dist-info/RECORD"):
-                written.writestr(HOOK.name, HOOK.read_bytes())
-                content += _record_line().encode()
+                for added, data in files.items():
+                    written.writestr(added, data)
+                    content += _record_line(added, data).encode()
+                content = _recorded(content, head.filename, about)
             written.writestr(member, content)
     os.chmod(scratch.name, 0o644)
-    os.replace(scratch.name, path)
+    os.remove(path)
+    name = name.replace("-any.whl", tag) if platform else name
+    os.replace(scratch.name, os.path.join(directory, name))
     return name
 
 
-def _record_line() -> str:
-    content = HOOK.read_bytes()
+def _about(content: bytes, platform: str) -> bytes:
+    """The file WHEEL of a wheel for that platform."""
+    if not platform:
+        return content
+    text = content.decode().replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
+    return text.replace("-none-any", f"-none-{platform}").encode()
+
+
+def _recorded(content: bytes, name: str, data: bytes) -> bytes:
+    """RECORD with the line of a file that has changed."""
+    lines = content.decode().splitlines(keepends=True)
+    return "".join(
+        _record_line(name, data) if line.startswith(f"{name},") else line for line in lines
+    ).encode()
+
+
+def _record_line(name: str, content: bytes) -> str:
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"{HOOK.name},sha256={digest},{len(content)}\n"
+    return f"{name},sha256={digest},{len(content)}\n"

@@ -36,6 +36,7 @@ VARIABLE = "OCL_ICD_VENDORS"
 #: Distributions on PyPI that bring a CPU driver, and the file of theirs that is it.
 _PACKAGED = (("intel-opencl-rt", "libintelocl.so"),)
 _NVIDIA = "libnvidia-opencl.so.1"
+_OWN = "libvdev_opencl.so"  #: vdev as a driver, which shall not run on itself
 _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 
 #: bytes that a path, or one name in it, may have (PATH_MAX and NAME_MAX of Linux)
@@ -167,7 +168,9 @@ def _pass_over(path: str, why: str) -> None:
 
 
 def _existing(library: str, origin: str) -> Iterator[Engine]:
-    """A bare name is the dynamic linker's to find; a path must lead to something."""
+    """A bare name is the dynamic linker's to find; a path must lead to something, and not to vdev itself."""
+    if os.path.basename(library) == _OWN:
+        return
     if library and ("/" not in library or os.path.exists(library)):
         yield Engine(library, origin)
 

@@ -1,0 +1,25 @@
+"""One process, one device: what PyOpenCL's façade makes and what C code makes are the same objects."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.icd.driver import HERE, LOADERS, need_library
+
+
+def test_c_functions_take_the_programs_objects() -> None:
+    need_library()
+    if not LOADERS:
+        pytest.skip("there is no OpenCL loader")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
+    environ |= {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "PYTHONWARNINGS": "ignore"}
+    words = [sys.executable, str(HERE / "joined.py"), str(LOADERS[-1].path)]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split("\n") == [
+        "0 16384", "0", "0", "0", "0 True", "0", "0 0", "0", "0", "0 16384 True", "0 64", "-38", "",
+    ]  # fmt: skip

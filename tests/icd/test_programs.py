@@ -1,0 +1,106 @@
+"""C programs on the virtual device, through the loaders that are there: the same output as natively."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.icd.driver import LOADERS, build, need_headers, need_library, run_natively, run_on_vdev
+
+pytestmark = pytest.mark.usefixtures("driver")
+
+
+@pytest.fixture(scope="module")
+def driver() -> None:
+    need_library()
+
+
+@pytest.fixture(scope="module")
+def vector_add(driver: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("vector_add.c", tmp_path_factory.mktemp("program"))
+
+
+@pytest.mark.parametrize("loader", LOADERS, ids=lambda loader: loader.name)
+def test_a_launch_is_split(vector_add: Path, loader: object) -> None:
+    done = run_on_vdev(vector_add, loader=loader, VDEV_EXPLAIN="1")
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["0 wrong"]), done.stderr
+    assert done.stdout.startswith("vdev: vdev: 3 x ")
+    assert "kernel add (program 1, line 1): 2 launches, all split" in done.stderr
+
+
+def test_natively_the_same_program_sees_no_vdev(vector_add: Path) -> None:
+    done = run_natively(vector_add)
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["0 wrong"])
+    assert "vdev" not in done.stdout
+
+
+@pytest.mark.parametrize("way", ["exit", "pending"])
+def test_the_exit_status_is_the_programs(vector_add: Path, way: str) -> None:
+    done = run_on_vdev(vector_add, way)
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_objects_may_be_released_after_the_end(vector_add: Path) -> None:
+    done = run_on_vdev(vector_add, LATE="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "released late: 0"
+
+
+def test_a_forked_child_is_told(vector_add: Path) -> None:
+    done = run_on_vdev(vector_add, "fork")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-2:] == ["in the child: -34, 1, -34", "the child's status: 0"]
+    assert done.stderr.count("a forked child cannot use its parent's OpenCL") == 1
+
+
+def test_what_waits_for_a_failed_event_fails(vector_add: Path) -> None:
+    done = run_on_vdev(vector_add, "failed")
+    assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["waiting: -14", "failed: 1"]), done.stderr
+
+
+def test_wrong_workers_are_told(vector_add: Path) -> None:
+    done = run_on_vdev(vector_add, VDEV_WORKERS="opencl:77.0")
+    assert (done.returncode, done.stdout[-4:]) == (1, " -1\n")
+    assert "opencl:77.0, which is not there" in done.stderr
+
+
+def test_eight_threads(driver: None, tmp_path: Path) -> None:
+    done = run_on_vdev(build("threads.c", tmp_path))
+    assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done.stderr
+
+
+def test_every_call(driver: None, tmp_path: Path) -> None:
+    need_headers("CL/cl.h")
+    program = build("every_call.c", tmp_path)
+    natively, done = run_natively(program), run_on_vdev(program)
+    assert natively.returncode == 0
+    assert done.stdout.splitlines() == natively.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_clinfo_says_what_vdev_info_says() -> None:
+    clinfo = shutil.which("clinfo")
+    if clinfo is None:
+        pytest.skip("there is no clinfo")
+    done = run_on_vdev(clinfo)
+    assert done.returncode == 0
+    assert "error" not in done.stdout
+    assert done.stderr == ""
+    lines = {
+        line.strip().partition("  ")[0]: line.split("  ")[-1].strip() for line in done.stdout.splitlines()
+    }
+    assert lines["Platform Name"] == "vdev"
+    assert lines["Device Name"].startswith("vdev: 3 x ")
+
+
+@pytest.mark.parametrize(
+    ("source", "header", "libraries"), [("clblast_calls.cpp", "clblast.h", ["-lclblast"])]
+)
+def test_libraries_in_other_languages(source: str, header: str, libraries: list[str], tmp_path: Path) -> None:
+    need_headers("CL/cl.h", header)
+    program = build(source, tmp_path, links=libraries)
+    natively, done = run_natively(program), run_on_vdev(program, VDEV_EXPLAIN="1")
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+    assert ", split" in done.stderr

@@ -1,0 +1,72 @@
+"""One process, one device: handles for the objects of a Python program.
+
+Where the library is there, what a program gets as an object's `int_ptr` is a handle that C code in the process can use, and
+handles that C code gives are found again as the façade's objects.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any
+
+from vdev.facade import handles
+from vdev.facade.context import Context
+from vdev.facade.event import Event
+from vdev.facade.images import Sampler
+from vdev.facade.kernel import Kernel
+from vdev.facade.memory import Memory
+from vdev.facade.platform_device import Device, Platform
+from vdev.facade.program import _Program
+from vdev.facade.queue import CommandQueue
+from vdev.icd import host
+
+logger = logging.getLogger("vdev.icd")
+
+_KINDS: tuple[tuple[type, int], ...] = (
+    (Event, host.EVENT),
+    (Memory, host.MEM),
+    (CommandQueue, host.QUEUE),
+    (Kernel, host.KERNEL),
+    (_Program, host.PROGRAM),
+    (Context, host.CONTEXT),
+    (Sampler, host.SAMPLER),
+    (Device, host.DEVICE),
+    (Platform, host.PLATFORM),
+)
+
+
+class _Addresses:
+    """Handles of the library's."""
+
+    def address_of(self, item: Any) -> int:
+        kind = next(number for kind, number in _KINDS if isinstance(item, kind))
+        address: int = host.address_of(item, kind)
+        return address
+
+    def item_at(self, address: int, kind: type) -> Any:
+        return host.item_at(address, next(number for known, number in _KINDS if issubclass(kind, known)))
+
+    def take_back(self, address: int) -> bool:
+        return bool(host.take_back(address))
+
+
+def _open() -> handles.Addresses | None:
+    """Load the library where it is; None where it is not, and cannot be had."""
+    if host.address_of is None:
+        from vdev.icd import library  # most programs ask for no handle
+
+        try:
+            path = library.prepare(joins=True)
+            joined = ctypes.PyDLL(str(path), mode=ctypes.RTLD_LOCAL).vdev_join()
+        except (OSError, library.NoLibrary) as error:
+            logger.info("handles are numbers that C code cannot use: %s", error)
+            return None
+        if not joined:
+            return None
+    return _Addresses()
+
+
+def use_handles() -> None:
+    """From now on, objects' handles are the library's."""
+    handles.use_addresses(_open)

@@ -1,0 +1,126 @@
+"""Where `libvdev_opencl.so` is, and how the OpenCL loaders of programs learn of it.
+
+The library knows Python by a file beside it, so that it lies in a folder of the cache for each Python environment: copied
+from the package, where a wheel brought it, else compiled there. What lies in that folder a program loads as code: it is
+the user's alone, and looked at each time (`vdev.process.private_files`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from vdev import __version__
+from vdev.packaging import library as compiling
+from vdev.process import switches
+from vdev.process.private_files import private_folder, read_private, write_private
+
+#: what vdev-run keeps of the user's own OCL_ICD_VENDORS (`vdev.icd.entry` reads it)
+NATIVE_VENDORS = "_VDEV_OCL_ICD_VENDORS"
+ICD = "vdev.icd"
+
+
+class NoLibrary(RuntimeError):
+    """The library cannot be had, or not be used; the text says why and what to do."""
+
+
+def python_library() -> Path:
+    """The shared library of this Python. NoLibrary where it has none."""
+    for path in _python_libraries():
+        if path.is_file():
+            return path.resolve()
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    raise NoLibrary(
+        f"this Python ({sys.executable}) has no shared library libpython{version}.so, which a C program needs to load "
+        f"it: install it (Debian: apt install libpython{version}), or use a Python built with --enable-shared"
+    )
+
+
+def _python_libraries() -> Iterator[Path]:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    names = [f"libpython{version}.so.1.0", f"libpython{version}.so"]
+    given = sysconfig.get_config_var("INSTSONAME") or ""
+    if ".so" in given:
+        names.insert(0, given)
+    folders = [sysconfig.get_config_var("LIBDIR") or "", os.path.join(sys.base_prefix, "lib")]
+    multiarch = sysconfig.get_config_var("MULTIARCH")
+    folders += [f"/usr/lib/{multiarch}"] if multiarch else []
+    for folder in folders:
+        for name in names:
+            yield Path(folder, name)
+
+
+def prepare(*, joins: bool = False) -> Path:
+    """The library in the cache folder, with what it needs beside it; made where it is not there.
+
+    `joins`: a process that is Python already wants it, which must not wait for a compiler and needs no other Python.
+    Raises NoLibrary.
+    """
+    configuration = _configuration(joins)
+    key = hashlib.sha256(f"{compiling.source_key()}\n{__version__}\n{configuration}".encode()).hexdigest()
+    try:
+        folder = _folder(f"driver-{key[:16]}")
+        if read_private(folder, compiling.NAME) is None:
+            write_private(folder, compiling.NAME, _content(compiles=not joins))
+        path = folder / compiling.NAME
+        beside = {f"{compiling.NAME}.conf": configuration, ICD: f"{path}\n"}
+        for name, text in beside.items():
+            if read_private(folder, name) != text.encode():
+                write_private(folder, name, text.encode())
+    except OSError as error:
+        raise NoLibrary(f"there is no place for the library: {error}") from error
+    return path
+
+
+def _configuration(joins: bool) -> str:
+    """What the library reads to start Python: its shared library, its executable. Empty where nobody needs it and there is
+    none.
+    """
+    try:
+        return f"{python_library()}\n{sys.executable}\n"
+    except NoLibrary:
+        if joins:
+            return ""
+        raise
+
+
+def _folder(name: str) -> Path:
+    """A folder of that name, in the cache or, where that is not to be had, in this user's temporary folder."""
+    try:
+        return private_folder(private_folder(switches.cache_dir()) / name)
+    except OSError:
+        return private_folder(private_folder(switches.user_temporary_folder()) / name)
+
+
+def _content(*, compiles: bool) -> bytes:
+    """The compiled library: what came with the installation, where it is of these sources, else compiled now."""
+    packed = Path(compiling.__file__).parents[1] / "icd" / compiling.NAME
+    if packed.is_file():
+        content = packed.read_bytes()
+        if compiling.source_key().encode() in content:
+            return content
+    if not compiles:
+        raise NoLibrary("libvdev_opencl.so is not built yet: vdev-info --icd builds it")
+    with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
+        target = Path(scratch, compiling.NAME)
+        try:
+            compiling.compile_library(target, __version__)
+        except compiling.NoCompiler as error:
+            raise NoLibrary(f"libvdev_opencl.so is not built: {error}") from error
+        return target.read_bytes()
+
+
+def environment() -> dict[str, str]:
+    """What a program's environment has to say so that its OpenCL loader finds vdev, and nothing else. Raises NoLibrary."""
+    path = prepare()
+    # a folder for ocl-icd and newer loaders of Khronos', the library itself for older ones
+    found = {"OCL_ICD_VENDORS": str(path.parent), "OCL_ICD_FILENAMES": str(path)}
+    before = os.environ.get("OCL_ICD_VENDORS", "")
+    if before and not os.path.exists(os.path.join(before, compiling.NAME)):
+        found[NATIVE_VENDORS] = before  # which native drivers the user wants
+    return found

@@ -1,0 +1,37 @@
+"""Memory objects as the façade's commands take them.
+
+A C program's handle stands for the memory object itself (`vdev.facade.memory.Memory`), whose references are counted in C;
+commands take wrappers. A view is a wrapper that owns no reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vdev.facade.handles import state_of
+from vdev.facade.images import Image, ImageMemory
+from vdev.facade.memory import Buffer, Memory
+
+_new = object.__new__
+
+
+class _BufferView(Buffer):
+    pass
+
+
+class _ImageView(Image):
+    _valid = False
+
+
+def view(memory: Memory) -> Any:
+    """A wrapper around `memory` for one call."""
+    wrapper: Any = _new(_ImageView if isinstance(memory, ImageMemory) else _BufferView)
+    wrapper._vdev_state = memory
+    return wrapper
+
+
+def unwrap(wrapper: Any) -> Memory:
+    """The memory object of a wrapper; the wrapper's reference is the caller's from now on."""
+    memory: Memory = state_of(wrapper)
+    wrapper._valid = False
+    return memory

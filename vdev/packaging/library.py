@@ -1,0 +1,261 @@
+"""Compiling `libvdev_opencl.so`, the driver that OpenCL's loaders find, with any C compiler.
+
+Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which compiler is
+used. It imports nothing of vdev: it runs where a wheel is built, and nothing that vdev requires is installed there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+NAME = "libvdev_opencl.so"
+_FOLDER = Path(__file__).parents[1] / "icd"
+_SOURCE = _FOLDER / "native" / "library.c"
+_TABLE = _FOLDER / "functions.py"
+#: the oldest system that ziglang is told to compile for (PEP 600: manylinux_2_17)
+_OLD = "linux-gnu.2.17"
+#: entries behind those that are known, for loaders that know more
+_SPARE = 32
+
+_TYPES = {"uint": "uint32_t", "int": "int32_t", "size": "size_t", "bits": "uint64_t"}
+_BOXES = {
+    "uint": "PyLong_FromUnsignedLongLong(a{0})",
+    "int": "PyLong_FromLongLong(a{0})",
+    "size": "PyLong_FromUnsignedLongLong(a{0})",
+    "bits": "PyLong_FromUnsignedLongLong(a{0})",
+    "pointer": "PyLong_FromUnsignedLongLong((uintptr_t)a{0})",
+    "waits": "waits(a{0}, a{0}_list)",
+}
+#: by result: parameters behind those that the table names, type of the function, and the expression for what it gives back
+_RESULTS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "status": ((), "int32_t", "as_status(result, code)"),
+    "command": (("void *event",), "int32_t", "as_command(result, code, event)"),
+    "info": (
+        ("size_t size", "void *value", "void *size_ret"),
+        "int32_t",
+        "as_info(result, code, size, value, size_ret)",
+    ),
+    "map": (("void *event", "void *errcode"), "void *", "as_map(result, &code, event)"),
+    "address": ((), "void *", "as_address(result)"),
+    "nothing": ((), "void", ""),
+}
+_KEPT = ("device", "context")  # kinds of objects whose answers never change
+
+
+class NoCompiler(RuntimeError):
+    """No C compiler, or one that could not compile the library; the text says which and what to do."""
+
+
+def table() -> dict[str, Any]:
+    """The names of `vdev/icd/functions.py`."""
+    return runpy.run_path(str(_TABLE))
+
+
+def source_key() -> str:
+    """Changes with everything that the library is made of."""
+    digest = hashlib.sha256()
+    for path in (_SOURCE, _TABLE, Path(__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def stubs() -> str:
+    """The generated part of the library: kinds of objects, a function for each row of the table, the dispatch table."""
+    names = table()
+    kinds: Mapping[str, tuple[int, int]] = names["KINDS"]
+    functions: Sequence[Any] = names["FUNCTIONS"]
+    lines = [f"static PyObject *functions[{len(functions)}];"]
+    for function in functions:
+        lines += _stub(function, kinds)
+    entries = [f"    (void *)c_{function.name}," for function in functions]
+    lines += ["static int32_t refused(void) { return INVALID_OPERATION; }"]
+    lines += [
+        "static const void *const dispatch_table[] = {",
+        *entries,
+        *["    (void *)refused,"] * _SPARE,
+        "};",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def heads() -> str:
+    """The enumerations that the library's own part uses."""
+    names = table()
+    kinds = [f"    KIND_{kind.upper()}," for kind in names["KINDS"]]
+    places = [f"    INDEX_{function.name}," for function in names["FUNCTIONS"]]
+    return "\n".join(["enum {", *kinds, "};", "enum {", *places, "};"]) + "\n"
+
+
+def _stub(function: Any, kinds: Mapping[str, tuple[int, int]]) -> list[str]:
+    if function.result == "by_hand":
+        return []
+    if function.result == "count":
+        return _counting(function, kinds)
+    more, kind_of_result, _ = _result(function.result, kinds)
+    parameters = [*_parameters(function), *more]
+    head = f"static {kind_of_result} c_{function.name}({', '.join(parameters) or 'void'}) {{"
+    if function.refused:
+        return [head, *_refusal(function, kinds), "}"]
+    return [head, *_checks(function, kinds), *_call(function, kinds), "}"]
+
+
+def _result(result: str, kinds: Mapping[str, tuple[int, int]]) -> tuple[tuple[str, ...], str, str]:
+    if result in kinds:
+        return ("void *errcode",), "void *", f"as_object(result, KIND_{result.upper()}, &code)"
+    return _RESULTS[result]
+
+
+def _parameters(function: Any) -> Iterator[str]:
+    for number, word in enumerate(function.takes):
+        if word == "waits":
+            yield f"uint32_t a{number}"
+            yield f"const void *a{number}_list"
+        else:
+            yield f"{_TYPES.get(word, 'const void *')} a{number}"
+
+
+def _fail(function: Any, kinds: Mapping[str, tuple[int, int]], code: str) -> str:
+    """What a function does instead of its work."""
+    result = function.result
+    if result in kinds or result == "map":
+        return f"{{ if (errcode != NULL) *(int32_t *)errcode = {code}; return NULL; }}"
+    return {"address": "return NULL;", "nothing": "return;"}.get(result, f"return {code};")
+
+
+def _refusal(function: Any, kinds: Mapping[str, tuple[int, int]]) -> list[str]:
+    unused = [f"    (void)a{number};" for number in range(len(function.takes))]
+    return [*unused, "    " + _fail(function, kinds, "INVALID_OPERATION")]
+
+
+def _counting(function: Any, kinds: Mapping[str, tuple[int, int]]) -> list[str]:
+    kind = function.takes[0]
+    verb = "retain" if function.name.startswith("clRetain") else "release"
+    work = "SUCCESS" if kind == "device" else f"{verb}(object)"  # a root device has no count
+    return [
+        f"static int32_t c_{function.name}(void *object) {{",
+        f"    return is(object, KIND_{kind.upper()}) ? {work} : {kinds[kind][0]};",
+        "}",
+    ]
+
+
+def _checks(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    for number, word in enumerate(function.takes):
+        kind = word.removesuffix("?")
+        if kind in kinds:
+            null = f"a{number} != NULL && " if word.endswith("?") else ""
+            wrong = _fail(function, kinds, str(kinds[kind][0]))
+            yield f"    if ({null}!is(a{number}, KIND_{kind.upper()})) {wrong}"
+        elif word == "waits":
+            wrong = _fail(function, kinds, "INVALID_EVENT_WAIT_LIST")
+            yield f"    if (!are_events(a{number}, a{number}_list)) {wrong}"
+    if function.result == "info":
+        yield from _known_answers(function, kinds)
+
+
+def _known_answers(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    """What is answered without Python: how many references there are, and what was asked before and never changes."""
+    kind = function.takes[0]
+    if len(function.takes) != 2:
+        return
+    if function.name == _name_of_info(kind):
+        yield f"    if (a1 == {kinds[kind][1]:#x}) return count_references(a0, size, value, size_ret);"
+    if kind in _KEPT:
+        yield "    const struct answer *known = find_answer((struct object *)a0, a1);"
+        yield "    if (known != NULL) return answer_with(known->bytes, known->nbytes, size, value, size_ret);"
+
+
+def _name_of_info(kind: str) -> str:
+    names = {"queue": "CommandQueue", "mem": "MemObject"}
+    return f"clGet{names.get(kind, kind.capitalize())}Info"
+
+
+def _call(function: Any, kinds: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    _, kind_of_result, value = _result(function.result, kinds)
+    boxes = [_BOXES.get(word, "given(a{0})").format(number) for number, word in enumerate(function.takes)]
+    yield "    int32_t code; int state;"
+    yield f"    if (!enter(&state)) {_fail(function, kinds, 'refuse_entry()')}"
+    yield f"    PyObject *arguments[] = {{{', '.join(boxes)}}};"
+    if function.name == "clSetKernelArgSVMPointer":
+        yield "    forget_values((struct object *)a0);"
+    yield f"    PyObject *result = call(functions[INDEX_{function.name}], arguments, {len(boxes)}, &code);"
+    if function.result == "info" and function.takes[0] in _KEPT and len(function.takes) == 2:
+        yield "    keep_answer((struct object *)a0, a1, result);"
+    if function.result == "nothing":
+        yield "    if (result != NULL) Py_DecRef(result);"
+        yield "    PyGILState_Release(state);"
+        return
+    yield f"    {kind_of_result} value_of = {value};"
+    yield "    PyGILState_Release(state);"
+    if function.result in kinds or function.result == "map":
+        yield "    if (errcode != NULL) *(int32_t *)errcode = code;"
+    yield "    return value_of;"
+
+
+def compilers() -> Iterator[list[str]]:
+    """Commands of C compilers, the preferred first: $CC, ziglang's where it is installed (its libraries run on old systems,
+    too), and the machine's.
+    """
+    named = os.environ.get("CC")
+    if named:
+        yield shlex.split(named)
+        return
+    if importlib.util.find_spec("ziglang") is not None:
+        yield [sys.executable, "-m", "ziglang", "cc", "-target", f"{os.uname().machine}-{_OLD}"]
+    for name in ("cc", "gcc", "clang", "tcc"):
+        found = shutil.which(name)
+        if found:
+            yield [found]
+
+
+def compile_library(target: Path, version: str) -> list[str]:
+    """Compile the library as `target`; the compiler's command. Raises NoCompiler."""
+    reasons = []
+    for command in compilers():
+        reason = _compile(command, target, version)
+        if reason is None:
+            return command
+        reasons.append(f"{' '.join(command)}: {reason}")
+    if not reasons:
+        raise NoCompiler("there is no C compiler: install gcc or clang, or `pip install ziglang`, or set CC")
+    raise NoCompiler("no C compiler could compile the library: " + "; ".join(reasons))
+
+
+def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
+    """What went wrong; None where nothing did."""
+    with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
+        Path(folder, "heads.inc").write_text(heads())
+        Path(folder, "stubs.inc").write_text(stubs())
+        flags = ["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
+        linking = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-pthread", "-ldl"]
+        words = [f'-DVDEV_VERSION="{version}"', f'-DVDEV_SOURCES="{source_key()}"']
+        words += ["-include", str(Path(folder, "heads.inc")), f"-I{folder}"]
+        full = [*command, *flags, *words, str(_SOURCE), "-o", str(target), *linking]
+        try:
+            done = subprocess.run(full, capture_output=True, text=True)
+        except OSError as error:
+            return str(error)
+    return None if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"
+
+
+def version_of_tree() -> str:
+    """vdev's version, without importing it."""
+    return str(runpy.run_path(str(_FOLDER.parent / "__init__.py"))["__version__"])
+
+
+def platform_tag(command: Sequence[str]) -> str:
+    """The platform for which a compiler's libraries are, as wheels name it."""
+    if any(word.endswith(_OLD) for word in command):
+        return f"manylinux_2_17_{os.uname().machine}"
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
