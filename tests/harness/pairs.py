@@ -6,6 +6,8 @@ import numpy as np
 
 from tests.harness.pairs_barriers import BARRIERS
 from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
+from tests.harness.pairs_groups import AMONG, FILLED
+from tests.harness.pairs_shapes import SHAPES
 from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
@@ -572,7 +574,7 @@ GROUPS = [
         """
 kernel void k(global int *out) {
 BUG  out[0] = get_group_id(0);
-FIX  out[get_group_id(0)] = get_group_id(0);
+FIX  if (get_local_id(0) == 0) out[get_group_id(0)] = get_group_id(0);
 }""",
         (empty(4, I),),
         N,
@@ -1037,6 +1039,9 @@ PAIRS = [
     *NULL,
     *GROUPS,
     *WITHIN,
+    *AMONG,
+    *FILLED,
+    *SHAPES,
     *VALUES,
     *NUMBERS,
     *BARRIERS,

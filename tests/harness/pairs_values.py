@@ -293,6 +293,95 @@ FIX  for (int j = 0; j < 6; j++) x *= x;
         (empty(N, F), floats()),
         report=(NON_FINITE,),
     ),
+    Pair(
+        "one more than the most",
+        OVERFLOW,
+        """
+kernel void k(global int *out, global const int *in) {
+BUG  int n = in[get_global_id(0)];
+FIX  uint n = in[get_global_id(0)];
+  n++; //@
+  out[get_global_id(0)] = n;
+}""",
+        (empty(N, I), np.full(N, 2**31 - 1, I)),
+        report=(OVERFLOW,),
+    ),
+    Pair(
+        "one less than the least",
+        OVERFLOW,
+        """
+kernel void k(global long *out, global const long *in) {
+  long n = in[get_global_id(0)];
+BUG  for (int j = 0; j < 3; --n) j++;
+FIX  for (int j = 0; j < 2; --n) j++;
+  out[get_global_id(0)] = n;
+}""",
+        (empty(N, np.int64), np.full(N, -(2**63) + 2, np.int64)),
+        report=(OVERFLOW,),
+    ),
+    Pair(
+        "a product of vectors",
+        OVERFLOW,
+        """
+kernel void k(global int *out, global const int *in) {
+  int4 v = vload4(0, in);
+BUG  v = v * (int4)(1, 2, 3, 1 << 30);
+FIX  v = v * (int4)(1, 2, 3, 1 << 28);
+  vstore4(v, get_global_id(0), out);
+}""",
+        (empty(4 * N, I), ints()),
+        report=(OVERFLOW,),
+    ),
+    Pair(
+        "a sum of vectors",
+        OVERFLOW,
+        """
+kernel void k(global long *out, global const long *in) {
+  long2 v = vload2(0, in);
+BUG  v += (long2)(1, LONG_MAX - 1);
+FIX  v += (long2)(1, LONG_MAX - 2);
+  vstore2(v, get_global_id(0), out);
+}""",
+        (empty(2 * N, np.int64), np.arange(1, 9, dtype=np.int64)),
+        report=(OVERFLOW,),
+    ),
+    Pair(
+        "the least integer divided by -1",
+        OVERFLOW,
+        """
+kernel void k(global int *out, global const int *in, int by) {
+  int n = in[get_global_id(0)];
+BUG  out[get_global_id(0)] = n / by;
+FIX  out[get_global_id(0)] = n == INT_MIN ? n : n / by;
+}""",
+        (empty(N, I), np.full(N, -(2**31), I), -1),
+        report=(OVERFLOW,),
+    ),
+    Pair(
+        "the rest of a division of vectors by -1",
+        OVERFLOW,
+        """
+kernel void k(global int *out, global const int *in, int by) {
+  int2 n = vload2(0, in), d = (int2)(7, by);
+BUG  vstore2(n % d, get_global_id(0), out);
+FIX  vstore2(n % max(d, 1), get_global_id(0), out);
+}""",
+        (empty(2 * N, I), np.full(2, -(2**31), I), -1),
+        report=(OVERFLOW,),
+    ),
+    Pair(
+        "a quotient kept in its dividend",
+        OVERFLOW,
+        """
+kernel void k(global long *out, global const long *in, long by) {
+  long n = in[get_global_id(0)];
+BUG  n /= by;
+FIX  n /= by - 1;
+  out[get_global_id(0)] = n;
+}""",
+        (empty(N, np.int64), np.full(N, -(2**63), np.int64), -1),
+        report=(OVERFLOW,),
+    ),
 ]
 
 POINTERS = [

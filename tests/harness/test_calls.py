@@ -175,9 +175,13 @@ def test_a_finding_says_it_all(tmp_path: Path) -> None:
 
 
 def test_both_sides_of_a_race() -> None:
-    source = "kernel void k(global int *a) {\n  local int t[4];\n  t[get_local_id(0)] = 1;\n  a[0] = t[3 - get_local_id(0)];\n}"
+    source = """kernel void k(global int *a) {
+      local int t[4];
+      t[get_local_id(0)] = 1;
+      a[get_local_id(0)] = t[3 - get_local_id(0)];
+    }"""
     with pytest.raises(FindingsError) as caught:
-        Program(source).k(np.zeros(1, np.int32), global_size=4, local_size=4)
+        Program(source).k(np.zeros(4, np.int32), global_size=4, local_size=4)
     (finding,) = caught.value.findings
 
     assert finding.other is not None
@@ -193,6 +197,40 @@ def test_writes_of_one_value_are_told_of_on_request() -> None:
 
     assert {finding.kind for finding in outputs.findings} == {"same-value-race"}
     assert {finding.argument for finding in caught.value.findings} == {"a", "t"}
+
+
+_MEANT = '__attribute__((annotate("vdev: intended race")))'
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kernel void k(global int *a @) { a[0] = get_global_id(0); }",
+        "@ kernel void k(global int *a) { a[0] = get_global_id(0); }",
+        "@ void f(global int *a) { a[0] = get_global_id(0); }\nkernel void k(global int *a) { f(a); }",
+        "kernel void k(global int *a) { local int t @; t = get_local_id(0); a[get_global_id(0)] = t; }",
+    ],
+    ids=["argument", "kernel", "function", "local memory"],
+)
+def test_an_attribute_says_that_races_are_meant(source: str) -> None:
+    def kinds(attribute: str) -> set[str]:
+        program = Program(
+            source.replace("@", attribute), ignore=["race-between-groups", "race-between-items"]
+        )
+        return {
+            found.kind for found in program.k(np.zeros(64, np.int32), global_size=64, local_size=16).findings
+        }
+
+    assert any(kind.startswith("race-") for kind in kinds(""))
+    assert kinds(_MEANT) == set()
+
+
+def test_what_depends_on_sub_groups_is_noted() -> None:
+    source = "kernel void k(global int *a) {\n  a[get_global_id(0)] = get_sub_group_size();\n}"
+    ((line, what),) = Program(source).k(np.zeros(64, np.int32), global_size=64, local_size=16).notes
+
+    assert line == 2
+    assert what.startswith("the result may depend on the size of sub-groups")
 
 
 def test_a_race_that_is_meant_is_none() -> None:

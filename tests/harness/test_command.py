@@ -204,6 +204,6 @@ def test_buffers_too_large_to_be_copied_are_told_of(folder: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     reason = (
-        "kernel fill: copies of its buffers would take 50.3 MB, and the limit is 1.0 MB (VDEV_CHECK_MEMORY)"
+        "kernel fill: copies of its buffers would take 33.6 MB, and the limit is 1.0 MB (VDEV_CHECK_MEMORY)"
     )
     assert f"not checked: 1 launch: {reason}" in done.stdout

@@ -97,11 +97,68 @@ def test_a_group_that_parts_is_told_of_with_both_sides(name: str) -> None:
         assert finding.other_who is None or finding.other_who.item != finding.who.item
 
 
-def test_a_goto_beside_a_barrier_is_said_not_to_be_followed() -> None:
-    text = "kernel void k(global int *out, int n) { if (n > 99) goto end; barrier(1); end: out[get_global_id(0)] = 1; }"
-    uniform = Program(text).kernel("k")(empty(N, I), 3, global_size=N, local_size=16)
-    own = text.replace("n > 99", "get_local_id(0) > 99")
-    different = Program(own).kernel("k")(empty(N, I), 3, global_size=N, local_size=16)
+_AHEAD = """
+kernel void k(global int *out, global const int *in) {
+  local int t[16];
+  int l = get_local_id(0), i = get_global_id(0), v = 0;
+  t[l] = l;
+  if (in[@] > 40) goto done;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  v = t[15 - l];
+done:
+  barrier(CLK_LOCAL_MEM_FENCE);
+  t[15 - l] = v;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  out[i] = v + t[l];
+}"""
+_BACK = """
+kernel void k(global int *out, global const int *in) {
+  local int t[16];
+  int l = get_local_id(0), i = get_global_id(0), v = 0;
+  t[l] = l;
+again:
 
-    assert uniform.notes == ()
-    assert [line for line, what in different.notes if "goto" in what] == [1]
+  barrier(CLK_LOCAL_MEM_FENCE);
+  v++;
+  if (v < in[@] % 4) goto again;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  out[i] = v + t[15 - l];
+}"""
+
+
+@pytest.mark.parametrize("text", [_AHEAD, _BACK], ids=["ahead", "back"])
+def test_a_goto_that_some_take_past_a_barrier(text: str) -> None:
+    args = empty(N, I), ints()
+    together = Program(text.replace("@", "50")).kernel("k")(*args, global_size=N, local_size=16)
+    with pytest.raises(FindingsError) as raised:
+        Program(text.replace("@", "i")).kernel("k")(*args, global_size=N, local_size=16)
+
+    assert (together.findings, together.notes) == ((), ())
+    assert {(each.kind, each.place.line) for each in raised.value.findings} == {
+        ("divergent-barrier", 7 + (text == _BACK))
+    }
+
+
+def test_a_goto_past_no_barrier_is_none_of_a_groups_business() -> None:
+    text = """kernel void k(global int *out, global const int *in) {
+      local int t[16]; int l = get_local_id(0), v = 0; t[l] = l;
+      if (in[get_global_id(0)] > 40) goto done;
+      v = 4;
+      done: barrier(CLK_LOCAL_MEM_FENCE);
+      out[get_global_id(0)] = v + t[15 - l];
+    }"""
+    outputs = Program(text).kernel("k")(empty(N, I), ints(), global_size=N, local_size=16)
+
+    assert (outputs.findings, outputs.notes) == ((), ())
+
+
+@pytest.mark.parametrize("way", ["if (in[i] > 80) return;", "if (in[i] > 80) goto other;"])
+def test_a_goto_behind_which_some_are_missing_is_refused(way: str) -> None:
+    """Nobody votes where some never come, and nothing hangs; the launch is not checked, and says so."""
+    text = _AHEAD.replace("  v = t", f"  {way}\n  v = t").replace("out[i]", "other: out[i]").replace("@", "i")
+    outputs = Program(text).kernel("k")(empty(N, I), np.full(N, 1, I), global_size=N, local_size=16)
+
+    ((line, what),) = outputs.notes
+    assert line == 2
+    assert "goto" in what
+    assert "not checked" in what

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from clang.cindex import Cursor, CursorKind, SourceLocation
@@ -216,6 +216,29 @@ class Functions:
         self._starts = [function.start for function in self.defined]
         self._places = self._index()
 
+    def unreached(self) -> list[Function]:
+        """Those that no kernel comes to, as far as names in bodies tell. They are forgotten, with all that stands in their
+        bodies: their declarations alone are left.
+        """
+        holders = self.mentions(self.names)
+        reached = {function.key for function in self.defined if function.kernel}
+        names: dict[str, list[Function]] = {}
+        for function in self.defined:
+            names.setdefault(function.name, []).append(function)
+        before = -1
+        while before != (before := len(reached)):
+            for name, found in names.items():
+                if holders[name] & reached:
+                    reached.update(function.key for function in found)
+        left = [function for function in self.defined if function.key not in reached]
+        self.defined = [function for function in self.defined if function.key in reached]
+        self._starts = [function.start for function in self.defined]
+        bodies = [function.body_start for function in left]
+        for name, offsets in self._places.items():
+            owners = ((offset, bisect_right(bodies, offset) - 1) for offset in offsets)
+            self._places[name] = [o for o, owner in owners if owner < 0 or o >= left[owner].stop]
+        return left
+
     @staticmethod
     def key(cursor: Cursor) -> int:
         """What tells a declared function from others: where its first declaration's name stands; below zero for what the base header
@@ -225,7 +248,7 @@ class Functions:
         offset = int(first.location.offset)
         return offset if clang.in_text(first) else -1 - offset
 
-    def _index(self) -> Mapping[str, list[int]]:
+    def _index(self) -> dict[str, list[int]]:
         """Every identifier of the text with its offsets, those inside string literals left out."""
         places: dict[str, list[int]] = {}
         quoted = [

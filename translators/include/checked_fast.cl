@@ -2,7 +2,7 @@ typedef struct P_ctx_s {
   __global uint *writers[P_ROOTS], *readers[P_ROOTS]; volatile __global uint *log; __local uint *shadow;
   __local uint *local_writers[P_ROOTS]; const volatile __local uchar *place[P_ROOTS];
   ulong lo[P_ROOTS], size[P_ROOTS], local_cells, written, read, mixed;
-  uint me, item, epoch, stamp, bad, claims, slots, slot;
+  uint me, mask, first, items, bits, age, item, epoch, stamp, bad, claims, slots, slot;
   uchar skip, atomics, ordered;
 } P_ctx;
 typedef __private P_ctx *P_C;
@@ -18,8 +18,15 @@ typedef __private P_ctx *P_C;
 #define P_BY_ATOMIC 0xfffffffeu
 #define P_L_MANY 0xfffeu
 #define P_L_ATOMIC 0xffffu
+/* A mark: whether several work-items of the group have read, barriers of global memory behind the start (as many bits as there
+   are left), and the work-item of the launch, from 2 on; 1: written before the launch. */
+#define P_SEVERAL 0x80000000u
+#define P_OURS(c, mark) ((((mark) & (c)->mask) - (c)->first) < (c)->items)
+/* Of a mark of our group: whether it is of this side of the last barrier, and whether it is of another work-item. */
+#define P_RECENT(c, mark) ((((mark) ^ (c)->me) & ~P_SEVERAL & ~(c)->mask) == 0)
+#define P_OTHERS(c, mark) ((((mark) ^ (c)->me) & (P_SEVERAL | (c)->mask)) != 0)
 /* Shadow follows its bytes in steps of one size, so that neighbours have neighbouring shadow. */
-#define P_CELL(base, rel) ((base) + (rel) * (4 / P_GRANULE))
+#define P_CELL(base, rel) ((base) + (rel) * 4 / P_GRANULE)
 
 /* Whatever it is, the launch is made again, precisely. */
 #define P_report(c, kind, site, root, rel, size, other_site, other) ((void)((c)->bad = 1))
@@ -30,8 +37,10 @@ AI void P_begin(P_C c, __global ulong *numbers, __global uint *cells, __global u
   c->log = (volatile __global uint *)(log + 2 * P_SCRATCH);
   c->shadow = (__local uint *)(local_memory + 2 * P_SCRATCH / 8);
   c->item = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
-  c->me = (group + 1) << 4 | (c->item & 15);
-  c->slot = group * (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2)) + c->item;
+  c->items = (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
+  c->slot = group * c->items + c->item;
+  c->bits = (uint)numbers[1]; c->mask = (1u << c->bits) - 1; c->first = group * c->items + 2; c->age = 0;
+  c->me = c->slot + 2;
   c->local_cells = numbers[0]; c->slots = (uint)numbers[2];
   c->epoch = 1; c->stamp = 0x10001 + c->item; c->bad = 0; c->claims = 0; c->skip = c->atomics = c->ordered = 0;
 }
@@ -72,30 +81,34 @@ AI void P_sees(P_C c, int root, ulong rel, uint mode) {
   c->bad |= (uint)((seen == 0) & !(mode & P_UNSURE));
   if (!P_IS(written, root)) return;
   __global uint *r = (__global uint *)P_CELL((__global uchar *)c->readers[root], rel);
-  uint old = *r, first = old == 0, other = (old >> 4 != me >> 4) & (old != P_MANY);
-  c->bad |= ((seen >> 4 != 0) & (seen >> 4 != me >> 4)) | (old == P_BY_ATOMIC);
-  if (other) *r = first ? me : P_MANY;
+  uint old = *r, first = old == 0, ours = P_OURS(c, old), recent = ours & P_RECENT(c, old), other = P_OTHERS(c, old);
+  c->bad |= (seen > 1) & (!P_OURS(c, seen) | (P_RECENT(c, seen) & P_OTHERS(c, seen)));
+  c->bad |= old == P_BY_ATOMIC;
+  uint want = first | (ours & !recent) ? me : ours ? me | P_SEVERAL : P_MANY;
+  uint known = (recent & (!other | (old >> 31))) | (old == P_MANY);
+  if (!known) *r = want;
   uint now = *(volatile __global uint *)r;
+  if (!known & (now != want) & P_OURS(c, now)) *r = me | P_SEVERAL;
   c->claims += first & (now == me);
-  c->bad |= first & (now >> 4 != me >> 4) & (now != P_MANY);
+  c->bad |= first & !P_OURS(c, now) & (now != P_MANY);
 }
 AI void P_puts(P_C c, int root, ulong rel, uint mode);
 AI void P_puts(P_C c, int root, ulong rel, uint mode) {
   __global uint *w = (__global uint *)P_CELL((__global uchar *)c->writers[root], rel);
-  uint old = *w, me = c->me, other = old >> 4 != me >> 4;
+  uint old = *w, me = c->me, other = !P_OURS(c, old);
   *w = me;
   uint now = *(volatile __global uint *)w;
   c->claims += other & (now == me);
-  c->bad |= (other & (old >> 4 != 0)) | (now >> 4 != me >> 4);
+  c->bad |= (other & (old > 1)) | (!other & P_RECENT(c, old) & P_OTHERS(c, old)) | (now != me);
   if (!P_IS(read, root)) return;
   uint read = *(__global uint *)P_CELL((__global uchar *)c->readers[root], rel);
-  c->bad |= (read != 0) & (read >> 4 != me >> 4);
+  c->bad |= (read != 0) & (!P_OURS(c, read) | (P_RECENT(c, read) & P_OTHERS(c, read)));
 }
 AI void P_does(P_C c, int root, ulong rel, uint mode);
 AI void P_does(P_C c, int root, ulong rel, uint mode) {
   uint seen = *(__global uint *)P_CELL((__global uchar *)c->writers[root], rel);
   volatile __global uint *r = (volatile __global uint *)P_CELL((__global uchar *)c->readers[root], rel);
-  c->bad |= (seen >> 4 != 0) | ((seen == 0) & (mode & P_READS) & !(mode & P_UNSURE));
+  c->bad |= (seen > 1) | ((seen == 0) & (mode & P_READS) & !(mode & P_UNSURE));
   if (*r == P_BY_ATOMIC) return;
   uint old = atomic_cmpxchg(r, 0, P_BY_ATOMIC);
   c->claims += old == 0;
@@ -194,7 +207,10 @@ AI long P_index(P_C c, long i, ulong n, uint where, __private bool *ok) {
 #define P_shifted(c, by, site) ((void)((c)->bad = 1))
 AI void P_meet(P_C c);
 AI void P_meet(P_C c) { c->epoch++; c->stamp += 0x10000; c->bad |= c->epoch >> 16; }
-#define P_passed(c, local, global) ((local) ? P_meet(c) : (void)0)
+/* Behind many barriers marks are of one age again: that looks like a race, and none looks like no race. */
+AI void P_meet_globally(P_C c);
+AI void P_meet_globally(P_C c) { c->age++; c->me = (c->me & c->mask) | (c->age << c->bits & ~P_SEVERAL); }
+#define P_passed(c, local, global) ((local) ? P_meet(c) : (void)0, (global) ? P_meet_globally(c) : (void)0)
 #define P_fenced(c, global) ((void)0)
 #define P_async(c, near_place, far_place, n, elem, stride, site, local_root, global_root, to_local) ((c)->bad = 1, 0UL)
 #define P_after(c) ((void)0)

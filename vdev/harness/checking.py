@@ -6,9 +6,9 @@ cannot be checked is refused with the reason.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -35,6 +35,7 @@ from vdev.harness.memories import (
     memories_of,
     memory_limit,
     size_of,
+    whole,
 )
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
@@ -49,10 +50,12 @@ from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
-__all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer"]
+__all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer", "whole"]
 
 _PIECE_NBYTES = 1 << 25  #: of shadow looked at together
-_CELL_NBYTES = 8  #: of shadow for a granule of global memory
+#: Of shadow for a granule of global memory, with marks of work-items and without.
+_WIDE_CELL_NBYTES, _NARROW_CELL_NBYTES = 16, 8
+_NARROW = "whether work-items of one group race for global memory is not checked: the shadow would take too much memory"
 _LOCAL_CELL_NBYTES = 24
 #: Shadow of local memory behind the log, at most: every work-group has its own.
 _MOST_FAR_NBYTES = 1 << 29
@@ -85,24 +88,41 @@ class CheckedSource:
         kinds: frozenset[str] = frozenset(),
         tracked: bool = False,
     ) -> None:
+        self._parsed, self._kinds, self._tracked = parsed, kinds & ON_REQUEST, tracked
+        self._text = parsed.source if source is None else source, file
+        self._natives: dict[tuple[bool, bool], BackendProgram] = {}
+        self._screen = Screen(parsed, kinds & ON_REQUEST)
+        #: (line, what is not checked and why)
+        self.skipped = (self._screen.program or self.program).skipped
+
+    @cached_property
+    def program(self) -> CheckedProgram:
+        """The precise form: most launches do without it."""
         try:
-            self.program: CheckedProgram = translate_checked(parsed, kinds & ON_REQUEST, tracked=tracked)
+            return translate_checked(self._parsed, self._kinds, tracked=self._tracked)
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
-        self._reader = Reader(self.program, parsed.source if source is None else source, file)
-        text, options = self.program.source, self.program.options
-        self._native = BackendProgram(text, options)
-        self._far = BackendProgram(f"#define {self.program.far_macro}\n{text}", options)
-        self._screen = Screen(parsed, kinds & ON_REQUEST)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.program, *self._text)
 
     def prepare(self, backend: Backend) -> None:
         """Build it, as the first launch does. Raises NotCheckable."""
         try:
-            backend.build(self._native)
+            backend.build(self._native())
         except BuildFailure as failure:
             raise NotCheckable(
                 f"the checked program does not compile: {_first_error(failure.log)}"
             ) from failure
+
+    def _native(self, *, far: bool = False, narrow: bool = False) -> BackendProgram:
+        found = self._natives.get((far, narrow))
+        if found is None:
+            macros = [self.program.far_macro] * far + [self.program.narrow_macro] * narrow
+            text = "".join(f"#define {macro}\n" for macro in macros) + self.program.source
+            found = self._natives[far, narrow] = BackendProgram(text, self.program.options)
+        return found
 
     def launch(
         self,
@@ -115,15 +135,28 @@ class CheckedSource:
         """Run a kernel on `backend`, on the contents of its arguments' memories, which it changes; waits. `places`, of a
         tracked program: (argument, first byte, bytes) of those whose last writers are asked for.
         """
-        kernel = self.program.kernels[name]
-        if not places and self._screen.passes(backend, name, args, ndrange):
+        if not places and self.passes(backend, name, args, ndrange):
             return Checked([])
+        return self.precisely(backend, name, args, ndrange, places)
+
+    def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
+        """The first half of `launch`: whether the launch has been made and shows that there is nothing to find. Else memories
+        that are kept are as they were.
+        """
+        return self._screen.passes(backend, name, args, ndrange)
+
+    def precisely(
+        self,
+        backend: Backend,
+        name: str,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        places: Sequence[tuple[int, int, int]] = (),
+    ) -> Checked:
+        """The second half."""
         try:
             self.prepare(backend)
-            started = time.monotonic()
-            checked = self._launched(backend, kernel, args, ndrange, places)
-            self._screen.missed(time.monotonic() - started)
-            return checked
+            return self._launched(backend, self.program.kernels[name], args, ndrange, places)
         except BackendError as error:
             raise NotCheckable(f"the checked launch did not run: {error}") from error
 
@@ -136,8 +169,10 @@ class CheckedSource:
         places: Sequence[tuple[int, int, int]],
     ) -> Checked:
         run = _Run(self.program, kernel, args, table_of(places, kernel))
-        native = self._far if run.needs_far(backend, self._native, ndrange) else self._native
+        far = run.needs_far(backend, self._native(), ndrange)
         limit = memory_limit(args)
+        if run.nbytes > limit:
+            run.narrow = True
         if run.nbytes > limit:
             raise NotCheckable(
                 f"it would take {_megabytes(run.nbytes)} MB for copies of its buffers and shadow memory, and the limit is "
@@ -145,7 +180,7 @@ class CheckedSource:
             )
         try:
             run.upload(backend)
-            log = run.launch(backend, native, ndrange)
+            log = run.launch(backend, self._native(far=far, narrow=run.narrow), ndrange)
         finally:
             run.free(backend)
         words = self.program.log_words
@@ -153,7 +188,7 @@ class CheckedSource:
         sizes = [size_of(root, args) for root in kernel.roots]
         return Checked(
             self._reader.findings(kernel, found, ndrange, sizes),
-            self._reader.notes(found),
+            [*([(self._reader.line_of(kernel), _NARROW)] if run.narrow else []), *self._reader.notes(found)],
             self._reader.writers(log[words:], len(places), ndrange),
         )
 
@@ -180,7 +215,7 @@ class _Run:
         self._args = args
         self._memories = memories_of(args)
         self._granule = granule = program.granule
-        sizes = [-(-len(memory.content) // granule) for memory in self._memories]
+        sizes = [-(-memory.nbytes // granule) for memory in self._memories]
         #: by memory, and the end: granules before it
         self._starts = [0, *(int(n) for n in np.cumsum(sizes))]
         self._kept: list[Bytes] = []  # until the worker has taken them
@@ -189,6 +224,11 @@ class _Run:
         self._local_cells = 0
         self._head = self._numbers()
         self._far_nbytes = 0
+        self.narrow = False  #: whether the shadow of global memory has no marks of work-items
+
+    @property
+    def _cell_nbytes(self) -> int:
+        return _NARROW_CELL_NBYTES if self.narrow else _WIDE_CELL_NBYTES
 
     def _slot(self, memory: Memory) -> int | None:
         return next((slot for slot, known in enumerate(self._memories) if known is memory), None)
@@ -196,25 +236,21 @@ class _Run:
     @property
     def nbytes(self) -> int:
         """Of copies, of shadow memory and of what it begins with, and of what is looked at here at once."""
-        copies, cells = sum(len(memory.content) for memory in self._memories), self._starts[-1]
-        looked_at = min(_CELL_NBYTES * cells, _PIECE_NBYTES)
-        return copies + (_CELL_NBYTES + 2) * cells + looked_at + self._far_nbytes
+        copies, cells = sum(memory.nbytes for memory in self._memories), self._starts[-1]
+        looked_at = min(self._cell_nbytes * cells, _PIECE_NBYTES)
+        return copies + (self._cell_nbytes + 2) * cells + looked_at + self._far_nbytes
 
     def upload(self, backend: Backend) -> None:
         """Allocate and fill everything that the kernel gets."""
         for memory in self._memories:
             self._natives.append(self._uploaded(backend, memory.content))
-        for content in (
-            np.array(self._head, np.uint64).view(np.uint8),
-            _CELL_NBYTES * max(1, self._starts[-1]),
-            self._initial(),
-            self._program.far_offset + self._far_nbytes,
-        ):
-            if isinstance(content, int):
-                self._hidden.append(backend.allocate(content))
-                backend.fill(self._hidden[-1], 0, content, bytes(4))
-            else:
-                self._hidden.append(self._uploaded(backend, content))
+            backend.record().wait()
+            self._kept.clear()
+            memory.taken()
+        self._hidden.append(self._uploaded(backend, np.array(self._head, np.uint64).view(np.uint8)))
+        self._hidden.append(self._filled(backend, self._cell_nbytes * max(1, self._starts[-1])))
+        self._hidden.append(self._initial(backend))
+        self._hidden.append(self._filled(backend, self._program.far_offset + self._far_nbytes))
         if len(self._table):
             start = 2 * self._program.scratch_nbytes + 4 * self._program.log_words
             backend.write(self._hidden[-1], self._table, Box.contiguous(0, start, len(self._table)))
@@ -230,11 +266,13 @@ class _Run:
         backend.launch(backend.kernel(program, self._kernel.name), args, shape)
         _, cells, _, log = self._hidden
         for memory, native in zip(self._memories, self._natives, strict=True):
-            backend.read(native, memory.content, Box.contiguous(0, 0, len(memory.content)))
+            if memory.is_kept:
+                backend.read(native, memory.content, Box.contiguous(0, 0, memory.nbytes))
         found = np.empty(self._program.far_offset, np.uint8)
         backend.read(log, found, Box.contiguous(0, 0, len(found)))
         backend.record().wait()
-        self._mark(self._touched(backend, cells))
+        if any(memory.is_kept for memory in self._memories):
+            self._mark(self._touched(backend, cells))
         return found[scratch:].view(np.uint32)
 
     def free(self, backend: Backend) -> None:
@@ -245,6 +283,12 @@ class _Run:
         allocation = backend.allocate(max(1, len(content)))
         self._kept.append(content)
         backend.write(allocation, content, Box.contiguous(0, 0, len(content)))
+        return allocation
+
+    @staticmethod
+    def _filled(backend: Backend, nbytes: int) -> Allocation:
+        allocation = backend.allocate(nbytes)
+        backend.fill(allocation, 0, nbytes, bytes(4))
         return allocation
 
     def _numbers(self) -> list[int]:
@@ -267,36 +311,36 @@ class _Run:
             return 0
         return self._starts[slot] + arg.offset // self._granule
 
-    def _initial(self) -> Bytes:
+    def _initial(self, backend: Backend) -> Allocation:
         """A byte for each granule: whether all of it is written."""
-        parts = [np.ones(1, np.uint8)]
         granule = self._granule
-        for memory in self._memories:
-            whole = -(-len(memory.written) // granule) * granule
-            if memory.written.all():
-                parts.append(np.ones(whole // granule, np.uint8))
+        allocation = backend.allocate(max(1, self._starts[-1]))
+        backend.fill(allocation, 0, max(1, self._starts[-1]), b"\1")
+        for memory, start in zip(self._memories, self._starts, strict=False):
+            if memory.is_written:
                 continue
-            padded = np.ones(whole, np.bool_)
-            padded[: len(memory.written)] = memory.written
-            parts.append(np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8))
-        return np.concatenate([*parts[1:], parts[0]])
+            padded = np.ones(-(-memory.nbytes // granule) * granule, np.bool_)
+            padded[: memory.nbytes] = memory.written
+            marks = np.asarray(padded.reshape(-1, granule).all(axis=1)).astype(np.uint8)
+            self._kept.append(marks)
+            backend.write(allocation, marks, Box.contiguous(0, start, len(marks)))
+        return allocation
 
     def _touched(self, backend: Backend, cells: Allocation) -> Mask:
         """By granule: whether it has been written."""
         found = np.zeros(self._starts[-1], np.bool_)
-        step = _PIECE_NBYTES // _CELL_NBYTES
+        nbytes = self._cell_nbytes
+        step = _PIECE_NBYTES // nbytes
         for first in range(0, len(found), step):
-            piece = np.empty(_CELL_NBYTES * min(step, len(found) - first), np.uint8)
-            backend.read(cells, piece, Box.contiguous(_CELL_NBYTES * first, 0, len(piece)))
+            piece = np.empty(nbytes * min(step, len(found) - first), np.uint8)
+            backend.read(cells, piece, Box.contiguous(nbytes * first, 0, len(piece)))
             backend.record().wait()
-            found[first : first + step] = piece.view(np.uint32)[::2] != 0
+            found[first : first + step] = piece.view(np.uint32)[:: nbytes // 4] != 0
         return found
 
     def _mark(self, touched: Mask) -> None:
         for memory, start in zip(self._memories, self._starts, strict=False):
-            granules = touched[start : start + -(-len(memory.written) // self._granule)]
-            if granules.any():
-                memory.written |= np.repeat(granules, self._granule)[: len(memory.written)]
+            memory.mark(touched[start : start + -(-memory.nbytes // self._granule)], self._granule)
 
     def _native(self, arg: Argument) -> KernelArgument:
         if not isinstance(arg, Pointer):

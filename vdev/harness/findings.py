@@ -14,7 +14,7 @@ REMEDIES = {
     "null-pointer": "give the argument a buffer, or test it before it is used",
     "index": "keep the index below the number of elements that the array is declared with",
     "race-between-groups": "work-groups have no order: give each its own elements, use atomics, or use two launches",
-    "race-between-items": "put barrier(CLK_LOCAL_MEM_FENCE) between the two accesses, where all work-items reach it",
+    "race-between-items": "put a barrier with the fence of that memory between the two, where all work-items reach it",
     "same-value-race": "the value does not depend on the order here; let one work-item write it",
     "unwritten-value": "write the element first, or give the buffer its initial content",
     "divergent-barrier": "let all work-items of a group reach it: put it behind the condition, or make the condition the same for all",

@@ -6,7 +6,7 @@ Decides nothing; `checking` and `screening` share it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,52 @@ _MEMORY_FACTOR, _MEMORY_MORE = 4, 200_000_000
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass
 class Memory:
-    """A buffer: its content, and which bytes of it somebody has written."""
+    """A buffer: its content, and which bytes of it somebody has written. `again`: makes the content once more, for a launch
+    after which nobody wants it; it takes no memory here then while a worker has it.
+    """
 
-    content: Bytes
-    written: Mask
+    def __init__(self, content: Bytes, written: Mask, again: Callable[[], Bytes] | None = None) -> None:
+        self.nbytes = len(content)
+        self.written = written
+        self._content: Bytes | None = content
+        self._again = again
+
+    @property
+    def content(self) -> Bytes:
+        if self._content is None:
+            assert self._again is not None
+            self._content = self._again()
+        return self._content
+
+    def load(self) -> None:
+        """Have the content here."""
+        _ = self.content
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody wants what a launch leaves."""
+        return self._again is None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all of it is."""
+        return self.written.strides == (0,) or bool(self.written.all())
+
+    def taken(self) -> None:
+        """A worker has the content."""
+        if self._again is not None:
+            self._content = None
+
+    def mark(self, granules: Mask, granule: int) -> None:
+        """What of it has been written since: for so many bytes each, whether they are."""
+        if self.written.strides != (0,) and granules.any():
+            self.written |= np.repeat(granules, granule)[: self.nbytes]
+
+
+def whole(nbytes: int) -> Mask:
+    """Everything is written: a mask that takes no memory and cannot be changed."""
+    return np.broadcast_to(np.True_, nbytes)
 
 
 @dataclass(frozen=True)
@@ -61,7 +101,7 @@ def size_of(root: Root, args: Sequence[Argument]) -> int:
 
 def memory_limit(args: Sequence[Argument]) -> int:
     """Bytes that a launch may take for copies of its buffers and for shadow memory."""
-    return limit_for(sum(len(memory.content) for memory in memories_of(args)))
+    return limit_for(sum(memory.nbytes for memory in memories_of(args)))
 
 
 def limit_for(nbytes: int) -> int:

@@ -29,6 +29,7 @@ from vdev.harness.coverage.counting import current
 from vdev.harness.engines import NATIVE, workers_on
 from vdev.harness.findings import KINDS, Finding, FindingsError, Place, hidden_kinds
 from vdev.harness.formats import NO_FILE, describe
+from vdev.harness.memories import whole
 from vdev.harness.orders import KIND as ORDER_KIND
 from vdev.harness.orders import compare_orders
 from vdev.harness.reading import Writer
@@ -319,7 +320,7 @@ class Kernel:
             wrong = self.program.accepted.left(wrong)
         if wrong:
             raise FindingsError(wrong)
-        return checked.findings, [*self.program.checked.program.skipped, *checked.notes]
+        return checked.findings, [*self.program.checked.skipped, *checked.notes]
 
     def _compare(self, ready: Sequence[Ready], ndrange: NDRange, *, cuts: bool) -> None:
         """Raises FindingsError where the result depends on the order of work-groups."""
@@ -488,7 +489,7 @@ def _memory(arg: Ready) -> Memory | None:
     """Fresh memory for a buffer: what runs on it leaves the caller's array as it is."""
     if isinstance(arg, Given):
         content = np.frombuffer(arg.whole.tobytes(), np.uint8).copy()
-        return Memory(content, np.ones(len(content), np.bool_))
+        return Memory(content, whole(len(content)))
     if isinstance(arg, Empty):
         nbytes = prod(arg.shape) * arg.dtype.itemsize
         return Memory(np.zeros(nbytes, np.uint8), np.zeros(nbytes, np.bool_))
@@ -497,7 +498,7 @@ def _memory(arg: Ready) -> Memory | None:
 
 def _argument(arg: Ready, memory: Memory | None) -> Argument:
     if memory is not None:
-        return Pointer(memory, 0, len(memory.content))
+        return Pointer(memory, 0, memory.nbytes)
     return arg if isinstance(arg, bytes | LocalBytes) else None
 
 

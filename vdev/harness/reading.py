@@ -1,7 +1,7 @@
 """From the log of a checked launch to findings.
 
-Decides which records are one mistake, whose fault it is in words, and which races the program says are meant: a line with
-`vdev: intended race` in a comment has none.
+Decides which records are one mistake, whose fault it is in words, and which races the program says are meant: there are none
+in a line with `vdev: intended race` in a comment, and none of what is declared with this as an annotation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from vdev.harness.findings import Finding, Ids, Place, Who
 from vdev.translators.dialects.checked.program import (
+    INTENDED,
     MOST_RECORDS,
     RECORD_WORDS,
     TRACKED_LAST,
@@ -27,13 +28,12 @@ from vdev.translators.dialects.checked.program import (
 from vdev.translators.frontend.preprocessor import MAIN_FILE
 from vdev.translators.ranges.ndrange import NDRange
 
-INTENDED = "vdev: intended race"
-
 _NAMES = {
     Kind.OUTSIDE: "out-of-bounds",
     Kind.NULL: "null-pointer",
     Kind.GROUPS: "race-between-groups",
     Kind.ITEMS: "race-between-items",
+    Kind.UNFENCED: "race-between-items",
     Kind.UNWRITTEN: "unwritten-value",
     Kind.UNWRITTEN_LOCAL: "unwritten-value",
     Kind.UNWRITTEN_PRIVATE: "unwritten-value",
@@ -46,10 +46,13 @@ _NAMES = {
     Kind.NON_FINITE: "non-finite",
     Kind.MISALIGNED: "misaligned",
     Kind.NOT_AWAITED: "copy-not-awaited",
+    Kind.PIXEL: "out-of-bounds",
     Kind.SAME_GROUPS: "same-value-race",
     Kind.SAME_ITEMS: "same-value-race",
 }
-_RACES = (Kind.GROUPS, Kind.ITEMS, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
+_RACES = (Kind.GROUPS, Kind.ITEMS, Kind.UNFENCED, Kind.SAME_GROUPS, Kind.SAME_ITEMS)
+#: The same of one group, which are no mistakes of their own where groups race at the same places.
+_WITHIN = {Kind.ITEMS: Kind.GROUPS, Kind.UNFENCED: Kind.GROUPS, Kind.SAME_ITEMS: Kind.SAME_GROUPS}
 #: Kinds whose second site is the other side.
 _PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE, Kind.NOT_AWAITED)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
@@ -66,12 +69,19 @@ _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
     Kind.NOTE_ORDERED: "two work-groups meet in an order that atomics may make: no race is reported",
 }
+_MEETS = {
+    Kind.GROUPS: "work-group uses in the same launch",
+    Kind.ITEMS: "work-item uses with no barrier between them",
+    Kind.UNFENCED: "work-item of the group uses, with no barrier between them that has CLK_GLOBAL_MEM_FENCE",
+}
 _DID = {
     "read": "reads",
     "write": "writes",
     "update": "changes",
     "atomic": "changes atomically",
     "copy": "copies",
+    "pixel read": "reads",
+    "pixel write": "writes",
 }
 
 
@@ -135,13 +145,16 @@ class Reader:
         """One finding for each mistake, in order of lines. `sizes`: bytes of each root."""
         made: dict[tuple[object, ...], Finding] = {}
         racing = {site for r in found if r.kind in _RACES for site in (r.site, r.other_site)}
+        crossing = _sites_between_groups(found)
         parted = any(record.kind is Kind.BARRIER for record in found)
         for record in found:
             if parted and record.kind in (*_RACES, *_VALUES):
                 continue  # where a barrier is missed, what others find in memory is not what they should
+            if record.kind in _WITHIN and {record.site, record.other_site} <= crossing[_WITHIN[record.kind]]:
+                continue
             # What a race reads too early is not a mistake of its own, and depends on the schedule.
             early = record.kind in _VALUES and record.site in racing
-            if record.kind in _NAMES and not early and not self._is_intended(record):
+            if record.kind in _NAMES and not early and not self._is_intended(kernel, record):
                 finding = self._finding(kernel, record, ndrange, sizes)
                 made.setdefault(finding.key, finding)
         return sorted(made.values(), key=lambda each: (each.place.file, each.place.line, each.place.column))
@@ -164,6 +177,10 @@ class Reader:
             found.append(Writer(_who(ndrange, group, item), self._place(self._site(site)), count))
         return found
 
+    def line_of(self, kernel: CheckedKernel) -> int:
+        """The first line of the kernel that has something checked."""
+        return min((site.line for site in self._program.sites if site.function == kernel.name), default=1)
+
     def _site(self, number: int) -> Site:
         return self._program.sites[number - 1]
 
@@ -174,7 +191,7 @@ class Reader:
         root = kernel.roots[record.root] if 0 <= record.root < len(kernel.roots) else None
         size = sizes[record.root] if root is not None else None
         other = self._site(record.other_site) if record.kind in _PAIRED and record.other_site else None
-        offset = record.rel if root is not None else None
+        offset = record.rel if root is not None and record.kind is not Kind.PIXEL else None
         return Finding(
             _NAMES[record.kind],
             self._message(kernel, record, site, root.name if root else site.name, size),
@@ -198,14 +215,17 @@ class Reader:
         match record.kind:
             case Kind.OUTSIDE:
                 return f"{did} {what}, which has {size}"
+            case Kind.PIXEL:
+                at = [
+                    int(np.uint32(n & 0xFFFFFFFF).astype(np.int32))
+                    for n in (record.rel, record.rel >> 32, record.nbytes)
+                ]
+                sizes = f"{record.other_site} by {record.other} pixels"
+                return f"{did} pixel ({', '.join(map(str, at))}) of {name}, which has {sizes}"
             case Kind.NULL:
                 return f"{did} {record.nbytes} bytes through {name or 'a pointer'}, which is null"
-            case Kind.GROUPS | Kind.ITEMS:
-                who = "another work-group uses" if record.kind is Kind.GROUPS else "another work-item uses"
-                since = (
-                    " in the same launch" if record.kind is Kind.GROUPS else " with no barrier between them"
-                )
-                return f"{did} {what}, which {who}{since}"
+            case Kind.GROUPS | Kind.ITEMS | Kind.UNFENCED:
+                return f"{did} {what}, which another {_MEETS[record.kind]}"
             case Kind.SAME_GROUPS | Kind.SAME_ITEMS:
                 return f"{did} {what} as others do, with the value that is there"
             case Kind.UNWRITTEN | Kind.UNWRITTEN_LOCAL:
@@ -231,17 +251,26 @@ class Reader:
             self._lines[site.file] = lines
         return lines[site.line - 1] if 0 < site.line <= len(lines) else ""
 
-    def _is_intended(self, record: Record) -> bool:
+    def _is_intended(self, kernel: CheckedKernel, record: Record) -> bool:
         if record.kind not in _RACES:
             return False
-        sites = [record.site, *([record.other_site] if record.other_site else [])]
-        return any(INTENDED in self._line(self._site(number)) for number in sites)
+        if 0 <= record.root < len(kernel.roots) and kernel.roots[record.root].intended:
+            return True
+        sites = [self._site(number) for number in (record.site, record.other_site) if number]
+        return any(INTENDED in self._line(site) or site.function in self._program.intended for site in sites)
+
+
+def _sites_between_groups(found: Sequence[Record]) -> dict[Kind, set[int]]:
+    """The sites where groups race, and those where they do with whatever values; 0 for sites that are not known."""
+    different = {0}.union(*({r.site, r.other_site} for r in found if r.kind is Kind.GROUPS))
+    same = different.union(*({r.site, r.other_site} for r in found if r.kind is Kind.SAME_GROUPS))
+    return {Kind.GROUPS: different, Kind.SAME_GROUPS: same}
 
 
 def _other(ndrange: NDRange, record: Record) -> Who | None:
     if not record.other:
         return None
-    if record.kind in (Kind.ITEMS, Kind.SAME_ITEMS, Kind.BARRIER):
+    if record.kind in (*_WITHIN, Kind.BARRIER):
         return _who(ndrange, record.group, record.other - 1)
     return Who(_delinearised(record.other - 1, ndrange.num_groups))
 

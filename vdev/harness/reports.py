@@ -158,7 +158,7 @@ def read_kernels(path: str, options: Sequence[str] = ()) -> Report:
         return Report(_messages(error.log, path, text), ran=False)
     notes: list[tuple[str, int, str]] = []
     try:
-        notes += [("", line, what) for line, what in CheckedSource(parsed, path).program.skipped]
+        notes += [("", line, what) for line, what in CheckedSource(parsed, path).skipped]
     except NotCheckable as reason:
         notes.append(("", 1, f"the accesses of its kernels cannot be checked: {reason}"))
     return Report(_messages(parsed.log, path, text), notes=notes, ran=False, one_worker=_one_worker(parsed))

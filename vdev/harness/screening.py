@@ -3,7 +3,7 @@
 Decides when that form may be used and when its answer is no. It changes the memories of a launch only if the answer is
 that nothing was found; else the launch is made again from what they hold, precisely (`checking`).
 
-Each work-group marks in the shadow what it writes and reads, without atomics, and counts its first marks. Where two
+Each work-item marks in the shadow what it writes and reads, without atomics, and counts its group's first marks. Where two
 groups mark one cell, in whatever order, there are more first marks than cells that are marked (`_agrees`).
 """
 
@@ -47,14 +47,10 @@ logger = logging.getLogger("vdev.harness")
 
 _LOCAL_CELL_NBYTES = 8
 _BY_ATOMIC = 0xFFFFFFFE
-_GROUP_SHIFT = 4  #: of a mark; below are lanes
 _INITIAL = 1  #: the mark of what is written before the launch
-_MOST_GROUPS = 1 << 27
-_MOST_ITEMS = 1 << 32
+_FIRST = 2  #: that of the first work-item
+_MOST_ITEMS = 1 << 30
 _PIECE = 1 << 22  #: cells looked at together
-#: What a program's precise launches may come to, in work-items or in seconds, before its fast form is worth building.
-LEAST_ITEMS, LEAST_SECONDS = 1 << 15, 0.1
-LEAST_NBYTES = 1 << 24  #: of buffers, whose precise shadow is large
 
 
 class Screen:
@@ -64,7 +60,6 @@ class Screen:
         """`kinds`: what is looked for on request, precisely and never here."""
         self._parsed = parsed
         self._possible = not kinds
-        self._items, self._seconds = 0, 0.0
         self._natives: list[BackendProgram] = []
 
     @functools.cached_property
@@ -76,22 +71,14 @@ class Screen:
         except Untranslatable as reason:
             logger.debug("no fast form: %s", reason)
             return None
-        options = [(*program.options, f"-DP_INITS={inits}") for inits in (0, 1)]
+        options = [(*program.options, f"-D{program.inits_macro}={inits}") for inits in (0, 1)]
         self._natives = [BackendProgram(program.source, each) for each in options]
         return program
-
-    def missed(self, seconds: float) -> None:
-        """A precise launch took so long."""
-        self._seconds += seconds
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
         """Run the kernel: whether there is nothing to find; the arguments' memories are then what it leaves. Where it
         cannot be told, False.
         """
-        self._items += prod(ndrange.global_size)
-        large = sum(len(memory.content) for memory in memories_of(args)) >= LEAST_NBYTES
-        if self._items < LEAST_ITEMS and self._seconds < LEAST_SECONDS and not large:
-            return False
         kernel = None if self.program is None else self.program.kernels.get(name)
         if self.program is None or kernel is None or not _is_plain(ndrange):
             return False
@@ -110,8 +97,7 @@ class Screen:
 def _is_plain(ndrange: NDRange) -> bool:
     """Whether numbers of groups and items fit their fields, and all groups are of one size."""
     sizes = zip(ndrange.global_size, ndrange.local_size, strict=True)
-    fits = prod(ndrange.num_groups) < _MOST_GROUPS and prod(ndrange.global_size) < _MOST_ITEMS
-    return fits and not any(size % group for size, group in sizes)
+    return prod(ndrange.global_size) < _MOST_ITEMS and not any(size % group for size, group in sizes)
 
 
 class _Screening:
@@ -128,7 +114,7 @@ class _Screening:
         self._written = self._behind(kernel.written)
         read_alone = self._behind(kernel.read - kernel.written)
         granule = program.granule
-        self.inits = any(not self._memories[slot].written.all() for slot in read_alone)
+        self.inits = any(not self._memories[slot].is_written for slot in read_alone)
         shadowed = sorted(self._written | (read_alone if self.inits else set()))
         starts = [arg for arg in args if isinstance(arg, Pointer)]
         #: by memory that has shadow: its first cell
@@ -136,7 +122,7 @@ class _Screening:
         total = 0
         for slot in shadowed:
             self._cells[slot] = total
-            total += -(-len(self._memories[slot].content) // granule)
+            total += -(-self._memories[slot].nbytes // granule)
         self._ncells = total
         self._reads = bool(kernel.written & kernel.read)
         self._local_cells = 0
@@ -148,7 +134,7 @@ class _Screening:
     @property
     def nbytes(self) -> int:
         """Of copies, shadow memory and counters, and of what is looked at here at once."""
-        copies = sum(len(memory.content) for memory in self._memories)
+        copies = sum(memory.nbytes for memory in self._memories)
         cells = 4 * self._ncells * (2 if self._reads else 1)
         counters = 4 * min(prod(self._ndrange.global_size), FAST_COUNTERS)
         return copies + cells + 2 * counters + min(cells, 8 * _PIECE)
@@ -183,6 +169,10 @@ class _Screening:
         if needed > room:
             return False
         contents = [self._uploaded(backend, memory.content) for memory in self._memories]
+        backend.record().wait()
+        self._kept.clear()
+        for memory in self._memories:
+            memory.taken()
         hidden = [
             self._uploaded(backend, np.array(numbers, np.uint64).view(np.uint8)),
             cells := self._shadow(backend),
@@ -200,8 +190,9 @@ class _Screening:
         if found[0] or not self._agrees(backend, cells, int(found[1:].sum(dtype=np.uint64))):
             return False
         for slot in sorted(self._written):
-            content = self._memories[slot].content
-            backend.read(contents[slot], content, Box.contiguous(0, 0, len(content)))
+            if self._memories[slot].is_kept:
+                content = self._memories[slot].content
+                backend.read(contents[slot], content, Box.contiguous(0, 0, len(content)))
         backend.record().wait()
         return True
 
@@ -219,7 +210,7 @@ class _Screening:
                 if isinstance(arg, Pointer):
                     cell = self._cells.get(self._slot(arg.memory), 0) + arg.offset // self._program.granule
             found += [nbytes, cell]
-        return [self._local_cells, 0, counters, self._ncells, *found]
+        return [self._local_cells, self._bits, counters, self._ncells, *found]
 
     def _uploaded(self, backend: Backend, content: Bytes) -> Allocation:
         allocation = backend.allocate(max(1, len(content)))
@@ -241,7 +232,7 @@ class _Screening:
         for slot, first in self._cells.items():
             written = self._memories[slot].written
             count = -(-len(written) // granule)
-            if written.all():
+            if self._memories[slot].is_written:
                 backend.fill(allocation, 4 * first, 4 * count, _INITIAL.to_bytes(4, "little"))
             elif written.any():
                 padded = np.ones(count * granule, np.bool_)
@@ -259,14 +250,15 @@ class _Screening:
         granule = self._program.granule
         for slot in self._written:
             first = self._cells[slot]
-            stop = first + -(-len(self._memories[slot].content) // granule)
+            stop = first + -(-self._memories[slot].nbytes // granule)
             for start in range(first, stop, _PIECE):
                 count = min(_PIECE, stop - start)
-                writers = self._read(backend, cells, 4 * start, count) >> _GROUP_SHIFT
-                touched = writers != 0
+                writers = self._read(backend, cells, 4 * start, count)
+                touched = writers > _INITIAL
                 if self._reads:
                     readers = self._read(backend, cells, 4 * (self._ncells + start), count)
-                    if np.any(touched & (readers != 0) & (readers >> _GROUP_SHIFT != writers)):
+                    both = touched & (readers != 0)
+                    if np.any(self._groups(writers[both]) != self._groups(readers[both])):
                         return False
                     marked += int(np.count_nonzero(readers))
                     marked += int(np.count_nonzero(touched))
@@ -277,9 +269,19 @@ class _Screening:
         if marked != claims:
             return False
         for slot, pieces in found.items():
-            written = self._memories[slot].written
-            written |= np.repeat(np.concatenate(pieces), granule)[: len(written)]
+            if self._memories[slot].is_kept:
+                self._memories[slot].mark(np.concatenate(pieces), granule)
         return True
+
+    @property
+    def _bits(self) -> int:
+        """Of a work-item in a mark: beyond the last one there are two marks more."""
+        return (prod(self._ndrange.global_size) + _FIRST + 2).bit_length()
+
+    def _groups(self, marks: np.ndarray) -> np.ndarray:
+        """By mark of a work-item: its group. That of several groups, or of atomics, is beyond all groups."""
+        items = (marks & np.uint32((1 << self._bits) - 1)) - np.uint32(_FIRST)
+        return np.asarray(items // np.uint32(prod(self._ndrange.local_size)))
 
     def _read(self, backend: Backend, source: Allocation, start: int, words: int) -> np.ndarray:
         """32-bit words, from byte `start` on."""

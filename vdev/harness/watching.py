@@ -17,7 +17,7 @@ from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding
-from vdev.harness.memories import limit_for
+from vdev.harness.memories import limit_for, memories_of, whole
 from vdev.harness.splitting import against_splitting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
@@ -25,12 +25,16 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.shadow_runs import ShadowFailure, Shadows
+from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.harness")
 
 _HANGS = "divergent-barrier"
-#: Of each byte of a buffer, before there is shadow: its content here and on the worker, and whether it is written.
-_COPIES = 3
+#: Launches of a kernel that are made precisely though all that they show is known.
+_REPEATED = 4
+_KNOWN = "something is found in it once more: what is known of it, as far as the launches before tell"
+#: Of each byte of a buffer, before there is shadow: its content here and on the worker.
+_COPIES = 2
 
 
 class Watch:
@@ -71,7 +75,8 @@ class Watch:
             return False
         return True
 
-    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> None:
+    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> bool:
+        """Keep what a launch showed; whether some of it is new."""
         self.nchecked += 1
         self.notes.update((kernel, line, what) for line, what in (*checked.notes, *skipped))
         known = len(self._found)
@@ -80,6 +85,7 @@ class Watch:
                 self._found.setdefault(finding.key, finding)
         if len(self._found) > known:
             self.told_more()
+        return len(self._found) > known
 
     def checker(self) -> Callable[[Executor, LinkCosts], WatchedLaunches]:
         """What a session takes as `check`."""
@@ -99,6 +105,8 @@ class WatchedLaunches:
         self._shadows = Shadows(executor, links)
         self._watch = watch
         self._sources: WeakKeyDictionary[SessionProgram, CheckedSource | NotCheckable] = WeakKeyDictionary()
+        #: by program and kernel: how many launches in turn showed findings, and none that was new
+        self._repeated: Counter[tuple[int, str]] = Counter()
 
     def built(self, program: SessionProgram) -> None:
         """A program that is not launched is not checked."""
@@ -113,15 +121,19 @@ class WatchedLaunches:
             source = self._source(launch.kernel.program)
             args = self._arguments(launch, buffers)
 
-            def run(backend: Backend) -> Checked:
-                return source.launch(backend, kernel, args, launch.ndrange)
-
-            checked = self._executor.call(0, run)
+            key = launch.kernel.program.serial, kernel
+            checked = self._checked(
+                source, kernel, args, launch.ndrange, known=self._repeated[key] >= _REPEATED
+            )
         except (NotCheckable, ShadowFailure, BackendError, MemoryError) as reason:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
             return
-        self._watch.add(kernel, checked, source.program.skipped)
+        new = self._watch.add(kernel, checked, source.skipped)
+        if new:
+            self._repeated[key] = 0
+        elif checked.findings:
+            self._repeated[key] += 1
         for finding in checked.findings:
             if finding.kind == _HANGS:
                 self.failure = NotLaunched(
@@ -132,6 +144,33 @@ class WatchedLaunches:
 
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
         """Nothing is compared afterwards."""
+
+    def _checked(
+        self, source: CheckedSource, kernel: str, args: list[Argument], ndrange: NDRange, *, known: bool
+    ) -> Checked:
+        """Between the two runs the contents are read again: not on the worker's thread, which it takes. `known`: the second
+        one would show nothing new.
+        """
+
+        def passes(backend: Backend) -> bool:
+            return source.passes(backend, kernel, args, ndrange)
+
+        def precisely(backend: Backend) -> Checked:
+            return source.precisely(backend, kernel, args, ndrange)
+
+        if self._executor.call(0, passes):
+            return Checked([])
+        if known:
+            raise NotCheckable(_KNOWN)
+        for memory in memories_of(args):
+            memory.load()
+        return self._executor.call(0, precisely)
+
+    def _memory(self, buffer: VirtualBuffer) -> Memory:
+        state = buffer.state
+        everywhere = state.initialised.nbytes == buffer.nbytes
+        written = whole(buffer.nbytes) if everywhere else mask_of(state.initialised, buffer.nbytes)
+        return Memory(self._shadows.content(buffer), written, lambda: self._shadows.content(buffer))
 
     def _source(self, program: SessionProgram) -> CheckedSource:
         found = self._sources.get(program)
@@ -156,10 +195,7 @@ class WatchedLaunches:
                 f"copies of its buffers would take {_COPIES * nbytes / 1e6:,.1f} MB, and the limit is {limit / 1e6:,.1f} MB "
                 "(VDEV_CHECK_MEMORY)"
             )
-        memories = [
-            Memory(self._shadows.content(buffer), mask_of(buffer.state.initialised, buffer.nbytes))
-            for buffer in buffers
-        ]
+        memories = [self._memory(buffer) for buffer in buffers]
         args: list[Argument] = []
         for arg in launch.args:
             if not isinstance(arg, BufferArg):

@@ -16,6 +16,7 @@ from ...frontend.edits import Edits, Function, Functions
 from ...frontend.operator_kinds import SHIFTS, Binary, Joining, Placed
 from ...frontend.syntax import swizzle_components
 from ...frontend.types import OWN, Space
+from . import images
 from .barriers import Meetings, Wrap
 from .calls import Call, classify, is_plain
 from .roots import Roots, expression_parts, is_array, is_pointer
@@ -423,6 +424,10 @@ class Body:
         if callee is not None and self.functions.key(callee) in self.own:
             self._own_call(cursor, arguments)
             return
+        pixels = images.classify(name) if self.recorder.has_images else None
+        if pixels is not None:
+            self._pixels(cursor, pixels, arguments)
+            return
         texts = [self.recorder.text(argument) for argument in arguments]
         call = classify(name, arguments, texts, wanted=wanted)
         if call is None:
@@ -440,6 +445,34 @@ class Body:
             self.edits.insert(self.recorder.extent(cursor)[1] - 1, text)
         for argument in arguments:
             self._expression(argument)
+
+    def _pixels(self, cursor: Cursor, call: images.Pixels, arguments: list[Cursor]) -> None:
+        """A pixel is looked at where its coordinates are known."""
+        image, place = arguments[0], arguments[call.place]
+        p, text = self.p, self.recorder.text(image)
+        site = self.recorder.site(
+            cursor,
+            "pixel write" if call.writes else "pixel read",
+            self.function.name,
+            name=text,
+            space="global",
+        )
+        sampler = f"({self.recorder.text(arguments[1])})" if call.sampled else f"{p}STRICT"
+        root = images.root_of(image, self.function.cursor, self.roots.known)
+        self.pixel_root(root, call.mode)
+        parts = ", ".join(
+            f"({text}).d.{name}" for name in ("width", "height", "depth", "row", "slice", "elem")
+        )
+        start, stop = self.recorder.extent(place)
+        self.edits.insert(start, f"({{ __typeof__({self.recorder.text(place)}) {p}at = (")
+        at = call.coordinates(p, text, sampler)
+        tail = f"{at}, {sampler}, {site}, {root}, {call.mode}u); {p}at; }})"
+        for argument in arguments:
+            self._expression(argument)
+        self.edits.insert(stop, f"); {p}pixel({p}c, ({text}).p, {parts}, {tail}")
+
+    def pixel_root(self, root: str, mode: int) -> None:
+        """A pixel of an image is read or written."""
 
     def _known_call(self, cursor: Cursor, call: Call, arguments: list[Cursor]) -> None:
         start, stop = self.recorder.extent(cursor)

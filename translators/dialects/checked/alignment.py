@@ -16,7 +16,7 @@ from ...frontend.operator_kinds import Placed
 from ...frontend.types import OWN
 from .barriers import Wrap
 from .roots import expression_parts, is_pointer
-from .sites import Recorder
+from .sites import Recorder, least_scalar
 
 HEAD = "uint P_askew(P_C c, ulong place, uint alignment, uint site)"
 DEFINITION = f"""{HEAD};
@@ -32,18 +32,29 @@ _UNASKED = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.VOID, TypeKind.FUNCTI
 def look(
     functions: Functions, recorder: Recorder, put: Callable[[Cursor, Wrap], None], *, fast: bool
 ) -> bool:
-    """Plan the checks of a program; whether there are any. A program that has some has no fast form."""
+    """Plan the checks of a program; whether there are any. A fast form looks at each place by itself, which will do where the
+    members of structures need the alignment of the whole.
+    """
     cursors = [(function, cursor) for function in functions.defined for cursor in clang.walk(function.cursor)]
-    greatest = max((_raised(cursor) for _, cursor in cursors), default=0)
-    if greatest and fast:
-        for function in functions.defined:
+    raised = [cursor for _, cursor in cursors if _raised(cursor)]
+    if fast:
+        recorder.askew = bool(raised)
+        for function in functions.defined if not all(map(_tells_by_parts, raised)) else []:
             recorder.precise_only.setdefault(function.key, "a pointer that may be misaligned")
         return False
-    for function, cursor in cursors if greatest else []:
+    for function, cursor in cursors if raised else []:
         pointer = _through(cursor)
         if pointer is not None:
             _check(function, cursor, pointer, recorder, put)
-    return bool(greatest)
+    return bool(raised)
+
+
+def _tells_by_parts(cast: Cursor) -> bool:
+    """Whether each part of what a pointer leads to is misaligned where the whole is."""
+    pointee = clang.pointee(cast.type)
+    if pointee is None or pointee.get_canonical().kind is not TypeKind.RECORD:
+        return True
+    return least_scalar(pointee) == _alignment(cast)
 
 
 def _alignment(pointer: Cursor) -> int:

@@ -14,7 +14,9 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Function, Functions, after_blanks, insert_at_entry
+from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import LOGICAL
+from . import jumps
 from .roots import expression_parts
 from .sites import Recorder
 from .uniform import LOOPS, Uniform, condition, semicolons
@@ -77,6 +79,7 @@ class _Plans:
 
     planned: set[int] = field(default_factory=set)
     targeted: set[int] = field(default_factory=set)
+    leaps: list[jumps.Leap] = field(default_factory=list)
 
 
 class Meetings:
@@ -111,7 +114,7 @@ class Meetings:
     @property
     def careful(self) -> bool:
         """Whether any group may part before a barrier, as far as the text tells."""
-        return any(plans.planned for plans in self._plans.values())
+        return any(plans.planned or plans.leaps for plans in self._plans.values())
 
     # which functions and statements hold barriers
 
@@ -153,11 +156,14 @@ class Meetings:
                 if later or again:
                     self._important.add(int(cursor.hash))
         self._choose(function.cursor, plans, None, None)
-        if jump is not None and (plans.planned or any(map(self._jumps, cursors))):
-            plans.planned.clear()
-            self._recorder.skip(
-                jump, "whether all work-items reach the barriers beside a goto is not checked"
+        if jump is None:
+            return
+        if plans.planned:
+            raise Untranslatable(
+                "a goto beside a barrier that not all work-items may reach", clang.line_of(jump)
             )
+        branches = [cursor for cursor in cursors if self._jumps(cursor)]
+        plans.leaps = jumps.look(function, self._functions.text, calls, branches)
 
     def _jumps(self, cursor: Cursor) -> bool:
         """Whether some work-items may jump from here, and others not."""
@@ -224,6 +230,11 @@ class Meetings:
             if cursor.kind is CursorKind.CALL_EXPR and _MEETS.fullmatch(str(cursor.spelling)):
                 self._guard(function, cursor)
         plans = self._plans.get(function.key)
+        for leap in plans.leaps if plans is not None else []:
+            asked = condition(leap.branch)
+            site = self._recorder.site(leap.branch if asked is None else asked, "condition", function.name)
+            self._asked(leap.branch, asked, f"{self._p}if({self._p}c, ", f"{leap.level}, {site})")
+            self._edits.insert(leap.meets_at, f" {self._p}join({self._p}c, {leap.level}, 1, 1, 1);")
         if plans is None or not plans.planned:
             return
         around = _Around(1, None, 1)

@@ -171,7 +171,10 @@ class FastBody(Body):
             else f"{const}{_SPELLED[space]} {name} *{p}q"
         )
         head = f"({{ bool {p}ok = 1; {pointer} = &("
-        test = f"{p}try_{CHECKS[space]}({p}c, {p}q, {part.offset}u, {part.nbytes}u, {root}, {mode}u, {p}ok)"
+        ok, alignment = f"{p}ok", type_.get_align()
+        if self.recorder.askew and alignment > 1:
+            ok += f" & !((ulong){p}q & {alignment - 1})"
+        test = f"{p}try_{CHECKS[space]}({p}c, {p}q, {part.offset}u, {part.nbytes}u, {root}, {mode}u, {ok})"
         return head, test
 
     def _touched(self, cursor: Cursor, space: Space, root: str, mode: int) -> None:
@@ -188,6 +191,12 @@ class FastBody(Body):
                 self.reads.add(root)
             if mode & (WRITES | ATOMICALLY):
                 self.writes.add(root)
+
+    def pixel_root(self, root: str, mode: int) -> None:
+        if root == UNKNOWN:
+            self.refuse("an image that is passed on")
+        else:
+            (self.writes if mode & WRITES else self.reads).add(root)
 
     def _is_indexed(self, cursor: Cursor) -> bool:
         """Whether a place is a variable, or within one by tested indices and members alone."""

@@ -15,7 +15,7 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Function, Functions
-from ...frontend.operator_kinds import Binary, Unary
+from ...frontend.operator_kinds import Binary, Placed, Unary
 from ...frontend.types import OWN
 from .barriers import Wrap
 from .roots import expression_parts
@@ -28,9 +28,10 @@ ON_REQUEST = frozenset({OVERFLOW, NON_FINITE})
 _FLOATS = {TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double"}
 _BITS = {"char": 8, "short": 16, "int": 32, "long": 64}
 _CONVERT = re.compile(r"convert_(u?(?:char|short|int|long))(2|3|4|8|16)?(?:_rt[ezpn])?")
+_STEPS = {Placed.RAISE: "+", Placed.LOWER: "-"}
 _CASTS = (CursorKind.CSTYLE_CAST_EXPR, CursorKind.UNEXPOSED_EXPR)
 _OPERATIONS = {Binary.ADD: "+", Binary.SUBTRACT: "-", Binary.MULTIPLY: "*", Binary.DIVIDE: "/"}
-_NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_NAMES = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem"}
 _UNASKED = (TypeKind.INVALID, TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT)
 #: Functions of floating-point values whose result may be none for values that are.
 _MATH = re.compile(
@@ -38,14 +39,14 @@ _MATH = re.compile(
     r"acos|asin|acosh|atanh|acospi|asinpi|cosh|sinh|tgamma|lgamma|fmod|remainder|hypot|ldexp|fma|mad|tanpi|normalize|"
     r"length|distance|dot|cross"
 )
+#: Signed operands a and b and what wraps around, r; vectors as well. Where the quotient is none the divisor becomes 1.
 _OVERFLOWS = {
-    "int": {op: f"long r = (long)a {op} (long)b; uint bad = r != (long)(int)r;" for op in "+-*"},
-    "long": {
-        "+": "long r = (long)((ulong)a + (ulong)b); uint bad = ((a ^ r) & (b ^ r)) < 0;",
-        "-": "long r = (long)((ulong)a - (ulong)b); uint bad = ((a ^ b) & (a ^ r)) < 0;",
-        "*": "long r = (long)((ulong)a * (ulong)b); uint bad = mul_hi(a, b) != r >> 63;",
-    },
+    "+": "((a ^ r) & (b ^ r)) < 0",
+    "-": "((a ^ b) & (a ^ r)) < 0",
+    "*": "mul_hi(a, b) != r >> {sign}",
 }
+_DIVISIONS = {Binary.DIVIDE: "/", Binary.REMAINDER: "%"}
+_SIGNED = re.compile(r"(int|long)(\d*)")
 
 
 def float_name(type_: Type) -> str | None:
@@ -92,6 +93,8 @@ class Numbers:
             self._compound(function, cursor, parts)
         elif cursor.kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(cursor) is Unary.MINUS:
             self._negated(function, cursor, parts[0])
+        elif cursor.kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(cursor) in _STEPS:
+            self._stepped(function, cursor, parts[0])
 
     # conversions
 
@@ -140,6 +143,8 @@ class Numbers:
 
     def _binary(self, function: Function, cursor: Cursor, parts: list[Cursor]) -> None:
         operation = clang.binary_operator(cursor)
+        if operation in _DIVISIONS and self._divided(function, cursor, parts):
+            return
         text = _OPERATIONS.get(operation) if isinstance(operation, Binary) else None
         name = None if text is None else self._operation(cursor.type, text)
         if name is None or clang.evaluate(cursor) is not None:
@@ -151,9 +156,13 @@ class Numbers:
     def _operation(self, type_: Type, operation: str) -> str | None:
         """The function for an operator of a type, where it is looked at."""
         integer, floating = integer_name(type_), float_name(type_)
-        if integer in _OVERFLOWS and OVERFLOW in self.kinds and operation != "/":
+        match = _SIGNED.fullmatch(integer or "")
+        if integer and match and OVERFLOW in self.kinds and operation in _OVERFLOWS:
             name = f"{_NAMES[operation]}_{integer}"
-            body = f"{_OVERFLOWS[integer][operation]} if (bad) P_report(c, P_OVERFLOW, site, -1, 0, 0, 0, 0); return ({integer})r;"
+            test = _OVERFLOWS[operation].format(sign=63 if match[1] == "long" else 31)
+            bad = f"any({test})" if match[2] else test
+            body = f"{integer} r = as_{integer}(as_u{integer}(a) {operation} as_u{integer}(b)); "
+            body += f"if ({bad}) P_report(c, P_OVERFLOW, site, -1, 0, 0, 0, 0); return r;"
             self._define(name, f"{integer} P_{name}(P_C c, {integer} a, {integer} b, uint site)", body)
         elif floating is not None and NON_FINITE in self.kinds:
             name = f"{_NAMES[operation]}_{floating}"
@@ -164,6 +173,42 @@ class Numbers:
         else:
             return None
         return f"{self.recorder.prefix}{name}"
+
+    def _divided(self, function: Function, cursor: Cursor, parts: list[Cursor]) -> bool:
+        """The least integer divided by -1, which stops a process: it is kept from that whatever is asked for."""
+        integer = integer_name(cursor.type)
+        match = _SIGNED.fullmatch(integer or "")
+        if integer is None or match is None or clang.evaluate(parts[1]) not in (None, -1):
+            return False
+        operation = _DIVISIONS[clang.binary_operator(cursor)]  # type: ignore[index]
+        name = f"{_NAMES[operation]}_{integer}"
+        self._define_divisor(integer, match)
+        body = f"return a {operation} P_by_{integer}(c, a, b, site);"
+        self._define(name, f"{integer} P_{name}(P_C c, {integer} a, {integer} b, uint site)", body)
+        site = self.recorder.site(cursor, OVERFLOW, function.name)
+        p = self.recorder.prefix
+        self._joined(cursor, parts, f"{p}{name}({p}c, (", f"), {site})")
+        return True
+
+    def _define_divisor(self, integer: str, match: re.Match[str]) -> None:
+        least = "LONG_MIN" if match[1] == "long" else "INT_MIN"
+        test = f"(a == ({integer})({least})) & (b == ({integer})(-1))"
+        asked, by = (f"any({test})", f"b + (({test}) & 2)") if match[2] else (test, "1")
+        body = f"if ({asked}) {{ P_report(c, P_OVERFLOW, site, -1, 0, 0, 0, 0); return {by}; }} return b;"
+        head = f"{integer} P_by_{integer}(P_C c, {integer} a, {integer} b, uint site)"
+        self._define(f"by_{integer}", head, body)
+
+    def _stepped(self, function: Function, cursor: Cursor, target: Cursor) -> None:
+        """`x++` and the like of a variable."""
+        private = target.kind is CursorKind.DECL_REF_EXPR and clang.address_space(target.type) in OWN
+        operation = _STEPS[clang.unary_operator(cursor)]  # type: ignore[index]
+        name = self._operation(cursor.type, operation) if private and integer_name(target.type) else None
+        if name is None:
+            return
+        site = self.recorder.site(cursor, OVERFLOW, function.name)
+        start, stop = self.recorder.extent(cursor)
+        p = self.recorder.prefix
+        self.put(cursor, Wrap(start, f"((void){name}({p}c, {target.spelling}, 1, {site}), ", stop, ")"))
 
     def _joined(self, cursor: Cursor, parts: list[Cursor], head: str, tail: str) -> None:
         """Operands or arguments become those of a function of ours; what stands between them goes."""
@@ -179,6 +224,8 @@ class Numbers:
         """`x += y` of a variable: y is looked at, beside what x holds."""
         target, value = parts
         operation = clang.binary_operator(cursor)
+        if operation in _DIVISIONS and self._compound_division(function, parts):
+            return
         text = _OPERATIONS.get(operation) if isinstance(operation, Binary) else None
         private = target.kind is CursorKind.DECL_REF_EXPR and clang.address_space(target.type) in OWN
         same = _number_name(value.type) == _number_name(target.type)
@@ -191,6 +238,24 @@ class Numbers:
         start, stop = self.recorder.extent(value)
         look = f"{name}({p}c, {target.spelling}, {p}by, {site})"
         self.put(value, Wrap(start, f"({{ {type_} {p}by = (", stop, f"); (void){look}; {p}by; }})"))
+
+    def _compound_division(self, function: Function, parts: list[Cursor]) -> bool:
+        """`x /= y` of a variable."""
+        target, value = parts
+        integer = integer_name(target.type)
+        match = _SIGNED.fullmatch(integer or "")
+        private = target.kind is CursorKind.DECL_REF_EXPR and clang.address_space(target.type) in OWN
+        if integer is None or match is None or not private or integer_name(value.type) != integer:
+            return False
+        if clang.evaluate(value) not in (None, -1):
+            return False
+        self._define_divisor(integer, match)
+        site = self.recorder.site(target, OVERFLOW, function.name)
+        start, stop = self.recorder.extent(value)
+        p = self.recorder.prefix
+        head = f"{p}by_{integer}({p}c, {target.spelling}, ("
+        self.put(value, Wrap(start, head, stop, f"), {site})"))
+        return True
 
     def _negated(self, function: Function, cursor: Cursor, value: Cursor) -> None:
         name = self._operation(cursor.type, "-") if integer_name(cursor.type) is not None else None

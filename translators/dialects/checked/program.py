@@ -11,6 +11,9 @@ from enum import IntEnum
 
 from ...frontend.source import ArgKind
 
+#: In a comment of a line, or in `__attribute__((annotate("…")))` of a variable, an argument or a function: its races are meant.
+INTENDED = "vdev: intended race"
+
 
 class Kind(IntEnum):
     """What a record of the log says. From NOTE_ELSEWHERE on it is no finding."""
@@ -18,7 +21,7 @@ class Kind(IntEnum):
     OUTSIDE = 0  #: an access outside the memory of its argument or array
     NULL = 1  #: an access through a null pointer
     GROUPS = 2  #: two work-groups on one address of global memory
-    ITEMS = 3  #: two work-items on one address of local memory between barriers
+    ITEMS = 3  #: two work-items of a group on one address between barriers
     UNWRITTEN = 4  #: global memory that nobody has written
     UNWRITTEN_LOCAL = 5
     INDEX = 6  #: an index beyond an array of known size
@@ -33,8 +36,10 @@ class Kind(IntEnum):
     UNWRITTEN_PRIVATE = 15  #: a private variable used before it is written
     MISALIGNED = 16  #: an access at a place that its type cannot stand at
     NOT_AWAITED = 17  #: what an asynchronous copy writes, used before anybody has waited
-    NOTE_ELSEWHERE = 18  #: a pointer that leads to none of the launch's arguments: not checked
-    NOTE_ORDERED = 19  #: two work-groups on one address, perhaps in an order that atomics make
+    UNFENCED = 18  #: as ITEMS, in global memory, and the barriers between them have no fence for it
+    PIXEL = 19  #: coordinates outside of an image
+    NOTE_ELSEWHERE = 20  #: a pointer that leads to none of the launch's arguments: not checked
+    NOTE_ORDERED = 21  #: two work-groups on one address, perhaps in an order that atomics make
 
 
 #: 32-bit words of a record: kind, site, root, group, item, other site, other (item + 1 or group + 1, 0: several), place
@@ -65,7 +70,9 @@ class Site:
     """
 
     number: int
-    action: str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift'
+    action: (
+        str  #: 'read', 'write', 'update', 'atomic', 'index', 'division', 'shift', 'pixel read' and the like
+    )
     file: str
     line: int
     column: int
@@ -85,6 +92,7 @@ class Root:
     space: ArgKind  #: GLOBAL, CONSTANT or LOCAL
     arg: int | None
     nbytes: int
+    intended: bool = False  #: whether its declaration says that races for it are meant
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,13 @@ class CheckedProgram:
     scratch_nbytes: int
     skipped: tuple[tuple[int, str], ...]
     far_macro: str  #: a text that defines it keeps the shadow of local memory behind the log
+    narrow_macro: (
+        str  #: one that defines it has 2 words of shadow for a granule, not 4, and knows no work-items there
+    )
+    #: in a fast program: defined as 1, reads of what is only read are looked at too
+    inits_macro: str = ""
+    #: functions whose declarations say that their races are meant
+    intended: frozenset[str] = frozenset()
     tracked: bool = False  #: whether a table of places stands behind the log (`include/tracked.cl`)
 
     @property

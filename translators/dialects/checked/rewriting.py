@@ -20,7 +20,7 @@ from ...frontend.kernels import Untranslatable
 from ...frontend.preprocessor import MAIN_FILE
 from ...frontend.source import ArgKind, ParsedProgram
 from ...frontend.types import Space
-from . import alignment, copies
+from . import alignment, copies, images
 from .accesses import Body, Recorder
 from .barriers import FIELDS, QUIET, VOTE_WORDS, Meetings
 from .fast import FastBody
@@ -31,6 +31,7 @@ from .program import (
     FAST_COUNTERS,
     FAST_HEAD_NUMBERS,
     HEAD_NUMBERS,
+    INTENDED,
     KEPT,
     MOST_RECORDS,
     RECORD_WORDS,
@@ -44,6 +45,7 @@ from .program import (
     far_offset,
     log_words,
 )
+from .provenance import is_closed
 from .roots import is_pointer
 
 __all__ = ["Untranslatable", "translate_checked", "translate_fast"]
@@ -56,8 +58,8 @@ _NAMES = {
     "P_ITEMS_SAME": Kind.SAME_ITEMS, "P_BARRIER": Kind.BARRIER,
     "P_CONVERSION": Kind.CONVERSION, "P_OVERFLOW": Kind.OVERFLOW, "P_NON_FINITE": Kind.NON_FINITE,
     "P_UNWRITTEN_PRIVATE": Kind.UNWRITTEN_PRIVATE,
-    "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED, "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE,
-    "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
+    "P_UNFENCED_RACE": Kind.UNFENCED, "P_PIXEL": Kind.PIXEL, "P_MISALIGNED": Kind.MISALIGNED, "P_NOT_AWAITED": Kind.NOT_AWAITED,
+    "P_NOTE_ELSEWHERE": Kind.NOTE_ELSEWHERE, "P_NOTE_ORDERED": Kind.NOTE_ORDERED,
 }  # fmt: skip
 _SPACES = (ArgKind.GLOBAL, ArgKind.CONSTANT, ArgKind.LOCAL)
 _LEAST_SCRATCH = 128
@@ -65,6 +67,8 @@ _LEAST_SCRATCH = 128
 _UNROLL = re.compile(
     rb"^[ \t]*#[ \t]*pragma[ \t]+(?:clang[ \t]+loop[ \t]+)?(?:no)?unroll\b[^\n]*$", re.MULTILINE
 )
+_SUB_GROUPS = re.compile(r"(?:intel_)?(?:get_)?(?:max_|num_|enqueued_num_)?sub_groups?_?\w*")
+_OF_DEVICES = "the result may depend on the size of sub-groups, which devices choose: run it on others too"
 _MOST_FAST_ROOTS = 64  #: bits of a mask
 
 
@@ -107,9 +111,14 @@ class _Translation:
         self.kinds = kinds
 
     def run(self) -> CheckedProgram:
+        left_out = self._leave_out()
+        if images.leave(self.functions):
+            self.recorder.has_images = True
+            self.recorder.granule = images.GRANULE
         self._refuse()
         for match in _UNROLL.finditer(self.functions.text):
-            self.edits.replace(match.start(), match.end(), "")
+            if not any(each.body_start <= match.start() < each.stop for each in left_out):
+                self.edits.replace(match.start(), match.end(), "")
         self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
         self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
         self.numbers.look()
@@ -117,6 +126,7 @@ class _Translation:
         self.private.look()
         self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
         self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
+        self._note_sub_groups()
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -137,8 +147,25 @@ class _Translation:
             scratch,
             tuple(sorted(set(self.recorder.skipped))),
             f"{self.prefix}FAR",
+            f"{self.prefix}NARROW",
+            f"{self.prefix}INITS",
+            frozenset(each.name for each in self.functions.defined if _is_intended(each.cursor)),
             self.tracked,
         )
+
+    def _note_sub_groups(self) -> None:
+        for function in self.functions.defined:
+            for cursor in clang.walk(function.cursor):
+                if cursor.kind is CursorKind.CALL_EXPR and _SUB_GROUPS.fullmatch(str(cursor.spelling)):
+                    self.recorder.skip(cursor, _OF_DEVICES)
+
+    def _leave_out(self) -> list[Function]:
+        """Functions that no kernel calls cost a compiler as much as others: their declarations alone stay."""
+        found = self.functions.unreached()
+        for function in found:
+            lines = self.functions.text.count(b"\n", function.body_start, function.stop)
+            self.edits.replace(function.body_start, function.stop, ";" + "\n" * lines)
+        return found
 
     def _refuse(self) -> None:
         for function in self.functions.defined:
@@ -190,12 +217,13 @@ class _Translation:
         ):
             if arg.kind in _SPACES and parameter.spelling:
                 known[int(parameter.hash)] = str(len(roots))
-                roots.append(Root(arg.name, arg.kind, index, 0))
+                roots.append(Root(arg.name, arg.kind, index, 0, _is_intended(parameter)))
                 spellings.append(parameter.spelling)
         arrays = list(self._local_variables(function))
         for _, variable in arrays:
             known[int(variable.hash)] = str(len(roots))
-            roots.append(Root(variable.spelling, ArgKind.LOCAL, None, variable.type.get_size()))
+            nbytes = variable.type.get_size()
+            roots.append(Root(variable.spelling, ArgKind.LOCAL, None, nbytes, _is_intended(variable)))
         local = any(root.space is ArgKind.LOCAL for root in roots)
         self._serialise(function, info.attributes)
         self._parameters(function)
@@ -278,6 +306,7 @@ class _Translation:
             "P_KEPT": f"{KEPT}u", "P_MOST": f"{MOST_RECORDS}u", "P_WORDS": RECORD_WORDS, "P_SCRATCH": scratch,
             "P_SHIFT": granule.bit_length() - 1, "P_GRANULE": f"{granule}UL",
             "P_LOGGED": far_offset(len(self.recorder.sites), scratch, tracked=self.tracked),
+            "P_CLOSED": int(is_closed(self.program, self.functions)),
             "P_TRACK_AT": log_words(len(self.recorder.sites)), "P_TRACK_PLACES": TRACKED_PLACES,
             "P_TRACK_WORDS": TRACKED_WORDS, "P_TRACK_LAST": f"{TRACKED_LAST}u",
         }  # fmt: skip
@@ -300,6 +329,7 @@ class _Translation:
         parts += [_include("checked/barriers.cl")] if careful else []
         parts += [_include("checked/private.cl")] if self.private.used else []
         parts += [alignment.DEFINITION] if self.aligned else []
+        parts += [images.PRECISE + _include("checked/pixels.cl")] if self.recorder.has_images else []
         return "".join(parts)
 
 
@@ -355,6 +385,8 @@ class _FastTranslation(_Translation):
         )
         definitions = "#define P_report(c, ...) ((void)((c)->bad = 1))\n"
         definitions += _include("checked/private.cl") if self.private.used else ""
+        if self.recorder.has_images:
+            definitions += images.FAST + _include("checked/pixels.cl").replace("noinline", "always_inline")
         definitions += (
             "".join(self.recorder.definitions()).replace("noinline", "always_inline")
             + self.numbers.definitions()
@@ -363,6 +395,13 @@ class _FastTranslation(_Translation):
         return (
             f"#ifndef P_INITS\n#define P_INITS 0\n#endif\n{masks}{_include('checked_fast.cl')}{definitions}"
         )
+
+
+def _is_intended(declared: Cursor) -> bool:
+    return any(
+        child.kind is CursorKind.ANNOTATE_ATTR and INTENDED in child.spelling
+        for child in declared.get_children()
+    )
 
 
 @lru_cache(maxsize=8)

@@ -36,7 +36,7 @@ class Roots:
     """The roots of one function. `known`: by declaration, what parameters and local arrays are called."""
 
     def __init__(self, function: Cursor, known: dict[int, RootText]) -> None:
-        self._known = known
+        self.known = known
         self._sources: dict[int, list[Cursor | None]] = {}
         self._found: dict[int, RootText | None] = {}
         for cursor in clang.walk(function):
@@ -120,7 +120,7 @@ class Roots:
         if key in self._found:
             return self._found[key]
         sources = self._sources.get(key, [])
-        own = [self._known[key]] if key in self._known else []
+        own = [self.known[key]] if key in self.known else []
         found = [None if s is None else self._of(s, asked | {key}) for s in sources]
         root = self._join([*own, *found]) if own or found else None
         if not asked:  # else it may be part of a circle, seen from one side

@@ -22,9 +22,11 @@ _INTEGERS = {
 }  # fmt: skip
 #: Parentheses; in quotes they are none.
 _PARENTHESIS = re.compile(rb"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+#: What calls for pixels are lowered to.
+_LOWERED = re.compile(r"\bvimg\d*_((?:read|write)_image[a-z]+)_\w+")
 _LONGEST = 60  #: characters of an expression in a site's text
-#: Scalars of these sizes decide how fine the shadow is.
-_FINEST = 4
+#: The shadow is no coarser than that, and as fine as the scalars.
+_COARSEST = 8
 
 
 def integer_name(type_: Type) -> str | None:
@@ -54,12 +56,16 @@ class Recorder:
         self.prefix = prefix
         self.sites: list[Site] = []
         self.skipped: list[tuple[int, str]] = []
-        self.granule = _FINEST
+        self.granule = _COARSEST
         #: by the keys of functions: why they have no fast form
         self.precise_only: dict[int, str] = {}
         #: by the keys of functions: those that they call
         self.calls: dict[int, set[int]] = {}
         self.most_nbytes = 0
+        #: whether there are functions that images are lowered to
+        self.has_images = False
+        #: in a fast program: whether pointers may be less aligned than what they lead to
+        self.askew = False
         self._text = program.preprocessed.encode("utf-8", "surrogateescape")
         self._divisors: set[str] = set()
         self._shifts: set[str] = set()
@@ -94,7 +100,7 @@ class Recorder:
     ) -> int:
         """The number of a new site, from 1 on."""
         place = clang.presumed(cursor.extent.start)
-        text = self.text(cursor)
+        text = _LOWERED.sub(r"\1", self.text(cursor)) if self.has_images else self.text(cursor)
         text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         number = len(self.sites) + 1
         self.sites.append(

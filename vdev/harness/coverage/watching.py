@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from vdev.backends.base import Backend
 from vdev.check.checking import LaunchChecker
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.harness.checking import Argument, Memory, Pointer
+from vdev.harness.checking import Argument, Memory, Pointer, whole
 from vdev.harness.coverage.counting import Counters, Counting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
@@ -59,7 +57,7 @@ class CountedLaunches:
 
     def _arguments(self, launch: Launch, buffers: list[VirtualBuffer]) -> list[Argument]:
         contents = [self._shadows.content(buffer) for buffer in buffers]
-        memories = [Memory(content, np.ones(len(content), np.bool_)) for content in contents]
+        memories = [Memory(content, whole(len(content))) for content in contents]
         args: list[Argument] = []
         for arg in launch.args:
             if not isinstance(arg, BufferArg):
