@@ -143,7 +143,7 @@ def test_edges_are_drawn_where_they_are_allowed(edge: str, wanted: Any, allowed:
         find(
             calls,
             lambda call: wanted(call["v"]),
-            settings=settings(FEW, max_examples=300),
+            settings=settings(FEW, max_examples=3000 if allowed else 300),
         )
         found = True
     except NoSuchExample:

@@ -203,7 +203,9 @@ class _Taste:
 
     def array(self, dtype: Dtype, shape: tuple[int, ...], name: str = "") -> SearchStrategy[Any]:
         elements = self.elements.get(name)
-        found: SearchStrategy[Any] = arrays.arrays(dtype, shape, elements=elements or self._elements(dtype))
+        found: SearchStrategy[Any] = arrays.arrays(
+            dtype, shape, elements=self._elements(dtype) if elements is None else elements
+        )
         return found
 
     def value(self, info: ArgInfo, element: Dtype | None) -> SearchStrategy[Any]:
