@@ -1,11 +1,30 @@
-"""What a tiny launch costs the host on one worker beside a native queue, whatever its scalars do.
+"""What a tiny launch costs the host on one worker beside a native queue, in whatever form a program makes it.
 
-    python samples/benchmarks/one_worker.py [--launches N] [--kind cpu|cuda] [--json FILE]
+    python samples/benchmarks/one_worker.py [--launches N] [--only NAME ...] [--kind cpu|cuda] [--json FILE]
 
-Five programs, each of many launches of one work-group and a wait at the end: the same launch again and again; a scalar
-that changes; an origin and an index space that change; two kernels in turn; a launch and a blocking read of what it
-has written. The time is divided by the number of launches; the best round of three processes for each column. The bar
-is what a launch may cost more than natively.
+Programs of many launches of one work-group and a wait at the end, each by a name of its own:
+
+    same, scalar, space, in turn  the same again; a scalar that changes; an origin and an index space too; two kernels
+    thirty                        thirty kernels in rotation, and the number of the step
+    swap                          two buffers that change places
+    parts                         sub-buffers, made before, another one each time
+    local                         local memory and a scalar that changes
+    kinds                         scalars of six types, of which some change
+    untyped                       the same without `set_arg_types`
+    set args                      `set_args`, then `enqueue_nd_range_kernel`
+    after                         waits for the event of the launch before
+    queues                        two queues by turns
+    out of order                  an out-of-order queue
+    filled                        a fill before each launch
+    copied                        a copy between buffers before each launch
+    array                         pyopencl.array: a sum of two arrays, into a new one
+    in place                      pyopencl.array: an array added to another one
+    reduced                       pyopencl.array: a reduction that stays on the device
+    read                          a launch and a blocking read of what it has written
+    waited                        a launch and a wait for its event
+
+The time is divided by the number of launches; the best round of three processes for each column. The bar is what a
+launch may cost more than natively; two commands may cost twice that.
 """
 
 from __future__ import annotations
@@ -24,57 +43,181 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import numpy as np  # noqa: E402
 import pyopencl as cl  # noqa: E402
+import pyopencl.array as cl_array  # noqa: E402
 
 SOURCE = """
 __kernel void add(__global uint *counts, uint step) { counts[get_global_id(0)] += step; }
 __kernel void twice(__global uint *counts, uint step) { counts[get_global_id(0) + 64] += 2 * step; }
+__kernel void step(__global uint *to, __global const uint *from, uint step)
+{
+    to[get_global_id(0)] = from[get_global_id(0)] + step;
+}
+__kernel void turned(__global uint *counts, __local uint *spare, uint step)
+{
+    spare[get_local_id(0)] = counts[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    counts[get_global_id(0)] = spare[get_local_size(0) - 1 - get_local_id(0)] + step;
+}
+__kernel void kinds(__global uint *counts, char c, short s, int i, long l, float f, double d)
+{
+    counts[get_global_id(0)] += (uint)(c + s + i + l + f + d);
+}
 """
+MANY = "".join(
+    f"__kernel void k{k}(__global uint *counts, uint step) {{ counts[get_global_id(0)] += {k} + step; }}\n"
+    for k in range(30)
+)
 ITEMS, ROUNDS, TURNS, MOST_US = 64, 5, 3, 5.0
+PARTS = 8
+#: programs that make two commands for each launch that is counted
+TWICE = frozenset({"filled", "copied", "read"})
+
+Launch = Callable[[int], object]
 
 
-def programs(
-    queue: cl.CommandQueue, add: cl.Kernel, twice: cl.Kernel, counts: cl.Buffer
-) -> dict[str, Callable[[int], None]]:
+class Bench:
+    """A context, two queues and two buffers, and what launches on them."""
+
+    def __init__(self) -> None:
+        self.context, self.queue = common.open_queue()
+        self.other_queue = cl.CommandQueue(self.context)
+        out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.loose_queue = cl.CommandQueue(self.context, properties=out_of_order)
+        self.counts, self.others = (
+            common.write(self.queue, np.zeros(PARTS * ITEMS * 8, np.uint32), kept=True) for _ in range(2)
+        )
+        built = cl.Program(self.context, SOURCE).build()
+        self.add, self.twice, self.step = (cl.Kernel(built, name) for name in ("add", "twice", "step"))
+        self.turned, self.kinds, self.untyped = (
+            cl.Kernel(built, name) for name in ("turned", "kinds", "kinds")
+        )
+        many = cl.Program(self.context, MANY).build()
+        self.many = [cl.Kernel(many, f"k{k}") for k in range(30)]
+        for kernel in (self.add, self.twice, *self.many):
+            kernel.set_arg_types([None, np.uint32])
+        self.step.set_arg_types([None, None, np.uint32])
+        types = [None, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64]
+        self.kinds.set_arg_types(types)
+        self.last: cl.Event | None = None
+
+    def in_a_row(self) -> dict[str, Launch]:
+        """By name, the launch of a number: of one kernel, whatever changes."""
+        queue, add, counts, size = self.queue, self.add, self.counts, (ITEMS,)
+        value, spare = np.uint32(3), cl.LocalMemory(4 * ITEMS)
+
+        def space(number: int) -> None:
+            items = 1 + number % ITEMS
+            add(queue, (items,), (items,), counts, np.uint32(number))
+
+        def local(number: int) -> None:
+            self.turned(queue, size, size, counts, spare, np.uint32(number))
+
+        def scalars(number: int) -> tuple[np.generic, ...]:
+            return (
+                np.int8(3),
+                np.int16(5),
+                np.int32(number),
+                np.int64(7),
+                np.float32(number),
+                np.float64(1.5),
+            )
+
+        def set_args(number: int) -> None:
+            add.set_args(counts, np.uint32(number))
+            cl.enqueue_nd_range_kernel(queue, add, size, size)
+
+        def after(number: int) -> None:
+            self.last = add(queue, size, size, counts, value, wait_for=[self.last] if self.last else None)
+
+        return {
+            "same": lambda _: add(queue, size, size, counts, value),
+            "scalar": lambda number: add(queue, size, size, counts, np.uint32(number)),
+            "space": space,
+            "local": local,
+            "kinds": lambda number: self.kinds(queue, size, size, counts, *scalars(number)),
+            "untyped": lambda number: self.untyped(queue, size, size, counts, *scalars(number)),
+            "set args": set_args,
+            "after": after,
+        }
+
+    def in_turn(self) -> dict[str, Launch]:
+        """The same of kernels, buffers and queues by turns."""
+        queue, add, counts, others, size = self.queue, self.add, self.counts, self.others, (ITEMS,)
+        value, queues = np.uint32(3), (self.queue, self.other_queue)
+        parts = [counts.get_sub_region(part * 4 * ITEMS * 8, 4 * ITEMS * 8) for part in range(PARTS)]
+
+        def swap(number: int) -> None:
+            to, source = (counts, others) if number & 1 else (others, counts)
+            self.step(queue, size, size, to, source, value)
+
+        return {
+            "in turn": lambda number: (self.twice if number & 1 else add)(queue, size, size, counts, value),
+            "thirty": lambda number: self.many[number % 30](queue, size, size, counts, np.uint32(number)),
+            "swap": swap,
+            "parts": lambda number: add(queue, size, size, parts[number % PARTS], value),
+            "queues": lambda number: add(queues[number & 1], size, size, counts, value),
+            "out of order": lambda number: add(self.loose_queue, size, size, counts, value),
+        }
+
+    def with_others(self) -> dict[str, Launch]:
+        """The same with other commands in between."""
+        queue, add, counts, others, size = self.queue, self.add, self.counts, self.others, (ITEMS,)
+        seen, zero, nbytes = np.zeros(ITEMS, np.uint32), np.uint32(0), 4 * ITEMS
+
+        def filled(number: int) -> None:
+            cl.enqueue_fill_buffer(queue, others, zero, 0, nbytes)
+            add(queue, size, size, counts, np.uint32(number))
+
+        def copied(number: int) -> None:
+            cl.enqueue_copy(queue, others, counts, byte_count=nbytes)
+            add(queue, size, size, counts, np.uint32(number))
+
+        def read(number: int) -> None:
+            add(queue, size, size, counts, np.uint32(number))
+            cl.enqueue_copy(queue, seen, counts)
+
+        return {
+            "filled": filled,
+            "copied": copied,
+            "read": read,
+            "waited": lambda number: add(queue, size, size, counts, np.uint32(number)).wait(),
+        }
+
+    def arrays(self) -> dict[str, Launch]:
+        """The same by pyopencl.array."""
+        a, b = (cl_array.to_device(self.queue, np.arange(ITEMS, dtype=np.float32)) for _ in range(2))
+
+        def in_place(_: int) -> None:
+            nonlocal a
+            a += b
+
+        return {
+            "array": lambda _: a + b,
+            "in place": in_place,
+            "reduced": lambda _: cl_array.sum(b),
+        }
+
+
+def programs(bench: Bench) -> dict[str, Launch]:
     """By name, the launch of a number."""
-    step, seen = np.uint32(3), np.zeros(ITEMS, np.uint32)
-
-    def same(_: int) -> None:
-        add(queue, (ITEMS,), (ITEMS,), counts, step)
-
-    def scalar(number: int) -> None:
-        add(queue, (ITEMS,), (ITEMS,), counts, np.uint32(number))
-
-    def space(number: int) -> None:
-        items = 1 + number % ITEMS
-        add(queue, (items,), (items,), counts, np.uint32(number))
-
-    def in_turn(number: int) -> None:
-        (twice if number & 1 else add)(queue, (ITEMS,), (ITEMS,), counts, step)
-
-    def read(number: int) -> None:
-        add(queue, (ITEMS,), (ITEMS,), counts, np.uint32(number))
-        cl.enqueue_copy(queue, seen, counts)
-
-    return {"same": same, "scalar": scalar, "space": space, "in turn": in_turn, "read": read}
+    return bench.in_a_row() | bench.in_turn() | bench.with_others() | bench.arrays()
 
 
-def measure(launches: int) -> columns.Figures:
+def measure(launches: int, only: list[str]) -> columns.Figures:
     """Microseconds of a launch in each program, the best of some rounds."""
-    context, queue = common.open_queue()
-    counts = common.write(queue, np.zeros(2 * ITEMS, np.uint32), kept=True)
-    built = cl.Program(context, SOURCE).build()
-    add, twice = cl.Kernel(built, "add"), cl.Kernel(built, "twice")
-    for kernel in (add, twice):
-        kernel.set_arg_types([None, np.uint32])
-    found: columns.Figures = {"device": queue.device.name.strip(), "launches": launches, "sum": 0.0}
-    for name, launch in programs(queue, add, twice, counts).items():
+    bench = Bench()
+    found: columns.Figures = {"device": bench.queue.device.name.strip(), "launches": launches, "sum": 0.0}
+    for name, launch in programs(bench).items():
+        if only and name not in only:
+            continue
         rounds = []
         for _ in range(ROUNDS + 1):
-            common.finish(queue)
+            common.finish(bench.queue)
             begin = time.perf_counter()
             for number in range(launches):
                 launch(number)
-            queue.finish()
+            for queue in (bench.queue, bench.other_queue, bench.loose_queue):
+                queue.finish()
             rounds.append((time.perf_counter() - begin) / launches * 1e6)
         found[name] = min(rounds[1:])
         found["sum"] += found[name]
@@ -83,21 +226,26 @@ def measure(launches: int) -> columns.Figures:
 
 def main() -> int:
     parser = columns.parser(__doc__)
-    parser.add_argument("--launches", type=common.positive, default=3000, help="(default: %(default)s)")
+    parser.add_argument("--launches", type=common.positive, default=1000, help="(default: %(default)s)")
+    parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="programs to run")
     parser.set_defaults(workers="1")
     options = parser.parse_args()
-    found = columns.measured(options, lambda: measure(options.launches), turns=TURNS, least="sum")
-    names = ("same", "scalar", "space", "in turn", "read")
+    found = columns.measured(
+        options, lambda: measure(options.launches, options.only), turns=TURNS, least="sum"
+    )
     lines, bars = [], []
-    for column, figures in found.items():
-        if "failed" not in figures:
-            lines.append(f"{column:8}" + "".join(f"{name} {figures[name]:.1f} us   " for name in names))
-        for name in names if column != machine.NATIVE else ():
-            vdev, native = columns.value(found, column, name), columns.value(found, machine.NATIVE, name)
-            more = None if vdev is None or native is None else vdev - native
-            bars.append(
-                columns.most(f"{name}: us more than natively on {column} ({vdev or 0:.1f})", more, MOST_US)
-            )
+    names = [
+        name for name in next(iter(found.values())) if name not in ("device", "launches", "sum", "failed")
+    ]
+    for name in names:
+        natively = columns.value(found, machine.NATIVE, name)
+        for column in found:
+            vdev = columns.value(found, column, name)
+            if column == machine.NATIVE or vdev is None or natively is None:
+                continue
+            most = MOST_US * (1 + (name in TWICE))
+            lines.append(f"{name:14}{natively:8.1f} us natively{vdev:8.1f} us on {column}")
+            bars.append(columns.most(f"{name}: us more than natively on {column}", vdev - natively, most))
     return columns.conclude(options, found, lines, bars)
 
 

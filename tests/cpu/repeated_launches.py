@@ -20,6 +20,7 @@ import pytest
 
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.executor.run import Run
+from vdev.executor.stretch import Entry, Line, Part
 from vdev.facade.handles import state_of
 
 mf = cl.mem_flags
@@ -47,33 +48,29 @@ OpenCLBackend.again = lambda self, *launched: partial(self.launch, *launched)  #
 
 @pytest.fixture(autouse=True)
 def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each attempt to repeat a launch did."""
+    """Whether each attempt to make a launch without submitting it did."""
     found: list[bool] = []
-    again = Run.again
+    again, hand_over = Run.again, Line.hand_over
 
-    def noted(self: Run, *order: Any) -> bool:
-        found.append(again(self, *order))
+    def repeated(self: Run) -> bool:
+        found.append(again(self))
         return found[-1]
 
-    monkeypatch.setattr(Run, "again", noted)
+    def handed_over(self: Line, entry: Entry, standing: object) -> Part | None:
+        part = hand_over(self, entry, standing)
+        found.append(part is not None)
+        return part
+
+    monkeypatch.setattr(Run, "again", repeated)
+    monkeypatch.setattr(Line, "hand_over", handed_over)
     return found
 
 
 @pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Whether each attempt to make a launch again with other numbers or another index space did. On one worker some
-    have to.
-    """
-    found: list[bool] = []
-    with_others = Run.with_others
-
-    def noted(self: Run, args: Any, ndrange: Any, *order: Any) -> bool:
-        found.append(with_others(self, args, ndrange, *order))
-        return found[-1]
-
-    monkeypatch.setattr(Run, "with_others", noted)
-    yield found
-    assert any(found) or not os.environ["VDEV_WORKERS"].endswith(":1")
+def others(repeated: list[bool]) -> Iterator[list[bool]]:
+    """The same where numbers, buffers and index spaces change. On one worker some have to."""
+    yield repeated
+    assert any(repeated) or not os.environ["VDEV_WORKERS"].endswith(":1")
 
 
 class Host:
@@ -274,7 +271,6 @@ def test_what_changes_under_its_name(host: Host, repeated: list[bool]) -> None:
         host.call(host.both, buffer, pair)
         total += number + 1
     assert (host.read(buffer) == total).all()
-    assert not any(repeated)
     sizes = [ITEMS]
     other = host.buffer()
     for _ in range(4):

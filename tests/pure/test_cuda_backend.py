@@ -562,6 +562,56 @@ def test_the_thread_gets_its_context_back(number: int, outside: Any, set_to: lis
     assert driver.contexts[len(set_to) :] == (driver.contexts[: len(set_to)] if len(set_to) == 2 else [])
 
 
+def test_a_shape_that_is_known_is_launched_with_what_has_changed() -> None:
+    """The driver's calls of a shape are kept: local memory, arguments and the hidden one may be others each time."""
+    backend, driver = _cuda()
+    info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
+    kernel = cuda_launch.Kernel(info, _Loaded(1024), 0x7F00_0000_0042, driver)  # type: ignore[arg-type]
+    ndrange = NDRange((192,), (64,), (0,))
+    chunk = whole_chunk(ndrange)
+    shapes = [_shape(ndrange, chunk, info.pack(ndrange, chunk, (shift,))[:-8]) for shift in (64, 128)]
+    memories = [
+        cuda_launch.CudaAllocation(SimpleNamespace(ptr=ptr), 4096) for ptr in (0x7F00_1000, 0x7F00_9000)
+    ]
+    shown: list[tuple[int, int, bytes, bytes]] = []
+    for local, memory, value, shape in (
+        (256, 0, 7, 0), (512, 0, 7, 0), (512, 1, 7, 0), (512, 1, 8, 0), (256, 1, 8, 1), (256, 0, 7, 0),
+    ):  # fmt: skip
+        args: list[Any] = [memories[memory], LocalBytes(local), struct.pack("<i", value)]
+        backend.launch(kernel, args, shapes[shape])
+        pointer, number = (kernel.offsets[at] for at in (0, 2))
+        shown.append(
+            (
+                driver.launched[-1][7],
+                struct.unpack_from("<Q", kernel.buffer, pointer)[0],
+                bytes(kernel.buffer[number : number + 4]),
+                bytes(kernel.buffer[kernel.offsets[3] : kernel.offsets[3] + len(shapes[0].hidden or b"")]),
+            )
+        )
+        assert shown[-1] == (local, memories[memory].address, args[2], shapes[shape].hidden)
+    assert len(set(shown)) == 5
+    assert backend.counters.launches == backend.pending() == len(driver.launched) == 6
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_visitor_gets_its_context_back(number: int) -> None:
+    backend, driver = _cuda(number)
+    driver.current = 0x42
+    outside = backend.visit()
+    assert driver.current == backend.context
+    backend.leave(outside)
+    assert driver.current == 0x42
+    driver.current = backend.context
+    driver.contexts.clear()
+    assert backend.visit() is None
+    assert driver.contexts == []
+    driver.current = 0
+    outside = backend.visit()
+    assert outside is not None
+    backend.leave(outside)
+    assert driver.current == (backend.context if number == 0 else 0)
+
+
 def test_several_grids_are_not_made_again_as_one() -> None:
     backend, _ = _cuda()
     info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]

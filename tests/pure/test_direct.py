@@ -11,6 +11,7 @@ import pytest
 
 import vdev.session.launches
 from tests.pure.test_choosing import Program
+from vdev.executor.stretch import Entry, Line, Part
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import KernelStatistics, of_session
 from vdev.session.direct import ONE_WORKER
@@ -154,3 +155,32 @@ def test_other_kernels_on_other_buffers_are_still_split(auto: None, monkeypatch:
         tiles(found, other, 1)
         assert of(found).split == split, "what was given up begins where it ended"
         assert other.state.kept is not None
+
+
+def test_launches_on_kept_buffers_are_handed_over_at_once(
+    auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several workers too; now and then one is submitted, which looks whether they are still better off there."""
+    slow_plans(monkeypatch, 0.002)
+    tried: list[bool] = []
+    hand_over = Line.hand_over
+
+    def noted(self: Line, entry: Entry, standing: object) -> Part | None:
+        part = hand_over(self, entry, standing)
+        tried.append(part is not None)
+        return part
+
+    monkeypatch.setattr(Line, "hand_over", noted)
+    with program(1e-12, 4) as found:
+        buffer = found.buffer(4 * SIDE * SIDE)
+        tiles(found, buffer, 50)
+        assert buffer.state.kept is not None
+        tried.clear()
+        for before in range(50, 50 + 40 * 100, 100):
+            tiles(found, buffer, 100)
+            assert of(found).launches == before + 100
+            if tried.count(True) >= 100:
+                break
+        handed_over = tried.count(True)
+        assert handed_over >= 100
+        assert handed_over < of(found).launches - 50

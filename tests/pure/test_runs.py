@@ -1,5 +1,5 @@
-"""Launches repeated with nothing in between: the same results, events, figures and failures as if each had been
-submitted.
+"""Launches handed over at once, and repeated with nothing in between: the same results, events, figures and failures as if
+each had been submitted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.executor.mark import MARK_EVERY
-from vdev.executor.run import Run, SplitRun
+from vdev.executor.run import Run
+from vdev.executor.stretch import Line
 from vdev.session.commands import BufferArg, Fill, Launch, Marker
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
@@ -41,21 +42,22 @@ def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each attempt to repeat a launch did."""
+    """Whether each attempt to hand a launch over at once did: on several workers by repeating the one before."""
     found: list[bool] = []
 
-    def noted(again: Callable[..., bool], run: Any, *order: Any) -> bool:
+    def noted(attempt: Callable[..., Any], way: Any, *rest: Any) -> Any:
         found.append(False)
-        found[-1] = again(run, *order)
-        return found[-1]
+        result = attempt(way, *rest)
+        found[-1] = bool(result)
+        return result
 
-    for kind in (Run, SplitRun):
-        monkeypatch.setattr(kind, "again", partialmethod(_noting, noted, kind.again))
+    monkeypatch.setattr(Run, "again", partialmethod(_noting, noted, Run.again))
+    monkeypatch.setattr(Line, "hand_over", partialmethod(_noting, noted, Line.hand_over))
     return found
 
 
-def _noting(run: Any, noted: Callable[..., bool], again: Callable[..., bool], *order: Any) -> bool:
-    return noted(again, run, *order)
+def _noting(way: Any, noted: Callable[..., Any], attempt: Callable[..., Any], *rest: Any) -> Any:
+    return noted(attempt, way, *rest)
 
 
 class Caller:
@@ -73,7 +75,7 @@ class Caller:
         last = self.last
         if last is not None and last.repetition is not None:
             same = [arg.buffer for arg in last.args if isinstance(arg, BufferArg)] == [out, source]
-            if same and last.repetition.again(queue):
+            if same and last.repetition.again(queue, self.space):
                 return last.repetition.completion
         args = (BufferArg(out, 0, NBYTES), BufferArg(source, 0, NBYTES))
         self.last = Launch(self.program.kernel, args, self.space)
@@ -112,6 +114,32 @@ def launched_with(
         if joined[-1]:
             return completion
     raise AssertionError("no launch was repeated")
+
+
+def handed_over_with(
+    launch: Caller,
+    buffer: VirtualBuffer,
+    joined: list[bool],
+    replaced: Callable[[Callable[[], None]], None],
+) -> Completion:
+    """A launch that the only worker is handed at once, and `replaced` is called instead of the back end, with its call."""
+    backend = launch.program.backends[0]
+    start = backend.launch
+
+    def instead(*launched: Any) -> None:
+        replaced(lambda: start(*launched))
+
+    for _ in range(50):
+        joined_after(launch, buffer, joined)
+        launch.program.session.executor.quiesce()
+        backend.launch = instead  # type: ignore[method-assign]
+        try:
+            completion = launch(buffer, buffer)
+        finally:
+            backend.launch = start  # type: ignore[method-assign]
+        if joined[-1]:
+            return completion
+    raise AssertionError("no launch was handed over at once")
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -301,29 +329,18 @@ def test_a_failure_on_the_device_is_all_of_theirs(workers: int, joined: list[boo
 
 
 @pytest.mark.parametrize("launched", [False, True])
-def test_an_interrupt_leaves_nothing_waiting(
-    launched: bool, joined: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_leaves_nothing_waiting(launched: bool, joined: list[bool]) -> None:
     with Program(1) as program:
         buffer, launch = program.buffer(3), Caller(program)
-        replaced: list[tuple[Any, Callable[[], None]]] = []
 
-        def replace(run: Any) -> None:
-            start = run._launch
-
-            def interrupted() -> None:
-                if launched:
-                    start()
-                raise KeyboardInterrupt
-
-            replaced.append((run, start))
-            run._launch = interrupted
+        def interrupted(start: Callable[[], None]) -> None:
+            if launched:
+                start()
+            raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            launched_with(launch, buffer, joined, replace)
+            handed_over_with(launch, buffer, joined, interrupted)
         assert not joined[-1]
-        run, start = replaced[-1]
-        run._launch = start
         worker = program.session.executor.worker(0)
         assert worker.submitted == worker.issued
         for _ in range(3):
@@ -387,16 +404,11 @@ def test_another_submission_in_the_middle_comes_after(joined: list[bool]) -> Non
         buffer, launch = program.buffer(3), Caller(program)
         inner: list[Completion] = []
 
-        def replace(run: Any) -> None:
-            start = run._launch
+        def handler(start: Callable[[], None]) -> None:
+            start()
+            inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
 
-            def handler() -> None:
-                start()
-                inner.append(program.submit(Fill(buffer, 0, NBYTES, b"\2\0\0\0")))
-
-            run._launch = handler
-
-        outer = launched_with(launch, buffer, joined, replace)
+        outer = handed_over_with(launch, buffer, joined, handler)
         assert len(inner) == 1
         assert ended(inner[0]) == 0
         assert ended(outer) == 0
@@ -437,7 +449,7 @@ def test_exact_times_need_every_launch_by_itself(joined: list[bool]) -> None:
 def test_a_back_end_that_repeats_nothing(
     workers: int, joined: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run on one worker makes the whole launch anew; several workers have no run then."""
+    """Several workers have no run then; one worker needs none."""
     monkeypatch.setattr(ReferenceBackend, "again", lambda *_: None)
     with Program(workers) as program:
         buffer, launch = program.buffer(3), Caller(program)

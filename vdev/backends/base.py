@@ -313,6 +313,9 @@ class Backend(ABC):
     #: whether `record` costs about a microsecond, so that markers may be many
     cheap_markers = False
 
+    #: whether `enter` and `leave` do anything
+    has_visitors = False
+
     def enter(self) -> None:  # noqa: B027
         """Make the calling thread ready to call other methods; the worker's own thread need not."""
 
@@ -322,6 +325,14 @@ class Backend(ABC):
 
     def leave(self, outside: object) -> None:  # noqa: B027
         """Give the calling thread back what it had before `enter`: it may be the program's."""
+
+    def visit(self) -> object:
+        """`enter`, on a thread that is with no other back end meanwhile; what `leave` takes, None where there is nothing to
+        be given back.
+        """
+        outside = self.outside()
+        self.enter()
+        return outside
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Allocation:

@@ -19,6 +19,7 @@ __all__ = [
     "completion",
     "executor",
     "holdings",
+    "mark",
     "prepare",
     "records",
     "red_zones",
@@ -26,4 +27,5 @@ __all__ = [
     "run",
     "sampling",
     "steps",
+    "stretch",
 ]

@@ -190,6 +190,10 @@ class Completion:
                 self._call_back(SUBMITTED)
                 progress.hurry()
 
+    def carry_on(self, progress: Progress) -> None:
+        """Somebody else knows from now on how far the command is."""
+        self._progress = progress
+
     def started(self) -> None:
         """A worker begins with the command's work."""
         if self._callbacks is not None:

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
 from vdev.errors import OUT_OF_RESOURCES, BackendError
-from vdev.executor.completion import Completion
+from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
 from vdev.executor.here import drained, idle_workers, perform_here
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
-from vdev.executor.prepare import Batch, PreparedPlan
+from vdev.executor.mark import Mark
+from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
+from vdev.executor.stretch import Line
 from vdev.executor.worker import Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
@@ -62,10 +64,10 @@ class Executor:
         self.unsettled: dict[int, Job] = {}  #: by number: commands that have not ended
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
         self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
-        self._failures = Failures(self.unsettled)
+        self.failures = Failures(self.unsettled)  #: under `lock`
         #: host arrays in use: (start address, stop, whether written, worker, step)
         self._host_uses: list[tuple[int, int, bool, int, int]] = []
-        self._closed = False
+        self.closed = False  #: whether nothing is taken any more
         #: bytes that travelled in no plan after all, by (source, target): a command had failed
         self.undone_nbytes: dict[tuple[int, int], int] = {}
         #: told of plans that no command asked for, and of their numbers
@@ -93,6 +95,14 @@ class Executor:
         if failed is not None:
             self.close()
             raise failed
+        host = self.all_workers[HOST]
+        #: by worker: the way to it for the threads that submit, where any of them may work with it
+        self.lines: tuple[Line | None, ...] = tuple(
+            [
+                Line(self, worker, host, alone=self._lone) if worker.backend.any_thread else None
+                for worker in self.all_workers[:-1]
+            ]
+        )
         if len(openers) > 1:
             for worker in self.all_workers[:-1]:
                 worker.marks_by_age = worker.backend.cheap_markers
@@ -114,6 +124,8 @@ class Executor:
     def record(self, *, exact: bool) -> WorkRecords:
         """Record all work from now on, before there is any. `exact`: the times of every single operation."""
         records = WorkRecords(len(self.workers), exact=exact)
+        if exact:  # of commands of a stretch they are not known
+            self.lines = (None,) * len(self.lines)
         for worker in self.all_workers:
             worker.start_recording(records)
         return records
@@ -125,16 +137,12 @@ class Executor:
     @property
     def damaged(self) -> bool:
         """Whether a failure left the directory believing too much: call `repair` before planning anything."""
-        return self._failures.damaged
+        return self.failures.damaged
 
     @property
     def has_failed(self) -> bool:
         """Whether any command that concerns a buffer ever has."""
-        return self._failures.any
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
+        return self.failures.any
 
     # work ---------------------------------------------------------------------------------------
 
@@ -183,7 +191,7 @@ class Executor:
             elif not drained(self.all_workers, prepared):
                 self._vain = _WITHOUT_WAITING
         with self.lock:
-            if self._closed:  # a finaliser at the interpreter's end: nobody is left to do it
+            if self.closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 ending.stop_here()
                 completion.settle(OUT_OF_RESOURCES)
                 return 0
@@ -207,7 +215,7 @@ class Executor:
                 if host is not None:
                     self._enter_host_use(job, host_writes)
             self.unsettled[job.number] = job
-            self._failures.admit(job)
+            self.failures.admit(job)
             completion.bind(job)
             if prepared.inline and not waits and self._run_inline(job):
                 return number
@@ -239,7 +247,7 @@ class Executor:
         self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None
     ) -> int:
         """A command without work: complete when what it waits for is. Its number, for records."""
-        return self.submit(_EMPTY, (), completion, after=after, order=order)
+        return self.submit(NOTHING, (), completion, after=after, order=order)
 
     def submit_aside(
         self,
@@ -262,7 +270,7 @@ class Executor:
             # Read before the queue's length: the worker may empty the queue meanwhile, and a step beyond the
             # last would never come. Every batch that is queued has a step beyond `issued`.
             issued = worker.issued
-            if len(worker.queue) > QUEUE_LIMIT and not self._closed and not self._on_a_worker():
+            if len(worker.queue) > QUEUE_LIMIT and not self.closed and not self._on_a_worker():
                 worker.marker_at(issued + QUEUE_LIMIT // 2)
 
     def _on_a_worker(self) -> bool:
@@ -321,7 +329,7 @@ class Executor:
         """
         self.quiesce()
         with self.lock:
-            return self._failures.take_damage()  # whoever owns the directory applies `repaired` to each
+            return self.failures.take_damage()  # whoever owns the directory applies `repaired` to each
 
     def close(self, timeout: float | None = None) -> None:
         """End the workers after what they were given.
@@ -329,9 +337,9 @@ class Executor:
         Those that hang are left behind after `timeout` seconds in all; without one, after `exit_timeout`.
         """
         with self.lock:
-            if self._closed:
+            if self.closed:
                 return
-            self._closed, self.standing = True, object()
+            self.closed, self.standing = True, object()
         deadline = time.monotonic() + (self.exit_timeout if timeout is None else timeout)
         for worker in self.all_workers:
             worker.stopping = True
@@ -357,7 +365,7 @@ class Executor:
         for worker in self.all_workers:
             worker.lock = threading.RLock()
         for job in list(self.unsettled.values()):
-            job.completion.abandon(OUT_OF_RESOURCES)
+            job.abandon(OUT_OF_RESOURCES)
         ending.leave_behind(self)
 
     # around a fork ------------------------------------------------------------------------------
@@ -383,14 +391,14 @@ class Executor:
     def lose(self) -> None:
         """In a forked child: there are no threads and nothing will ever be done."""
         keep_for_ever(self)
-        self._closed, self.last_number, self.standing = True, -1, object()
+        self.closed, self.last_number, self.standing = True, -1, object()
         for lock in (
             self.lock,
             *(lock for worker in self.all_workers for lock in (worker.turn, worker.lock)),
         ):
             renew(lock)
         for job in list(self.unsettled.values()):
-            job.completion.abandon(OUT_OF_RESOURCES)
+            job.abandon(OUT_OF_RESOURCES)
         ending.leave_behind(self)
 
     # submission ---------------------------------------------------------------------------------
@@ -539,14 +547,24 @@ class Executor:
     def step_failed(self, job: Job, step: Step, error: Exception) -> None:
         """A step could not be handed over."""
         with self.lock:
-            self._failures.step_failed(job, step, error)
+            self._stand_alone()
+            self.failures.step_failed(job, step, error)
 
-    def work_failed(
-        self, jobs: Iterable[Job], moves: Iterable[tuple[Job, Step]], error: BackendError
-    ) -> None:
-        """Work of `jobs` failed on a device; the coherent steps in `moves` did not do what they should."""
+    def work_failed(self, mark: Mark, error: BackendError) -> None:
+        """Work behind `mark` failed on a device, and coherent steps there did not do what they should."""
         with self.lock:
-            self._failures.work_failed(jobs, moves, error)
+            self._stand_alone()
+            self.failures.work_failed(*mark.concerned(error), error)
+
+    def _stand_alone(self) -> None:
+        """Before a failure spreads: what is under way command by command, and nothing is handed over as if all were
+        well. Under the lock.
+        """
+        self.standing = object()
+        if any(job.successors is None and type(job) is not Job for job in self.unsettled.values()):
+            jobs = [each for job in self.unsettled.values() for each in job.one_by_one()]
+            self.unsettled.clear()
+            self.unsettled.update((job.number, job) for job in jobs)
 
     def settle(self, jobs: Iterable[Job], worker: Worker | None = None) -> None:
         """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
@@ -566,6 +584,11 @@ class Executor:
     def _settle_locked(self, jobs: Iterable[Job], ended: list[Job]) -> None:
         workers, unsettled = self.all_workers, self.unsettled
         for job in jobs:
+            if job.successors is not None:
+                self._settle_locked(job.successors, ended)
+                if not any(part.number in unsettled for part in job.successors):
+                    job.completion.settle(COMPLETE)
+                continue
             if job.number not in unsettled:
                 continue
             for number, step in enumerate(job.clock):
@@ -581,8 +604,8 @@ class Executor:
                     if completion.profiled:
                         _take_times(each)
                     if completion.error is not None:
-                        self._failures.ended(each)
-                    completion.settle(completion.error or 0)
+                        self.failures.ended(each)
+                    each.settle()
                     ended.append(each)
 
     def _with_predecessors(self, job: Job) -> Sequence[Job]:
@@ -593,7 +616,7 @@ class Executor:
         found = [job]
         while (order := found[-1].order) is not None:
             progress = order.progress
-            if not isinstance(progress, Job) or progress.number not in self.unsettled:
+            if not isinstance(progress, Job) or progress.number not in self.unsettled or progress.successors:
                 break
             found.append(progress)
         return found[::-1]
@@ -631,6 +654,3 @@ def _single(number: int, step: Step) -> PreparedPlan:
     prepared.batches = ((number, Batch((step,), ((),), (True,))),)
     prepared.inline = False
     return prepared
-
-
-_EMPTY = PreparedPlan(Plan((), (), (), ()), None)

@@ -111,6 +111,11 @@ class Holdings:
             if replica is not None:
                 owner.discard(replica.allocation)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether no failure concerns it."""
+        return self.failure is None and self.damage is None
+
     def home(self) -> Bytes:
         """The buffer's host memory, for a step that may change it."""
         self.blank = False

@@ -5,7 +5,7 @@ Decides nothing; one object for each command in flight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,11 @@ class Job:
         "scratch",
         "stages",
     )
+
+    @property
+    def successors(self) -> Sequence[Job] | None:
+        """The jobs that have taken its place, if any have."""
+        return None
 
     def __init__(
         self,
@@ -125,6 +130,24 @@ class Job:
             raise ValueError("the plan moves bytes of a host array, and the command has none")
         return self.host, self.layout
 
+    # for whoever follows failures, and for records ------------------------------------------------
+
+    def one_by_one(self) -> Sequence[Job]:
+        """What takes its place where single commands count."""
+        return (self,)
+
+    def among(self, operations: Collection[int], start: int, end: int) -> Sequence[Job]:
+        """Of itself, operations `start` to `end` since the mark before, what some of these `operations` are a part of."""
+        return (self,) if any(start <= number < end for number in operations) else ()
+
+    def numbered(self, end: int) -> Sequence[tuple[int, int]]:
+        """Its commands' numbers, with the operations since the mark before when each was through; `end`: when all were.
+
+        Those of a run handed over one operation each.
+        """
+        count = self.launches
+        return [(self.number + later, end - (count - 1 - later)) for later in range(count)]
+
     # for the completion -------------------------------------------------------------------------
 
     @waits
@@ -148,6 +171,14 @@ class Job:
             if worker.completed < step:
                 worker.hurried = True
                 worker.wake()
+
+    def settle(self) -> None:
+        """It has ended. Under the executor's lock."""
+        self.completion.settle(self.completion.error or 0)
+
+    def abandon(self, status: int) -> None:
+        """The process ends, and the command with it."""
+        self.completion.abandon(status)
 
     def let_go(self) -> None:
         """The command has ended: keep nothing of it alive."""

@@ -52,9 +52,9 @@ class Mark:
         failed = error.at or range(max(self.ends, default=0))
         starts = [0, *self.ends]
         jobs = [
-            job
+            each
             for job, start, end in zip(self.jobs, starts, self.ends, strict=False)
-            if any(start <= number < end for number in failed)
+            for each in job.among(failed, start, end)
         ]
         moves = [
             (job, step)

@@ -122,6 +122,7 @@ class PreparedPlan:
         "plain",
         "reads",
         "stages",
+        "step",
         "uses_host_array",
         "workers",
         "writes",
@@ -159,6 +160,12 @@ class PreparedPlan:
         if self.alone is not None and not self.hazards and len(self.batches[0][1].steps) == 1:
             step = self.batches[0][1].steps[0]
             self.download = step if isinstance(step, DownloadStep) else None
+        #: the only step, where it is one that is handed over to a worker without waiting for anything, and on which nothing
+        #: depends should it fail
+        self.step: Step | None = None
+        if self.order is not None and self.alone is not None and not self.hazards and len(self.order) == 1:
+            step = self.batches[0][1].steps[0]
+            self.step = None if step.coherent else step
         #: one launch of one worker's and nothing else, on memory that is there
         self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
 
@@ -172,7 +179,7 @@ class PreparedPlan:
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
         found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
-        found.download = self.download
+        found.download, found.step = self.download, None
         found.batches = tuple(
             [
                 (worker, batch.with_numbers(items[worker], plan.stages, recipe))
@@ -262,3 +269,7 @@ def _host_nbytes(plan: Plan) -> int:
     if any(item.worker != HOST for item in plan.instructions):
         return 1 << 62
     return sum(touch.region.nbytes for touches in plan.touches for touch in touches)
+
+
+#: makes nobody do anything
+NOTHING = PreparedPlan(Plan((), (), (), ()), None)

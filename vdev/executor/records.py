@@ -56,10 +56,6 @@ class WorkRecords:
 
 
 def _one_by_one(mark: Mark) -> tuple[list[int], list[int]]:
-    """Numbers and ends of the commands, those of runs one by one: each of them handed over one operation."""
-    numbers, ends = [], []
-    for job, end in zip(mark.jobs, mark.ends, strict=True):
-        for later in range(job.launches):
-            numbers.append(job.number + later)
-            ends.append(end - (job.launches - 1 - later))
-    return numbers, ends
+    """Numbers and ends of the commands, those of runs and stretches one by one."""
+    pairs = [pair for job, end in zip(mark.jobs, mark.ends, strict=True) for pair in job.numbered(end)]
+    return [number for number, _ in pairs], [end for _, end in pairs]

@@ -2,189 +2,26 @@
 
 Launches of a run that stand before the same marker are one job: they have the same buffers, follow each other on each of
 its workers, and so end together. What is left to do for each is one call of the back end and to count it. Decides when that
-is so: not any longer once anything else has been submitted, to whatever worker; with one worker, anything else than
-launches that leave all buffers where they are. Then `again` does nothing and says so, and the launch is submitted like
-any other.
+is so: not any longer once anything else has been submitted, to whatever worker, or a worker has put its marker. Then
+`again` does nothing and says so, and the launch is submitted like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.completion import Completion
 from vdev.executor.job import Job
-from vdev.executor.mark import MARK_EVERY, MARKS_IN_FLIGHT, Mark
+from vdev.executor.mark import MARK_EVERY, Mark
 from vdev.executor.prepare import Batch
 from vdev.executor.steps import LaunchStep
-from vdev.executor.whole import WholeLaunchStep
 from vdev.executor.worker import Worker
 
 if TYPE_CHECKING:
     from vdev.executor.executor import Executor
-    from vdev.translators.ranges.ndrange import NDRange
-
-#: arguments and index space of a launch
-Others = tuple[Sequence[Any], "NDRange | None"]
-
-
-class Run:
-    """Launches like the last command that was submitted to `worker`, `job`.
-
-    Where it is the only worker, others like them may come between (`Executor.standing`): what is repeated here still is
-    as it was. Behind a marker a new job goes on, with a completion of its own.
-    """
-
-    __slots__ = (
-        "_args",
-        "_executor",
-        "_holdings",
-        "_job",
-        "_launch",
-        "_mark",
-        "_ndrange",
-        "_places",
-        "_standing",
-        "_step",
-        "_written",
-        "completion",
-        "number",
-        "worker",
-    )
-
-    def __init__(
-        self,
-        executor: Executor,
-        worker: Worker,
-        job: Job,
-        mark: Mark,
-        launch: Callable[[], object] | None,
-        step: LaunchStep,
-    ) -> None:
-        """`mark`: the worker's next, which `job` has been entered into last. `launch`: what makes the job's `step` again
-        as it was; None where nothing does.
-        """
-        self._executor = executor
-        self.worker = worker
-        self._job = job
-        self.completion = job.completion
-        self._launch = launch
-        self._step = step
-        self._mark = mark
-        self._standing = executor.standing
-        # of the last launch: a job that has ended keeps nothing
-        self._holdings, self._args, self._ndrange, self._places = (
-            job.holdings,
-            job.args,
-            job.ndrange,
-            job.places,
-        )
-        #: of buffers that the launch changes: by worker, its last step that does so
-        self._written = [job.holdings[slot].written for slot, *_ in job.prepared.own_writes]
-        self.number = job.number  #: of the last launch
-
-    def again(self, order: Completion | None = None) -> bool:
-        """Launch once more. False where that is not possible: then nothing has happened. `order`: the completion of the
-        command before in its queue.
-        """
-        return self._once_more(None, order)
-
-    def with_others(
-        self, args: Sequence[Any], ndrange: NDRange | None, order: Completion | None = None
-    ) -> bool:
-        """The same with other arguments, which refer to the same memory, and another index space."""
-        return isinstance(self._step, WholeLaunchStep) and self._once_more((args, ndrange), order)
-
-    def _once_more(self, others: Others | None, order: Completion | None) -> bool:
-        executor, worker = self._executor, self.worker
-        if executor.standing is not self._standing or not worker.turn.acquire(False):
-            return False
-        try:
-            worker.holder = get_ident()
-            with executor.lock:  # nothing is submitted meanwhile
-                if executor.standing is not self._standing or not self._make(others, order):
-                    return False
-            if self._mark.ends[-1] >= MARK_EVERY or worker.wanted <= worker.issued:
-                _mark(worker)
-        finally:
-            worker.holder = 0
-            worker.turn.release()
-            if not worker.watching or worker.queue:
-                worker.wake()
-        if len(worker.marks) > MARKS_IN_FLIGHT:
-            worker.throttle_here()
-        return True
-
-    def _make(self, others: Others | None, order: Completion | None) -> bool:
-        """Launch, and count it. Under the executor's lock, with the worker's turn."""
-        executor, worker, job = self._executor, self.worker, self._job
-        before = executor.last_number
-        alone = before == self.number
-        if not alone and (worker.queue or executor.has_failed):
-            return False
-        # Records have the commands of a job in a row.
-        if worker.next_mark is not self._mark or not (alone or worker.records is None):
-            if executor.has_failed or executor.closed:
-                return False
-            job = self._next_job(order)
-        elif job.completion.error is not None:
-            return False
-        if others is not None:
-            job.args, job.ndrange = self._args, self._ndrange = others
-            self._launch = None  # what makes the last launch again makes another one from now on
-        try:
-            if alone and job is self._job and self._launch is not None:
-                self._launch()
-            else:
-                worker.backend.enter()
-                self._step.run(worker, job)
-        except Exception:
-            return False  # refused: submitted like any other, it gets its error
-        except BaseException:  # an interrupt of the program's: it may have been launched, so it counts
-            self._count(job, before)
-            raise
-        self._count(job, before)
-        return True
-
-    def _next_job(self, order: Completion | None) -> Job:
-        """The job of launches behind the marker that the last one's stands before."""
-        job = Job(self._executor, 0, self._job.prepared, self._holdings, Completion())
-        job.args, job.ndrange, job.places = self._args, self._ndrange, self._places
-        job.launches = 0
-        if order is not None:
-            job.join(order)
-        return job
-
-    def _count(self, job: Job, before: int) -> None:
-        """One more step of the worker's is the job's. `before`: the number of the last plan when it was begun. Under the
-        executor's lock.
-        """
-        executor, worker, at = self._executor, self.worker, self.worker.number
-        # else a signal's handler has submitted something, which comes after us
-        next_one, is_new = executor.last_number == before, job is not self._job
-        if is_new:
-            job.bases = [each.submitted for each in executor.all_workers]
-        if next_one or is_new:
-            executor.last_number = self.number = executor.last_number + 1
-            job.launches += 1
-        if next_one:
-            worker.issued = worker.submitted = worker.submitted + 1
-        step = job.clock[at] = worker.submitted
-        for written in self._written:
-            written[at] = step
-        mark = worker.next_mark
-        if mark.jobs and mark.jobs[-1] is job:
-            mark.ends[-1] = worker.backend.pending()
-        else:
-            mark.jobs.append(job)
-            mark.ends.append(worker.backend.pending())
-        if is_new:
-            job.number = self.number
-            executor.unsettled[job.number] = job
-            job.completion.bind(job)
-            self._job, self.completion, self._mark = job, job.completion, mark
 
 
 def _mark(worker: Worker) -> None:
@@ -205,7 +42,7 @@ class _Part:
         worker: Worker,
         step: LaunchStep,
         mark: Mark,
-        launch: Callable[[], object] | None,
+        launch: Callable[[], object],
         written: Sequence[list[int]],
     ) -> None:
         self.worker = worker
@@ -215,8 +52,8 @@ class _Part:
         self.written = written
 
 
-class SplitRun:
-    """Launches over several workers like the last command that was submitted, `job`. None waits for another worker."""
+class Run:
+    """Launches like the last command that was submitted, `job`, on however many workers. None waits for another worker."""
 
     __slots__ = ("_executor", "_job", "_most", "_parts", "_standing", "completion", "number")
 
@@ -229,10 +66,8 @@ class SplitRun:
         self.completion = job.completion
         self.number = job.number
 
-    def again(self, order: Completion | None = None) -> bool:
-        """Launch once more. False where that is not possible: then nothing has happened. `order` is this run's own
-        completion: nothing else has been submitted.
-        """
+    def again(self) -> bool:
+        """Launch once more. False where that is not possible: then nothing has happened."""
         executor, parts, number = self._executor, self._parts, self.number
         if executor.last_number != number or executor.standing is not self._standing:
             return False
@@ -269,7 +104,6 @@ class SplitRun:
         started = 0
         try:
             for part in self._parts:
-                assert part.launch is not None, "looked at when the run began"
                 part.launch()
                 started += 1
         except BaseException as error:
@@ -306,7 +140,7 @@ class SplitRun:
             part.mark.ends[-1] += 1  # nobody else can have put it: we have the turn
 
 
-def open_run(executor: Executor, completion: Completion) -> Run | SplitRun | None:
+def open_run(executor: Executor, completion: Completion) -> Run | None:
     """The run that begins with the command of `completion`, which was submitted last; None where it cannot be
     repeated in this way.
     """
@@ -319,20 +153,17 @@ def open_run(executor: Executor, completion: Completion) -> Run | SplitRun | Non
         return _open_run(executor, job) if job.number in executor.unsettled else None
 
 
-def _open_run(executor: Executor, job: Job) -> Run | SplitRun | None:
+def _open_run(executor: Executor, job: Job) -> Run | None:
     prepared = job.prepared
     if not prepared.batches or prepared.hazards:
         return None
-    if len(prepared.batches) == 1:
-        part = _open_part(executor, job, *prepared.batches[0])
-        return None if part is None else Run(executor, part.worker, job, part.mark, part.launch, part.step)
     parts = []
     for number, batch in prepared.batches:
         part = _open_part(executor, job, number, batch)
-        if part is None or part.launch is None:
+        if part is None:
             return None
         parts.append(part)
-    return SplitRun(executor, job, parts)
+    return Run(executor, job, parts)
 
 
 def _open_part(executor: Executor, job: Job, number: int, batch: Batch) -> _Part | None:
@@ -347,7 +178,7 @@ def _open_part(executor: Executor, job: Job, number: int, batch: Batch) -> _Part
     if not jobs or (jobs[0] if worker.marks_by_age else jobs[-1]) is not job:
         return None
     launch = step.again(worker, job)
-    if launch is None and not isinstance(step, WholeLaunchStep):
+    if launch is None:
         return None
     #: of buffers that the launch changes here: by worker, its last step that does so
     written = [job.holdings[slot].written for slot, at, *_ in job.prepared.own_writes if at == number]

@@ -27,23 +27,26 @@ _MOST_SHAPES = 512
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_known", "_shapes", "at_home")
+    __slots__ = ("_known", "_shapes", "_told", "at_home")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
         self.recipe = recipe
         self.kernel: object = None
         self.at_home = at_home
+        self._told = recipe.hidden is not None  #: the kernel is told of places
         self._shapes: dict[Any, LaunchShape] = {}
         #: the same by the identity of the NDRange, which façades keep: to hash one takes longer than the rest
-        self._known: dict[int, tuple[NDRange, Places, LaunchShape]] = {}
+        self._known: dict[Any, tuple[NDRange, LaunchShape]] = {}
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
-        kernel = self.kernel
+        kernel, ndrange = self.kernel, job.ndrange
         if kernel is None:
             kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
-        backend.launch(kernel, self._arguments(worker, job), self._shape_of(job))
+        known = self._known.get((id(ndrange), job.places) if self._told else id(ndrange))
+        shape = known[1] if known is not None and known[0] is ndrange else self._shape_of(job)
+        backend.launch(kernel, self._arguments(worker, job), shape)
 
     def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
@@ -52,10 +55,11 @@ class WholeLaunchStep(LaunchStep):
         """The native launch."""
         ndrange = job.ndrange
         assert ndrange is not None, "launches have one"
-        known = self._known.get(id(ndrange))
-        if known is not None and known[0] is ndrange and known[1] == job.places:
-            return known[2]
-        key = (ndrange, job.places) if self.recipe.hidden is not None else ndrange
+        name = (id(ndrange), job.places) if self._told else id(ndrange)
+        known = self._known.get(name)
+        if known is not None and known[0] is ndrange:
+            return known[1]
+        key = (ndrange, job.places) if self._told else ndrange
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:
@@ -63,7 +67,7 @@ class WholeLaunchStep(LaunchStep):
             shape = self._shapes[key] = self._made(ndrange, job.places)
         if len(self._known) >= _MOST_SHAPES:
             self._known.clear()
-        self._known[id(ndrange)] = (ndrange, job.places, shape)
+        self._known[name] = (ndrange, shape)
         return shape
 
     def _made(self, ndrange: NDRange, places: Places) -> LaunchShape:

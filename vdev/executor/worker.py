@@ -305,7 +305,7 @@ class Worker:
         with self.lock:
             while self.marks and self.marks[0] is mark:  # else another thread was faster
                 if error is not None:  # must be known before anything counts as completed
-                    self.executor.work_failed(*mark.concerned(error), error)
+                    self.executor.work_failed(mark, error)
                 self.marks.popleft()
                 if self.records is not None:  # before anybody can know that it is complete
                     self.records.retired(self.number, mark, failed=error is not None)

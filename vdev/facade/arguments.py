@@ -238,12 +238,16 @@ _PACKERS: dict[bytes, Callable[[Any], bytes]] = {
 }
 
 
-def pack_value(kind: bytes, value: Any) -> bytes:
-    """The bytes of a number as the C type of that struct character; struct.error or TypeError where it does
-    not fit.
+def packer_of(kind: bytes) -> Callable[[Any], bytes]:
+    """What makes of a number the bytes of the C type of that struct character; it raises struct.error or TypeError where
+    the number does not fit.
     """
     packer = _PACKERS.get(kind)
     if packer is None:
         fail("Kernel.set_arg_buf_pack", status.INVALID_VALUE, "invalid type char")
-    packed: bytes = packer(value)
-    return packed
+    return packer
+
+
+def refuse(value: Any) -> Kept:
+    """Converts nothing: what came was bytes already, of a value that nobody here knows."""
+    raise TypeError("the argument was not converted")

@@ -8,9 +8,9 @@ a launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from vdev.facade.arguments import Converter, Kept, converter_of, pack_value, refuser
+from vdev.facade.arguments import Converter, Kept, converter_of, packer_of, refuse, refuser
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import value_bytes
@@ -18,7 +18,7 @@ from vdev.facade.images import ImageMemory
 from vdev.facade.memory import Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import ProgramState, _Program
-from vdev.facade.repeat import Repeat
+from vdev.facade.repeat import Repeat, repeat_of
 from vdev.facade.svm import SVMPointer
 from vdev.facade.svm_memory import SVMArgument
 from vdev.session.commands import Argument, LocalArg
@@ -58,8 +58,8 @@ class KernelState:
     """A kernel and the values of its arguments: what a launch captures, and what it remembers of the last one."""
 
     __slots__ = (
-        "allows_partial_groups", "args", "context", "converters", "has_local", "images", "is_ready", "kernel",
-        "nbytes", "ndranges", "packed", "program", "repeat", "repetition",
+        "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
+        "known_to_fit", "locals", "nbytes", "ndranges", "program", "repeat", "repetition",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -70,19 +70,22 @@ class KernelState:
         infos = kernel.declared.args
         self.args: list[Kept | _Unset] = [UNSET] * len(infos)
         self.converters: list[Converter] = [self._converter(info) for info in infos]
-        #: by argument: the format in which a number was packed for it the last time, None where it was converted
-        self.packed: list[Any] = [None] * len(infos)
+        #: by argument: what has made of its value what is kept, and does so of others of the type
+        self.converting: list[Callable[[Any], Kept]] = [refuse] * len(infos)
         self.images = kernel.images  #: arguments whose descriptors a launch takes besides
         #: by argument: bytes of a value
         self.nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
         self.is_ready = not infos  #: whether every argument has been set
         self.has_local = any(info.kind == "local" for info in infos)
+        #: arguments that may be local memory
+        self.locals = tuple(index for index, info in enumerate(infos) if info.kind in ("local", "unknown"))
+        self.known_to_fit = -1  #: bytes of local arguments that launches have been found to have room for
         self.allows_partial_groups = _allows_partial_groups(made_of)
         #: index spaces of earlier launches that were found valid, by the sizes as the program gave them
         self.ndranges: dict[Any, NDRange | None] = {}
-        #: the last launch, where it can be repeated: not any longer once an argument is set
+        #: takes the next call, if it is like the last one: not any longer once an argument is set otherwise
         self.repeat: Repeat | None = None
-        #: what makes the last launch again, also with other values among its arguments
+        #: what makes the last launch again: not any longer once an argument has changed
         self.repetition: Repeater | None = None
 
     def _converter(self, info: ArgInfo) -> Converter:
@@ -90,15 +93,9 @@ class KernelState:
             return refuser("; ".join(map(str, self.kernel.one_worker)))
         return converter_of(info, self.context)
 
-    def convert(self, index: int, value: Any) -> Kept:
-        """A value of the type of the one before it, as the argument that its setting would make of it."""
-        kind = self.packed[index]
-        if kind is None:
-            return self.converters[index](value)
-        packed = pack_value(kind, value)
-        if len(packed) != self.nbytes[index]:
-            raise ValueError(f"{len(packed)} bytes for argument {index}")
-        return packed
+    def forget(self) -> None:
+        """An argument is being set: the next call and the next launch may differ from the last ones."""
+        self.repeat = self.repetition = None
 
     def capture(self, routine: str) -> tuple[Argument, ...]:
         """The arguments as they are now; INVALID_KERNEL_ARGS where one was never set, or released since."""
@@ -120,11 +117,19 @@ class KernelState:
 
     def local_nbytes(self) -> int:
         """Bytes of `__local` arguments that have been set."""
-        return sum(arg.nbytes for arg in self.args if isinstance(arg, LocalArg))
+        nbytes = 0
+        for index in self.locals:
+            arg = self.args[index]
+            if type(arg) is LocalArg:
+                nbytes += arg.nbytes
+        return nbytes
 
 
 class Kernel(Handle):
     """A kernel object with its own argument values."""
+
+    #: `enqueue_nd_range_kernel`, which is in a module above
+    _vdev_launch: ClassVar[Callable[..., Any]]
 
     _retain = "clRetainKernel"
     _invalid = status.INVALID_KERNEL
@@ -171,25 +176,23 @@ class Kernel(Handle):
 
     # {{{ calling
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, wait_for: Any = None, **kwargs: Any) -> Any:
         state = self._vdev_state
-        repeat = state.repeat
-        if repeat is not None and not kwargs:
-            event = repeat.called(state, args)
-            if event is not None:
-                return event
-        event = self._enqueue(self, *args, **kwargs)
-        repeat = state.repeat
-        if repeat is not None and not kwargs:
-            repeat.learn(state, args)
-        return event
+        if not kwargs:
+            repeat = state.repeat
+            if repeat is not None and repeat.takes(state, args):
+                return self._vdev_launch(args[0], self, args[1], args[2], None, wait_for)
+            event = self._enqueue(self, *args, wait_for=wait_for)
+            state.repeat = repeat_of(state, args)
+            return event
+        return self._enqueue(self, *args, wait_for=wait_for, **kwargs)
 
     def set_args(self, *args: Any, **kwargs: Any) -> None:
         self._set_all(self, *args, **kwargs)
 
     def _set_enqueue_and_set_args(self, enqueue: Callable[..., Any], set_args: Callable[..., Any], /) -> None:
         self._enqueue, self._set_all = enqueue, set_args
-        self._vdev_state.repeat = None
+        self._vdev_state.forget()
 
     # }}}
 
@@ -200,19 +203,21 @@ class Kernel(Handle):
         index, state = as_int("set_arg", arg_index, 0, 2**32 - 1), self._vdev_state
         if index >= len(state.args):
             fail(_set_routine(arg), status.INVALID_ARG_INDEX)
-        state.repeat = None
+        state.forget()
         state.args[index] = state.converters[index](arg)
+        state.converting[index] = state.converters[index]
 
     def _set_arg_multi(self, indices_and_args: tuple[Any, ...], /) -> None:
         """(index, value, index, value, …)"""
         state = self._vdev_state
-        args, converters, packed = state.args, state.converters, state.packed
-        state.repeat, index, value = None, 9998, None
+        args, converters, converting = state.args, state.converters, state.converting
+        state.forget()
+        index, value = 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
                 args[index] = converters[index](value)
-                packed[index] = None
+                converting[index] = converters[index]
         except Exception as error:
             raise self._explained(error, index, value) from None
 
@@ -220,7 +225,8 @@ class Kernel(Handle):
         """(index, bytes of the value, …)"""
         state = self._vdev_state
         args, sizes = state.args, state.nbytes
-        state.repeat, index, value = None, 9998, None
+        state.forget()
+        index, value = 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
@@ -228,22 +234,25 @@ class Kernel(Handle):
                     args[index] = value
                 else:
                     self._set_arg_buf(index, value)
+                state.converting[index] = refuse
         except Exception as error:
             raise self._explained(error, index, value) from None
 
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         state = self._vdev_state
-        args, sizes = state.args, state.nbytes
-        state.repeat, index, value = None, 9998, None
+        args, sizes, converting = state.args, state.nbytes, state.converting
+        state.forget()
+        index, value = 9998, None
         try:
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):
-                packed = pack_value(kind, value)
+                packer = packer_of(kind)
+                packed = packer(value)
                 if len(packed) != sizes[index]:
                     self._set_arg_buf(index, packed)
                 args[index] = packed
-                state.packed[index] = kind
+                converting[index] = packer
         except Exception as error:
             raise self._explained(error, index, value) from None
 

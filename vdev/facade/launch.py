@@ -16,7 +16,6 @@ from vdev.facade.handles import state_of
 from vdev.facade.kernel import Kernel, KernelState
 from vdev.facade.memory import Memory
 from vdev.facade.queue import CommandQueue, QueueState
-from vdev.facade.repeat import Repeat
 from vdev.facade.svm import reached_by_address
 from vdev.facade.svm_memory import is_in_use
 from vdev.planner.partitioner import choose_local_size
@@ -25,7 +24,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
-    from vdev.session.commands import Repeater
+    from vdev.session.commands import Argument
 
 _ROUTINE = "clEnqueueNDRangeKernel"
 _FUNCTION = "enqueue_nd_range_kernel"
@@ -33,6 +32,9 @@ _COMMAND = native.command_type.NDRANGE_KERNEL
 _MARKER = native.command_type.MARKER
 _MOST_DIMENSIONS = 10  #: of a size tuple the native module looks at
 _MOST_REMEMBERED = 512  #: index spaces per kernel
+
+#: kept arguments of launches that are made again
+_REPEATED = frozenset({Memory, bytes, LocalArg, type(None)})
 
 Sizes = Sequence[int]
 
@@ -51,18 +53,13 @@ def enqueue_nd_range_kernel(
     (OpenCL 2.1 and later).
     """
     try:
-        state, line = state_of(kernel), state_of(queue)
-        repeat = state.repeat
-        if repeat is not None and not wait_for:
-            event = repeat.again(queue, global_work_size, local_work_size, global_work_offset, g_times_l)
-            if event is not None:
-                return event
+        state, line = kernel._vdev_state, queue._vdev_state
         ndrange = state.ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
-        context, order = line.context, line.order
+        context = line.context
     except (KeyError, TypeError, AttributeError):
         check_type(_FUNCTION, queue, CommandQueue)
         check_type(_FUNCTION, kernel, Kernel)
-        context, order = line.context, line.order
+        context = line.context
         ndrange = _remembered(state, global_work_size, local_work_size, global_work_offset, g_times_l)
     after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
     if state.context is not context:
@@ -74,52 +71,50 @@ def enqueue_nd_range_kernel(
         _check_local_memory(state)
     if ndrange is None:
         return make_event(queue, _COMMAND, line.submit(Marker(), after))
-    repetition = state.repetition
-    if repetition is not None and not (after or state.images or line.is_finalized or is_in_use()):
-        if repetition.with_others(order, captured, ndrange):
-            return make_event(queue, _COMMAND, repetition.completion)
-        state.repetition = None
-    space = (global_work_size, local_work_size, global_work_offset, g_times_l)
-    return make_event(
-        queue, _COMMAND, _submit(line, state, Launch(state.kernel, captured, ndrange), space, after)
-    )
+    completion = _at_once(line, state, captured, ndrange, after)
+    if completion is None:
+        completion = _submit(line, state, Launch(state.kernel, captured, ndrange, tried=True), after)
+    event = _new_event(Event)
+    event._handle, event._queue, event._context = 0, queue, context
+    event._command_type, event._vdev_state = _COMMAND, completion
+    return event
+
+
+Kernel._vdev_launch = staticmethod(enqueue_nd_range_kernel)
+_new_event = object.__new__
+
+
+def _at_once(
+    line: QueueState,
+    kernel: KernelState,
+    args: tuple[Argument, ...],
+    ndrange: NDRange,
+    after: Sequence[Completion],
+) -> Completion | None:
+    """Launch without a submission; None where it takes one."""
+    if line.is_finalized or (is_in_use() and kernel.kernel.addresses is not None):
+        return None  # else more than its arguments may change under their names
+    repetition = kernel.repetition
+    if repetition is not None:
+        if not after and repetition.again(line.order, ndrange):
+            return repetition.completion
+        kernel.repetition = None
+    at_once = line.session.at_once
+    return None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
 
 
 def _submit(
-    line: QueueState,
-    kernel: KernelState,
-    command: Launch,
-    space: tuple[Any, Any, Any, bool],
-    after: Sequence[Completion],
+    line: QueueState, kernel: KernelState, command: Launch, after: Sequence[Completion]
 ) -> Completion:
-    """Submit a launch over an index space that the program gave so, and keep what makes it again."""
+    """Submit a launch, and keep what makes it again."""
     if is_in_use():
         command.shared = reached_by_address(kernel.context, kernel.kernel, command.args, _ROUTINE)
     completion = line.submit(command, after)
-    kernel.repeat, kernel.repetition = None, command.repetition
-    if command.repetition is not None:
-        kernel.repeat = _repeat(line, kernel, space, command.repetition)
+    repetition = command.repetition
+    # Of others more than an argument's value may change under its name.
+    if repetition is not None and all(type(arg) in _REPEATED for arg in kernel.args):
+        kernel.repetition = repetition
     return completion
-
-
-def _repeat(
-    line: QueueState, kernel: KernelState, space: tuple[Any, Any, Any, bool], repetition: Repeater
-) -> Repeat | None:
-    """What makes the launch again; None where more than its arguments' values may change under their names."""
-    if kernel.images:
-        return None
-    global_size, local_size, offset, g_times_l = space
-    if offset is not None or g_times_l or type(global_size) is not tuple:  # few programs do that
-        return None
-    if local_size is not None and type(local_size) is not tuple:
-        return None
-    if not all(
-        type(arg) is Memory or type(arg) is bytes or type(arg) is LocalArg or arg is None
-        for arg in kernel.args
-    ):
-        return None
-    memories = tuple(arg for arg in kernel.args if type(arg) is Memory)
-    return Repeat(line, kernel.kernel, memories, (global_size, local_size), repetition)
 
 
 def _remembered(
@@ -219,9 +214,13 @@ def _check_group(kernel: KernelState, sizes: tuple[int, ...], local: tuple[int, 
 
 
 def _check_local_memory(kernel: KernelState) -> None:
-    nbytes = kernel.kernel.resources.local_memory_nbytes + kernel.local_nbytes()
+    nbytes = kernel.local_nbytes()
+    if nbytes <= kernel.known_to_fit:
+        return
     context = state_of(kernel.context)
-    if nbytes > context.limits["LOCAL_MEM_SIZE"] and nbytes > min(
+    total = kernel.kernel.resources.local_memory_nbytes + nbytes
+    if total > context.limits["LOCAL_MEM_SIZE"] and total > min(
         max(worker.local_memory_nbytes, worker.most_local_nbytes) for worker in context.session.workers
     ):
         fail(_ROUTINE, status.OUT_OF_RESOURCES)
+    kernel.known_to_fit = nbytes

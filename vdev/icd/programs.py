@@ -209,7 +209,7 @@ def set_argument(kernel: Kernel, index: int, size: int, data: bytes | None, has_
     state = state_of(kernel)
     kind = state.kernel.declared.args[index].kind
     kept = _SETTERS.get(kind, _set_value)(state, index, size, data, has_value)
-    state.repeat = None
+    state.forget()
     state.args[index] = kept
 
 
@@ -288,12 +288,9 @@ def launch(
     waits: Waits,
     wants_event: int,
 ) -> Event | None:
-    """clEnqueueNDRangeKernel; None where the launch was the last one again, and nobody wants its event."""
-    if not wants_event and offset is None and waits is None:
-        repeat = state_of(kernel).repeat
-        if repeat is not None and repeat.made_again(queue, size, local):
-            return None
-    return enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits)
+    """clEnqueueNDRangeKernel; None where nobody wants its event."""
+    event = enqueue_nd_range_kernel(queue, kernel, size, local, offset, waits)
+    return event if wants_event else None
 
 
 def clEnqueueTask(queue: CommandQueue, kernel: Kernel, waits: Waits) -> Event:

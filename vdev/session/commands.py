@@ -113,11 +113,10 @@ class Repeater(Protocol):
     def used(self) -> list[bool]:
         """One element: whether it has made a launch. It keeps no memory alive."""
 
-    def again(self, queue: QueueOrder) -> bool:
-        """Launch once more in `queue`. False where that takes a submission: then nothing has happened."""
-
-    def with_others(self, queue: QueueOrder, args: Sequence[Argument], ndrange: NDRange) -> bool:
-        """The same with other values among its arguments, and another index space; False as above."""
+    def again(self, queue: QueueOrder, ndrange: NDRange) -> bool:
+        """Launch once more in `queue`, over the same index space. False where that takes a submission: then nothing has
+        happened.
+        """
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +134,8 @@ class Launch:
     places: Sequence[tuple[int, int, int]] = ()
     #: what repeats it, once it has been submitted
     repetition: Repeater | None = None
+    #: whether it could not be handed over at once (`vdev.session.at_once`)
+    tried: bool = False
 
 
 @dataclass(slots=True, eq=False)

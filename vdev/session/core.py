@@ -94,7 +94,7 @@ class SessionCore:
         )
         if len(self.workers) > 1 and (exchanges or not plan_always):
             self.choosing = self._open_choice(exchanges, forced=bool(gather), thrifty=not plan_always)
-        self._number = 0  #: of the last command that used buffers
+        self.number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self.ledger = Ledger()
@@ -103,8 +103,9 @@ class SessionCore:
         self.recorder: Recorder | None = None
         self.executor.red_zones = check is not None
         self.checker = None if check is None else check(self.executor, self.links)
-        # Reentrant: what a command kept alive may go inside, and a mapping's finaliser submits.
-        self._lock = threading.RLock()
+        #: held while a command is planned and handed over. Reentrant: what a command kept alive may go inside, and a
+        #: mapping's finaliser submits.
+        self.lock = threading.RLock()
         self.deferrals = Deferrals()  #: commands that wait for user events
 
     def _open_choice(self, exchanges: bool, *, forced: bool, thrifty: bool) -> Choosing:
@@ -119,17 +120,12 @@ class SessionCore:
             machine=calibration.kept(self.workers),
         )
 
-    @property
-    def lock(self) -> threading.RLock:
-        """Held while a command is planned and handed over."""
-        return self._lock
-
     # commands ---------------------------------------------------------------------------------------
 
     def next_number(self) -> int:
         """Of the next command that uses buffers."""
-        self._number += 1
-        return self._number
+        self.number += 1
+        return self.number
 
     def observe(self, command: Command, plan: Plan) -> None:
         """Tell who wants to know of every command."""

@@ -101,7 +101,8 @@ class Launches:
             checker.end(command, buffers, case, completion)
         elif not weighed and self._may_come_again(cache, cached, command):
             self._be_ready(cache, cached, command, completion, queue)
-        self._latest, self._latest_args = cached, command.args
+        # Direct ones are not made again here, and nothing shall keep their buffers alive.
+        self._latest, self._latest_args = cached, () if cached.direct else command.args
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """The launch happens: what it changes, and where it is counted."""
@@ -142,10 +143,12 @@ class Launches:
         cache.repeated = None if command.repetition is None else command.repetition.used
 
     def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, command: Launch) -> bool:
-        """Whether it is worth while to be ready for the same launch again."""
-        if cached is self._latest:
-            return cache.expects_repetition() or same_arguments(command.args, self._latest_args)
-        return cached.direct and len(self._session.workers) == 1 and cache.expects_repetition()
+        """Whether it is worth while to be ready for the same launch again. Direct ones go another way
+        (`vdev.session.at_once`).
+        """
+        if cached is not self._latest or cached.direct:
+            return False
+        return cache.expects_repetition() or same_arguments(command.args, self._latest_args)
 
     def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
         """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""

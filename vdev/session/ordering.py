@@ -95,33 +95,34 @@ class Deferrals:
 
     def __init__(self) -> None:
         self._waiting: dict[Completion, list[Deferred]] = {}
-        self._held: set[Completion] = set()
+        #: commands that are held back
+        self.held: set[Completion] = set()
 
     def lose(self) -> None:
         """In a forked child: what is held back is the parent's, and waits for nothing any more."""
-        for completion in self._held | set(self._waiting):
+        for completion in self.held | set(self._waiting):
             completion.abandon(OUT_OF_RESOURCES)
-        self._held, self._waiting = set(), {}
+        self.held, self._waiting = set(), {}
 
     def __bool__(self) -> bool:
         """Whether any command is held back."""
-        return bool(self._held)
+        return bool(self.held)
 
     def is_open(self, completion: Completion) -> bool:
         """Whether `completion` is held back itself, or a user event that is not set."""
-        if completion in self._held:
+        if completion in self.held:
             return True
         return isinstance(completion, UserCompletion) and not completion.settled
 
     def blockers(self, completions: Iterable[Completion]) -> set[Completion]:
         """Those of `completions` that are not submitted yet."""
-        if not self._held:
+        if not self.held:
             return {c for c in completions if isinstance(c, UserCompletion) and not c.settled}
         return {c for c in completions if self.is_open(c)}
 
     def hold(self, deferred: Deferred) -> None:
         """Keep a command back until everything in `deferred.missing` is released."""
-        self._held.add(deferred.completion)
+        self.held.add(deferred.completion)
         for blocker in deferred.missing:
             self._waiting.setdefault(blocker, []).append(deferred)
 
@@ -130,7 +131,7 @@ class Deferrals:
 
         The commands that nothing holds back any longer, in order.
         """
-        self._held.discard(completion)
+        self.held.discard(completion)
         free = []
         for deferred in self._waiting.pop(completion, ()):
             deferred.missing.discard(completion)

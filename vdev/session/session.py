@@ -22,6 +22,7 @@ from vdev.observe.tallies import Ledger
 from vdev.planner.links import LinkCosts
 from vdev.process import forking
 from vdev.process.interrupts import long, waits
+from vdev.session.at_once import AtOnce
 from vdev.session.buffers import VirtualBuffer, buffer_of
 from vdev.session.commands import Command, Launch, Marker, Read, Write
 from vdev.session.core import Checker, SessionCore
@@ -72,6 +73,10 @@ class Session(SessionCore):
         self.executor.ended = self._ended
         self._user_completions: WeakSet[UserCompletion] = WeakSet()
         self.launches, self.moves = Launches(self), Moves(self)
+        #: what hands commands over without a submission, where there may be any such
+        self.at_once: AtOnce | None = None
+        if any(self.executor.lines) and (len(self.workers) == 1 or self.choosing is not None):
+            self.at_once = AtOnce(self, self.moves.plans)
         self._planners: dict[
             type, Callable[[Any, Completion, Sequence[Completion], Completion | None, QueueOrder], None]
         ] = {
@@ -136,8 +141,12 @@ class Session(SessionCore):
         It starts when those in `after` are complete and what its queue demands is met. Waits for no device.
         Raises NoRoom where the workers' memory cannot hold what the command needs.
         """
+        if self.at_once is not None:
+            handed_over = self.at_once.submit(command, after, queue)
+            if handed_over is not None:
+                return handed_over
         completion = Completion(queue.profiled)
-        with self._lock:
+        with self.lock:
             order: Completion | None = None
             if queue.in_order:
                 order = queue.last
@@ -213,7 +222,7 @@ class Session(SessionCore):
 
     def _released(self, completion: Completion) -> None:
         """A user event was set: start what waited for nothing else, and what waited for that."""
-        with self._lock:
+        with self.lock:
             free = self.deferrals.release(completion)
             failure: BaseException | None = None
             while free:
@@ -234,7 +243,7 @@ class Session(SessionCore):
     @waits
     def finish(self, queue: QueueOrder) -> None:
         """Return when every command of `queue` has ended (clFinish)."""
-        with self._lock:
+        with self.lock:
             waiting = queue.unsettled()
         for completion in reversed(waiting):
             completion.wait()
@@ -245,12 +254,12 @@ class Session(SessionCore):
 
     def _ended(self) -> None:
         """At the interpreter's exit: threads that are held may have the lock for good."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def lose(self) -> None:
         """In a forked child: the session is the parent's. From now on it is a `LostSession`."""
         forking.keep_for_ever(dict(vars(self)))
-        forking.renew(self._lock)
+        forking.renew(self.lock)
         self.deferrals.lose()
         for completion in self._user_completions:
             completion.abandon(OUT_OF_RESOURCES)
@@ -261,7 +270,7 @@ class Session(SessionCore):
     @contextmanager
     def observing(self, until: int = 0) -> Iterator[Ledger]:
         """What was counted so far; nothing is planned meanwhile. Commands up to number `until` have ended."""
-        with self._lock:
+        with self.lock:
             if self.recorder is not None:
                 self.recorder.take(until)
             yield self.ledger

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from vdev.backends.base import (
     Allocation,
@@ -70,6 +70,7 @@ class CudaBackend(Backend):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
     any_thread = True
+    has_visitors = True
     cheap_markers = True
 
     def __init__(self, number: int, share: int = 1) -> None:
@@ -129,6 +130,17 @@ class CudaBackend(Backend):
 
     def outside(self) -> object:
         return self.driver.context()
+
+    def visit(self) -> object:
+        outside = self._asked_context()
+        if outside == self.context:
+            return None
+        self.driver.set_context(self.context)
+        return outside
+
+    @cached_property
+    def _asked_context(self) -> Callable[[], int]:
+        return self.driver.asked_context()
 
     def leave(self, outside: object) -> None:
         # A thread without a context would get the first GPU's at its first call of CUDA's runtime anyway; left there, it
@@ -370,24 +382,25 @@ class CudaBackend(Backend):
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is Kernel
         known = kernel.shapes.get(id(shape))
-        if known is None or known[0] is not shape:
-            known = kernel.remember(shape)
-        grids = known[1]
-        threads = grids[0][3] * grids[0][4] * grids[0][5]
-        if threads > kernel.threads:
+        if known is None or known.shape is not shape:
+            known = kernel.grids(shape)
+        if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
+            known = kernel.grids(shape)
         last = kernel.last
         for index, arg in enumerate(args):
             if arg is not last[index] and arg != last[index]:
                 kernel.set_argument(index, arg)
         self._begin()
-        launch, function, extra = self.driver.launch, kernel.function, kernel.extra[3]
-        for x, y, z, wide, high, deep, hidden in grids:
+        starts = known.starts
+        if starts is None or known.shared != kernel.shared:
+            starts = kernel.assemble(known, self.stream, self.driver)
+        for hidden, start in starts:
             if hidden is not kernel.hidden:
                 at = kernel.offsets[len(args)]
                 kernel.buffer[at : at + len(hidden)] = hidden
                 kernel.hidden = hidden
-            result = launch(function, x, y, z, wide, high, deep, kernel.shared, self.stream, None, extra)
+            result = start()
             if result:
                 raise self._gpu.error(result, f"launch of kernel {kernel.info.name}")
         self.counters.launches += 1
@@ -396,13 +409,12 @@ class CudaBackend(Backend):
         self, kernel: object, args: list[KernelArgument], shape: LaunchShape
     ) -> Callable[[], object] | None:
         assert type(kernel) is Kernel
-        grids = kernel.shapes[id(shape)][1]
-        if len(grids) != 1:  # the second may be refused after the first has started
+        known = kernel.grids(shape)
+        if len(known.grids) != 1:  # the second may be refused after the first has started
             return None
-        grid = grids[0]
-        if grid[3] * grid[4] * grid[5] > kernel.threads:
+        if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
-        start = kernel.assembled(grid, self.stream, self.driver)
+        start = kernel.assembled(known.grids[0], self.stream, self.driver)
         counters, own = self.counters, self.context
         context, set_context = self.driver.asked_context(), self.driver.set_context
 
@@ -479,7 +491,10 @@ class CudaBackend(Backend):
         """Count an operation that is about to be started, behind all before it."""
         if self._fetches:
             self._fetch()
-        self._count_one()
+        if not self._first or self._gpu.lost is not None:
+            self._count_one()
+        else:
+            self._count += 1
 
     def _count_one(self) -> None:
         """Count an operation; the first after a marker gets an event, for times."""

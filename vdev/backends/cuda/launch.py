@@ -55,6 +55,20 @@ def address_of(allocation: Allocation) -> int:
     return allocation.address
 
 
+class Grids:
+    """A shape as launches within CUDA's limits."""
+
+    __slots__ = ("grids", "shape", "shared", "starts", "threads")
+
+    def __init__(self, shape: LaunchShape, grids: list[Grid]) -> None:
+        self.shape = shape
+        self.grids = grids
+        self.threads = grids[0][3] * grids[0][4] * grids[0][5]  #: of a work-group
+        #: the driver's calls, made for so many bytes of local memory
+        self.starts: list[tuple[bytes, Callable[[], int]]] | None = None
+        self.shared = 0
+
+
 class Kernel:
     """A kernel on one GPU: its parameter buffer, and what its arguments are set to."""
 
@@ -98,15 +112,25 @@ class Kernel:
         self.threads = program.attribute(function, MAX_THREADS_PER_BLOCK)
         #: the same kernel with few enough registers for work-groups of 1024, where it has been needed
         self.small: Kernel | None = None
-        #: launches of a shape: (grid, block, hidden argument) each
-        self.shapes: dict[int, tuple[LaunchShape, list[Grid]]] = {}
+        #: by the identity of a shape: what it means for CUDA
+        self.shapes: dict[int, Grids] = {}
 
-    def remember(self, shape: LaunchShape) -> tuple[LaunchShape, list[Grid]]:
+    def grids(self, shape: LaunchShape) -> Grids:
         """What a shape means for CUDA; remembered, as plans are launched again and again."""
-        if len(self.shapes) >= 1024:
-            self.shapes.clear()
-        known = self.shapes[id(shape)] = (shape, grids(self.info, shape))
+        known = self.shapes.get(id(shape))
+        if known is None or known.shape is not shape:
+            if len(self.shapes) >= 1024:
+                self.shapes.clear()
+            known = self.shapes[id(shape)] = Grids(shape, grids(self.info, shape))
         return known
+
+    def assemble(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, Callable[[], int]]]:
+        """For each grid of a shape the hidden argument, and the driver's call that starts it with the parameters as they
+        are when it is called and with the local memory that there is now.
+        """
+        known.shared = self.shared
+        known.starts = [(grid[6], self.assembled(grid, stream, driver)) for grid in known.grids]
+        return known.starts
 
     def set_argument(self, index: int, arg: KernelArgument) -> None:
         self.last[index] = _UNSET

@@ -69,6 +69,8 @@ class OpenCLBackend(Backend):
         self._queue = cl.CommandQueue(
             self.device.context, device, cl.command_queue_properties.PROFILING_ENABLE
         )
+        #: whether the driver takes launches as they come (`SharedDevice.enqueue`)
+        self._in_any_order = not self.device.orders_launches
         self._events: list[Any] = []
         self._last: Any = None
         self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
@@ -265,7 +267,13 @@ class OpenCLBackend(Backend):
             if len(last) != len(args):
                 kernel.last = last = [_UNSET] * len(args)
             for index, arg in enumerate(args):
-                if arg is not last[index] and arg != last[index]:
+                if arg is last[index] or arg == last[index]:
+                    continue
+                if type(arg) is bytes:
+                    last[index] = _UNSET  # should setting fail, nothing is known of it
+                    native._set_arg_buf(index, arg)
+                    last[index] = arg
+                else:
                     self._set_argument(kernel, index, arg)
             images, hidden, count = kernel.images, shape.hidden, len(args)
             if images is not None:
@@ -274,7 +282,12 @@ class OpenCLBackend(Backend):
             if hidden is not None and hidden is not kernel.hidden:
                 native._set_arg_buf(count, hidden)
                 kernel.hidden = hidden
-            event = self.device.enqueue(self._queue, native, shape)
+            if self._in_any_order:
+                event = self._cl.enqueue_nd_range_kernel(
+                    self._queue, native, shape.global_size, shape.local_size, shape.first, None, False, False
+                )
+            else:
+                event = self.device.enqueue(self._queue, native, shape)
         except self._cl.Error as error:
             raise failure_of(error, "launch") from error
         self._events.append(event)
@@ -300,11 +313,9 @@ class OpenCLBackend(Backend):
         return launch
 
     def _set_argument(self, kernel: _Kernel, index: int, arg: KernelArgument) -> None:
-        kernel.last[index] = _UNSET  # should setting fail, nothing is known of it
+        kernel.last[index] = _UNSET
         native = kernel.native
-        if type(arg) is bytes:
-            native._set_arg_buf(index, arg)
-        elif type(arg) is Allocation:
+        if type(arg) is Allocation:
             native.set_arg(index, arg.native)
         elif type(arg) is tuple:
             # The view must outlive the argument's being set: a kernel object does not retain it.

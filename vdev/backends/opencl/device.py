@@ -58,6 +58,11 @@ class SharedDevice:
         keep_for_ever(dict(cls._opened))
         cls._opened.clear()
 
+    @property
+    def orders_launches(self) -> bool:
+        """Whether launches of all queues have to come one after the other."""
+        return self._launch_order is not None
+
     def reserve(self, nbytes: int) -> None:
         """Count memory against the device's. A CPU engine overcommits: without this the process is killed
         instead of told.

@@ -1,0 +1,323 @@
+"""Stretches: commands that one worker is handed by the threads that submit them, with nothing kept for each but what a
+failure would have to know.
+
+Where a command is one step on memory that is there, and its worker is idle and the only one that has to do with its
+buffers, it waits for nothing and nobody waits for it alone. Those between two marks are one job, whatever they do and from
+whichever queue they come; each has a completion that is nothing but a place in its stretch until somebody asks for more.
+Once a failure is to be followed, a stretch becomes the jobs that its commands would have been by themselves. Decides when
+a command can be handed over in this way: else nothing has happened, and it is submitted like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vdev.errors import BackendError
+from vdev.executor.completion import COMPLETE, Callback, Completion
+from vdev.executor.job import Job
+from vdev.executor.mark import MARK_EVERY, Mark
+from vdev.executor.prepare import NOTHING
+from vdev.process.finalisers import may_wait
+from vdev.process.interrupts import waits
+
+if TYPE_CHECKING:
+    from vdev.executor.executor import Executor
+    from vdev.executor.holdings import Holdings
+    from vdev.executor.prepare import PreparedPlan
+    from vdev.executor.worker import Worker
+    from vdev.translators.ranges.ndrange import NDRange
+
+
+logger = logging.getLogger("vdev.executor")
+
+
+#: a command as it was handed over, with what `Job` keeps of one: its plan, the holdings of its buffers, arguments, index
+#: space, places, and what it waits for
+Entry: TypeAlias = tuple[
+    "PreparedPlan",
+    "Sequence[Holdings]",
+    "Sequence[Any]",
+    "NDRange | None",
+    "tuple[tuple[int, int, int], ...]",
+    "Sequence[Completion]",
+]
+
+
+class Part(Completion):
+    """The completion of one command of a stretch, which is made when it is first looked at."""
+
+    __slots__ = ("index", "stretch")
+
+    def __init__(self, stretch: Stretch, index: int) -> None:
+        self.stretch = stretch
+        self.index = index
+
+    @property
+    def number(self) -> int:
+        """The command's, for records."""
+        return self.stretch.number + self.index
+
+    @waits
+    def wait(self) -> int:
+        stretch = self.stretch
+        if stretch.parts is None and not stretch.completion.settled:
+            stretch.wait()  # which is what its completion would do
+        return super().wait()
+
+    def add_callback(self, function: Callback, state: int = COMPLETE) -> None:
+        self.stretch.look_at(self)  # which takes a lock that comes before those of completions
+        super().add_callback(function, state)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only a slot that has no value yet comes here, or what a completion does not have.
+        self.stretch.look_at(self)
+        return object.__getattribute__(self, name)
+
+
+class Stretch(Job):
+    """The commands `entries`, numbered from `number` on, each with a step of its worker's: those from `first` on."""
+
+    __slots__ = ("_first", "_looked_at", "ends", "entries", "last", "mark", "parts", "worker")
+
+    def __init__(
+        self, executor: Executor, number: int, worker: Worker, step: int, prepared: PreparedPlan
+    ) -> None:
+        super().__init__(executor, number, prepared, (), Completion())
+        self.launches = 0
+        self.worker = worker.number
+        self._first = step
+        self.mark: Mark = worker.next_mark
+        self.last = number - 1  #: the number of its last command
+        self.bases = [each.submitted for each in executor.all_workers]
+        self.bases[self.worker] = step - 1
+        self.entries: list[Entry] = []
+        #: of each, the operations handed over since the mark before when it was through
+        self.ends: list[int] = []
+        #: its commands as jobs of their own, since a failure has been met; the stretch is none then
+        self.parts: list[Job] | None = None
+        #: by index: the completions that somebody has looked at
+        self._looked_at: dict[int, Completion] = {}
+
+    @property
+    def successors(self) -> Sequence[Job] | None:
+        return self.parts
+
+    def look_at(self, part: Part) -> None:
+        """Make a completion of it. Any thread, also one that has the executor's lock."""
+        index = part.index
+        with self.executor.lock:
+            if _is_made(part):
+                return
+            status = self.completion.status if self.completion.settled else None
+            Completion.__init__(part)
+            if self.parts is not None:
+                _take_over(self.parts[index], part)
+            elif status is not None:
+                part.settle(status)
+            else:
+                self._looked_at[index] = part
+                part.bind(self)
+
+    def one_by_one(self) -> Sequence[Job]:
+        """Its commands as jobs of their own, from now on. Under the executor's lock."""
+        self.parts = [self._alone(index, entry) for index, entry in enumerate(self.entries)]
+        self.entries, self._looked_at = [], {}
+        return self.parts
+
+    def _alone(self, index: int, entry: Entry) -> Job:
+        completion = self._looked_at.get(index) or Completion()
+        prepared, holdings, args, ndrange, places, after = entry
+        job = Job(self.executor, self.number + index, prepared, holdings, completion)
+        job.args, job.ndrange, job.places, job.after = args, ndrange, places, after
+        job.clock[self.worker] = self._first + index
+        job.bases = self.bases.copy()
+        job.bases[self.worker] = self._first + index - 1
+        completion.carry_on(job)
+        return job
+
+    def numbered(self, end: int) -> Sequence[tuple[int, int]]:
+        return list(zip(range(self.number, self.last + 1), self.ends, strict=True))
+
+    def among(self, operations: Collection[int], start: int, end: int) -> Sequence[Job]:
+        """Its commands of which one of these operations is a part, once they stand one by one."""
+        if self.parts is None:
+            return (self,)
+        starts = (start, *self.ends)
+        return [
+            part
+            for part, first, last in zip(self.parts, starts, self.ends, strict=False)
+            if any(first <= number < last for number in operations)
+        ]
+
+    def settle(self) -> None:
+        """All of it has ended, and well: what fails does so one by one."""
+        for completion in self._looked_at.values():
+            completion.settle(COMPLETE)
+        super().settle()
+
+    def abandon(self, status: int) -> None:
+        """The process ends: nobody waits for any of it any longer."""
+        for completion in self._looked_at.values():
+            completion.abandon(status)
+        super().abandon(status)
+
+    def let_go(self) -> None:
+        """It has ended: keep nothing of it alive."""
+        super().let_go()
+        self.entries = []
+        self._looked_at = {}
+
+
+_new = object.__new__
+
+
+def _is_made(part: Part) -> bool:
+    try:
+        object.__getattribute__(part, "settled_ns")
+    except AttributeError:
+        return False
+    return True
+
+
+def _take_over(job: Job, part: Part) -> None:
+    """Let the completion of `job` be `part`."""
+    before = job.completion
+    part.error, part.reason = before.error, before.reason
+    if before.settled:
+        part.settle(before.status)
+    else:
+        job.completion = part
+        part.bind(job)
+
+
+class Line:
+    """The way to a worker for the threads that submit."""
+
+    __slots__ = (
+        "_alone", "_at", "_executor", "_host", "_job", "_leave", "_pending", "_stretch", "_visit", "worker",
+    )  # fmt: skip
+
+    def __init__(self, executor: Executor, worker: Worker, host: Worker, *, alone: bool) -> None:
+        """`alone`: it is the only worker, so that nobody else reads what it has."""
+        self._executor = executor
+        self.worker = worker
+        self._at = worker.number
+        self._host = host
+        self._alone = alone
+        self._stretch: Stretch | None = None  #: the last one
+        #: the command that is being handed over, as its step sees it; with the worker's turn
+        self._job = Job(executor, 0, NOTHING, (), Completion())
+        backend = worker.backend
+        self._pending = backend.pending
+        #: None where threads need not be made ready
+        self._visit = backend.visit if backend.has_visitors else None
+        self._leave = backend.leave
+
+    def hand_over(self, entry: Entry, standing: object) -> Part | None:
+        """Hand a command over; None where it has to be submitted: then nothing has happened.
+
+        Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and all that it
+        waits for was handed to the worker before. `standing`: the executor's when that was looked at. Under the session's lock.
+        """
+        worker, executor, host, visit = self.worker, self._executor, self._host, self._visit
+        if worker.queue or not worker.turn.acquire(False):
+            return None
+        part: Part | None = None
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                if (
+                    executor.standing is standing
+                    and not (worker.queue or executor.closed)
+                    and host.completed >= host.submitted
+                ):
+                    if visit is None:
+                        part = self._perform(entry)
+                    else:
+                        outside = visit()
+                        try:
+                            part = self._perform(entry)
+                        finally:
+                            if outside is not None:
+                                self._leave(outside)
+        finally:
+            due = worker.wanted <= worker.issued or (
+                part is not None and worker.next_mark.ends[-1] >= MARK_EVERY
+            )
+            if due and may_wait():
+                self._mark()
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue or not worker.watching:
+                worker.wake()
+        return part
+
+    def throttle(self) -> None:
+        """With many marks in flight: hold the caller back where the device is far behind. Outside of all locks."""
+        if may_wait():
+            self.worker.throttle_here()
+
+    def _mark(self) -> None:
+        backend = self.worker.backend
+        outside = backend.visit()
+        self.worker.mark()
+        if outside is not None:
+            backend.leave(outside)
+
+    def _perform(self, entry: Entry) -> Part | None:
+        executor, worker, job = self._executor, self.worker, self._job
+        # A finaliser may submit something while the step runs: that comes after it.
+        number = executor.last_number = executor.last_number + 1
+        step = worker.submitted = worker.submitted + 1
+        job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
+        try:
+            entry[0].step.run(worker, job)  # type: ignore[union-attr]
+        except Exception as error:  # refused: submitted like any other, it gets its error
+            if not isinstance(error, (BackendError, MemoryError, RecursionError)):
+                logger.error("a fault of vdev's own in a stretch", exc_info=error)
+            if executor.last_number == number:
+                executor.last_number = number - 1
+            if worker.submitted == step:
+                worker.submitted = step - 1
+            return None
+        except BaseException:  # an interrupt of the program's: it may have been handed over, so it counts
+            self._enter(entry, number, step)
+            raise
+        finally:
+            job.holdings = job.args = ()  # the last command's buffers may go
+        return self._enter(entry, number, step)
+
+    def _enter(self, entry: Entry, number: int, step: int) -> Part:
+        """The command was handed over."""
+        worker, stretch, end, at = self.worker, self._stretch, self._pending(), self._at
+        mark = worker.next_mark
+        worker.issued = step
+        if stretch is None or not (
+            stretch.mark is mark
+            and stretch.last == number - 1
+            and stretch.clock[at] == step - 1
+            and stretch.parts is None
+        ):
+            stretch = self._open(mark, number, step, entry)
+        part = _new(Part)
+        part.stretch, part.index = stretch, stretch.launches
+        stretch.entries.append(entry)
+        stretch.ends.append(end)
+        stretch.launches += 1
+        stretch.last, stretch.clock[at], mark.ends[-1] = number, step, end
+        if not self._alone:
+            for holdings in entry[1]:
+                holdings.written[at] = step
+        return part
+
+    def _open(self, mark: Mark, number: int, step: int, entry: Entry) -> Stretch:
+        executor = self._executor
+        stretch = self._stretch = Stretch(executor, number, self.worker, step, entry[0])
+        mark.jobs.append(stretch)
+        mark.ends.append(0)
+        executor.unsettled[number] = stretch
+        stretch.completion.bind(stretch)
+        return stretch

@@ -1,0 +1,236 @@
+"""Commands that a worker is handed as they come, by the thread that submits them.
+
+Decides which: those whose plan is known and is one step on buffers that are all on one worker, and which nobody wants to
+watch; where there are several workers, only launches on buffers that are kept on one. They are counted like any other.
+What they are on the worker's side is said in `vdev.executor.stretch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vdev.executor.mark import MARKS_IN_FLIGHT
+from vdev.executor.stretch import Entry, Line, Part, Stretch
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch
+from vdev.session.launching import CachedPlan, LaunchCache, TransferPlans
+from vdev.session.transfers import transfer_of
+
+if TYPE_CHECKING:
+    from vdev.executor import Completion
+    from vdev.executor.holdings import Holdings
+    from vdev.session.core import SessionCore
+    from vdev.session.ordering import QueueOrder
+    from vdev.session.programs import SessionKernel
+    from vdev.translators.ranges.ndrange import NDRange
+
+#: what transfers are counted as
+_NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
+#: launches without a plan, of several workers', after which one is submitted
+_MOST_UNPLANNED = 64
+
+_Found: TypeAlias = tuple[
+    CachedPlan, int, list[VirtualBuffer], list["Holdings"], tuple[tuple[int, int, int], ...]
+]
+
+
+class AtOnce:
+    """Those of one session."""
+
+    def __init__(self, session: SessionCore, transfers: TransferPlans) -> None:
+        self._session = session
+        self._executor = session.executor
+        self._only = 0 if len(session.workers) == 1 else None  #: the only worker
+        self._until_planned = _MOST_UNPLANNED
+        self._transfers = transfers
+        self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Part | None]] = {
+            Launch: self._submit_launch,
+            Fill: self._submit_transfer,
+            CopyBuffer: self._submit_transfer,
+        }
+
+    def submit(self, command: Command, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
+        """Hand a command over. None where it has to be submitted: then nothing has happened."""
+        kind = self._kinds.get(type(command))
+        return None if kind is None else kind(command, after, queue)
+
+    def _submit_launch(self, launch: Launch, after: Sequence[Completion], queue: QueueOrder) -> Part | None:
+        if launch.shared or launch.tried:
+            return None
+        return self.launch(launch.kernel, launch.args, launch.ndrange, after, queue)
+
+    def launch(
+        self,
+        kernel: SessionKernel,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        after: Sequence[Completion],
+        queue: QueueOrder,
+    ) -> Part | None:
+        """The same for a launch that reaches nothing but by its arguments."""
+        session, executor = self._session, self._executor
+        with session.lock:
+            if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
+                return None
+            standing, found = executor.standing, self._found(kernel.plans, args)
+            if found is None:
+                return None
+            cached, worker, buffers, holdings, places = found
+            line = executor.lines[worker]
+            if line is None or not (
+                self._only is not None or self._is_kept(kernel, worker, buffers, holdings, queue)
+            ):
+                return None
+            if (after or queue.barrier or executor.failures.any) and not (
+                self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
+            ):
+                return None
+            entry = (cached.prepared, holdings, args, ndrange, places, after)
+            if session.recorder is None:
+                part = line.hand_over(entry, standing)
+            else:
+                part = self._recorded(line, entry, standing, cached, queue)
+            if part is None:
+                return None
+            number = session.number = session.number + 1
+            for buffer in buffers:
+                buffer.used = number
+            cached.outcome.launches += 1
+            if queue.last is not part.stretch.completion:
+                queue.remember(part.stretch.completion)
+        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+            line.throttle()
+        return part
+
+    def _found(self, cache: LaunchCache | None, args: Sequence[Argument]) -> _Found | None:
+        """The plan of a launch without one, where all its buffers are on one worker: that, the buffers by slot with their
+        holdings, and where its pointers point.
+        """
+        if cache is None:
+            return None
+        worker = self._only
+        buffers: list[VirtualBuffer] = []
+        holdings: list[Holdings] = []
+        places: list[tuple[int, int, int]] = []
+        for index in cache.pointers:
+            arg = args[index]
+            if type(arg) is not BufferArg:
+                continue
+            buffer = arg.buffer
+            if buffer in buffers:
+                places.append((index, buffers.index(buffer), arg.offset))
+                continue
+            resident = buffer.state.resident
+            if resident != worker or resident is None:
+                if buffers or worker is not None or resident is None:
+                    return None
+                worker = resident
+            places.append((index, len(buffers), arg.offset))
+            buffers.append(buffer)
+            holdings.append(buffer.holdings)
+        if worker is None:
+            return None
+        cached = cache.resident.get((worker, len(buffers)))
+        return None if cached is None else (cached, worker, buffers, holdings, tuple(places))
+
+    def _is_kept(
+        self,
+        kernel: SessionKernel,
+        worker: int,
+        buffers: Sequence[VirtualBuffer],
+        holdings: Sequence[Holdings],
+        queue: QueueOrder,
+    ) -> bool:
+        """Of several workers: whether launches on these buffers, which are on that worker, run there without a plan, and
+        nobody else has to do with them. Now and then one is to be submitted, which looks whether they still should.
+        """
+        choosing, last, cache = self._session.choosing, queue.last, kernel.plans
+        if choosing is None or cache is None:
+            return False
+        # Where buffers begin to be kept, or meet, the launch is submitted.
+        if {buffer.state.kept for buffer in buffers} - {None} != {worker}:
+            return False
+        if choosing.keeper_without_plans(buffers, cache.tally) != worker:
+            return False
+        if any(each.readers[worker] is not None for each in holdings):
+            return False
+        if queue.in_order and last is not None and not last.settled and not _stands_at(last, worker):
+            return False
+        self._until_planned -= 1
+        if self._until_planned < 0:
+            self._until_planned = _MOST_UNPLANNED
+            return False
+        return True
+
+    def _recorded(
+        self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
+    ) -> Part | None:
+        """Hand a launch over where somebody wants to know where the time goes."""
+        recorder = self._session.recorder
+        assert recorder is not None
+        if cached.shape is None:
+            return None
+        outer = recorder.enter(queue)
+        try:
+            part = line.hand_over(entry, standing)
+            if part is not None:
+                recorder.submitted(part.number, cached.shape)
+            return part
+        finally:
+            recorder.leave(outer)
+
+    def _submit_transfer(
+        self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
+    ) -> Part | None:
+        session, executor = self._session, self._executor
+        line = None if self._only is None else executor.lines[self._only]
+        if line is None or session.recorder is not None or session.checker is not None:
+            return None
+        with session.lock:
+            if queue.profiled or session.observers or session.deferrals.held:
+                return None
+            standing, transfer = executor.standing, transfer_of(command)
+            buffers = transfer.buffers
+            states = [buffer.state for buffer in buffers]
+            found = self._transfers.find((type(command), transfer.what, *states))
+            if found is None or found.prepared.step is None or [*found.plan.states] != states:
+                return None
+            holdings = [buffer.holdings for buffer in buffers]
+            if (after or queue.barrier or executor.failures.any) and not (
+                self._may_follow(after, queue, self._only) and all(each.is_sound for each in holdings)
+            ):
+                return None
+            part = line.hand_over((found.prepared, holdings, (), None, (), after), standing)
+            if part is None:
+                return None
+            number = session.next_number()
+            for buffer in buffers:
+                buffer.used = number
+            if queue.last is not part.stretch.completion:
+                queue.remember(part.stretch.completion)
+            session.ledger.count(_NAMES[type(command)], found.plan)
+        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+            line.throttle()
+        return part
+
+    def _may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
+        """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have
+        failed.
+        """
+        if queue.barrier is not None and not queue.barrier.settled:
+            return False
+        return all(self._is_behind(item, worker) for item in after)
+
+    def _is_behind(self, earlier: Completion, worker: int | None) -> bool:
+        if type(earlier) is Part:
+            return earlier.stretch.parts is None and earlier.stretch.worker == worker
+        if earlier.settled:
+            return earlier.status == 0
+        return self._only is not None and earlier.progress is not None and earlier.error is None
+
+
+def _stands_at(completion: Completion, worker: int) -> bool:
+    """Whether it is of commands that the worker was handed in this way."""
+    progress = completion.progress
+    return isinstance(progress, Stretch) and progress.worker == worker
