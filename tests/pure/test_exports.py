@@ -29,6 +29,11 @@ FOR_OTHERS = {
         "empty",
         "local",
     },
+    "vdev.icd": {
+        "entry",
+        "functions",
+        "joining",
+    },  # called by the library, read by its build, found by handles
     "vdev.observe": {"explain", "trace"},  # found by name where somebody asks for them
     "vdev.packaging": {"backend"},
     "vdev.start": {"workers"},

@@ -6,4 +6,26 @@ computed or kept. Nothing is imported here: the stand-in is filled when PyOpenCL
 module (`vdev.facade.stand_in`).
 """
 
-__all__ = ["platform_device", "stand_in"]
+__all__ = [
+    "arguments",
+    "calls",
+    "context",
+    "errors",
+    "event",
+    "handles",
+    "hostbuf",
+    "image_formats",
+    "image_transfers",
+    "images",
+    "kernel",
+    "launch",
+    "memory",
+    "platform_device",
+    "program",
+    "queue",
+    "stand_in",
+    "svm",
+    "svm_memory",
+    "sync",
+    "transfers",
+]

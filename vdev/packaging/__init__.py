@@ -1,3 +1,3 @@
 """What building the distribution needs beside setuptools: see `backend`. Nothing at run time imports it."""
 
-__all__ = ["backend"]
+__all__ = ["backend", "library"]

@@ -21,7 +21,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import library  # type: ignore[import-not-found]  # beside this file (backend-path)
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_sdist,
@@ -31,6 +30,11 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+
+if __package__:
+    from . import library
+else:
+    import library  # type: ignore[import-not-found, no-redef]  # a build finds both by `backend-path`
 
 __all__ = [
     "build_editable",
