@@ -23,14 +23,17 @@ DOCUMENTED = {
 }
 #: names of PyOpenCL's native module that its Python layer calls, and so do we; a test compares them with the module
 CONTRACT = {
-    "_ErrorRecord", "_Program", "_build", "_create_program_with_il", "_custom_init",
-    "_enqueue_barrier_with_wait_list", "_enqueue_copy_buffer", "_enqueue_copy_buffer_rect", "_enqueue_fill_buffer",
-    "_enqueue_read_buffer", "_enqueue_read_buffer_rect", "_enqueue_write_buffer", "_enqueue_write_buffer_rect",
-    "_set_arg_buf", "_set_arg_null", "_set_arg_svm",
+    "_ErrorRecord", "_Program", "_build", "_create_program_with_il", "_custom_init", "_enqueue_barrier",
+    "_enqueue_barrier_with_wait_list", "_enqueue_copy_buffer", "_enqueue_copy_buffer_rect",
+    "_enqueue_copy_buffer_to_image", "_enqueue_copy_image", "_enqueue_copy_image_to_buffer", "_enqueue_fill_buffer",
+    "_enqueue_marker", "_enqueue_marker_with_wait_list", "_enqueue_read_buffer", "_enqueue_read_buffer_rect",
+    "_enqueue_read_image", "_enqueue_svm_map", "_enqueue_svm_memcpy", "_enqueue_svm_memfill",
+    "_enqueue_svm_migrate_mem", "_enqueue_svm_unmap", "_enqueue_wait_for_events", "_enqueue_write_buffer",
+    "_enqueue_write_buffer_rect", "_enqueue_write_image", "_set_arg_buf", "_set_arg_null", "_set_arg_svm",
 }  # fmt: skip
 #: and one of its Python layer's, which the native module itself calls
 CALLED_BACK = {"_get_prg"}
-KNOW_PYOPENCL = ("vdev.facade", "vdev.backends.opencl")
+KNOW_PYOPENCL = ("vdev.facade", "vdev.icd", "vdev.backends.opencl")
 
 #: how many there are still, at the most
 LEFT = {

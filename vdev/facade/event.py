@@ -57,6 +57,17 @@ class Event(Handle):
         self._command_type = command_type
         self._vdev_state = completion
 
+    @staticmethod
+    def of_command(queue: CommandQueue, context: Context, command_type: int, completion: Completion) -> Event:
+        """What `make_event` gives, with fewer calls: each launch makes one."""
+        event: Event = _new_event(Event)
+        event._handle = 0
+        event._queue = queue
+        event._context = context
+        event._command_type = command_type
+        event._vdev_state = completion
+        return event
+
     def get_info(self, arg: int, /) -> Any:
         arg = as_int("get_info", arg)
         info = native.event_info
@@ -153,6 +164,10 @@ class NannyEvent(Event):
 
     def get_ward(self) -> Any:
         return self._ward.kept
+
+    def vdev_disown(self) -> None:
+        """Leave the memory to the program, as a C program's is."""
+        self._ward.release()
 
     @waits
     def wait(self) -> None:

@@ -59,20 +59,6 @@ def addresses() -> Addresses | None:
     return _addresses
 
 
-def handle_of(item: Any) -> int:
-    """The handle of an object with a `_handle`: 0 until somebody asks."""
-    if not item._handle:
-        with _lock:
-            if not item._handle and addresses() is None:
-                item._handle = next(_numbers)
-                _live[item._handle] = item
-    if type(item._handle) is int and item._handle:
-        return item._handle
-    real = addresses()
-    assert real is not None
-    return real.address_of(item)
-
-
 def item_of(handle: int, kind: type) -> Any:
     """The object with that handle where it is of that class, else None."""
     item = _live.get(handle)
@@ -102,21 +88,41 @@ else:
     state_of = attrgetter("_vdev_state")  # on the way of every launch: faster than a function
 
 
-class Handle:
+class Numbered:
+    """What has a handle."""
+
+    __slots__ = ()
+
+    _handle: Any  #: 0 until somebody asks, then a number, or what holds the handle of C code
+
+    def vdev_handle(self) -> int:
+        """The handle, made when somebody asks for it."""
+        if not self._handle:
+            with _lock:
+                if not self._handle and addresses() is None:
+                    self._handle = next(_numbers)
+                    _live[self._handle] = self
+        if type(self._handle) is int and self._handle:
+            return self._handle
+        real = addresses()
+        assert real is not None
+        return real.address_of(self)
+
+
+class Handle(Numbered):
     """Base of the classes that have a handle. Equality is identity: there is one façade object per driver's
     object.
     """
 
     __slots__ = ()
 
-    _handle: Any  #: 0 until somebody asks, then a number, or what holds the handle of C code
     _retain: ClassVar[str]  #: routine that natively refuses a bad handle
     _invalid: ClassVar[int]  #: and its status code
 
     @property
     def int_ptr(self) -> int:
         """The object as an integer, valid within this process."""
-        return handle_of(self)
+        return self.vdev_handle()
 
     @classmethod
     def from_int_ptr(cls, int_ptr_value: int, retain: bool = True) -> Any:

@@ -53,7 +53,7 @@ def enqueue_nd_range_kernel(
     (OpenCL 2.1 and later).
     """
     try:
-        state, line = kernel._vdev_state, queue._vdev_state
+        state, line = state_of(kernel), state_of(queue)
         ndrange = state.ndranges[global_work_size, local_work_size, global_work_offset, g_times_l]
         context = line.context
     except (KeyError, TypeError, AttributeError):
@@ -74,14 +74,10 @@ def enqueue_nd_range_kernel(
     completion = _at_once(line, state, captured, ndrange, after)
     if completion is None:
         completion = _submit(line, state, Launch(state.kernel, captured, ndrange, tried=True), after)
-    event = _new_event(Event)
-    event._handle, event._queue, event._context = 0, queue, context
-    event._command_type, event._vdev_state = _COMMAND, completion
-    return event
+    return Event.of_command(queue, context, _COMMAND, completion)
 
 
-Kernel._vdev_launch = staticmethod(enqueue_nd_range_kernel)
-_new_event = object.__new__
+Kernel.vdev_launch = staticmethod(enqueue_nd_range_kernel)
 
 
 def _at_once(

@@ -17,7 +17,7 @@ import numpy as np
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_ints, check_type, fail, native, status
-from vdev.facade.handles import handle_of, item_of, state_of, take_back
+from vdev.facade.handles import Numbered, item_of, state_of, take_back
 from vdev.facade.hostbuf import Bytes, array_interface, as_bytes, contiguous_strides, export_array
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.facade.svm_memory import find
@@ -45,7 +45,7 @@ BUFFER_TYPE = native.mem_object_type.BUFFER
 _lock = threading.RLock()
 
 
-class Memory:
+class Memory(Numbered):
     """A buffer or a part of one. `argument` is what a launch captures; `references` counts wrappers and sub-
     buffers.
     """
@@ -162,7 +162,7 @@ class MemoryObjectHolder:
 
     @property
     def int_ptr(self) -> int:
-        return handle_of(self._vdev_state)
+        return self._vdev_state.vdev_handle()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemoryObjectHolder) and self._vdev_state is other._vdev_state
@@ -185,6 +185,11 @@ class MemoryObject(MemoryObjectHolder):
             fail("MemoryObject.free", status.INVALID_VALUE, "trying to double-unref mem object")
         self._valid = False
         self._vdev_state.release()
+
+    def vdev_give_up(self) -> Memory:
+        """The memory object; the reference is the caller's from now on."""
+        self._valid = False
+        return self._vdev_state
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end a thread that will not run again may hold the lock

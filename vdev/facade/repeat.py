@@ -60,7 +60,7 @@ class Repeat:
                 return False
             index = at - _AHEAD
             if type(known) is Memory:
-                value = arg = value._vdev_state
+                value = arg = state_of(value)
                 if not _is_usable(arg, kernel):
                     return False
             else:

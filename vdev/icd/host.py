@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,6 +30,8 @@ lend_out: Any = None
 item_at: Any = None
 take_back: Any = None
 count_of: Any = None
+#: by object, what the program gave: a context's and a sampler's properties, a program's source
+given: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
 #: whether there were no workers for a session when the library entered Python
 is_without_device = False
 

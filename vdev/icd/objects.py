@@ -65,7 +65,7 @@ def _context_properties(routine: str, address: int) -> list[tuple[int, Any]]:
 def _made(context: Context, properties: int) -> Context:
     """The context, which remembers its properties as they were given."""
     pairs = [number for pair in host.pairs(properties) for number in pair]
-    context._c_properties = host.packed([*pairs, 0]) if properties else b""  # type: ignore[attr-defined]
+    host.given[context] = host.packed([*pairs, 0]) if properties else b""
     return context
 
 
@@ -110,7 +110,7 @@ def clCreateCommandQueueWithProperties(context: Context, device: Device, propert
             fail("clCreateCommandQueueWithProperties", status.INVALID_VALUE)
         numbers += [name, value]
     queue = CommandQueue(context, device, bits)
-    queue._properties_array = [*numbers, 0] if properties else []
+    host.given[queue] = host.packed([*numbers, 0]) if properties else b""
     return queue
 
 
@@ -134,7 +134,7 @@ def clCreateSampler(context: Context, normalized: int, addressing: int, filterin
 def clCreateSamplerWithProperties(context: Context, properties: int) -> Sampler:
     numbers = [number for pair in host.pairs(properties) for number in pair]
     sampler = Sampler(context, [*numbers, 0])
-    sampler._c_properties = host.packed([*numbers, 0]) if properties else b""  # type: ignore[attr-defined]
+    host.given[sampler] = host.packed([*numbers, 0]) if properties else b""
     return sampler
 
 

@@ -47,7 +47,7 @@ def clCreateProgramWithSource(context: Context, count: int, strings: int, length
     except UnicodeDecodeError:  # in comments of old files; any byte is a character of it
         text = source.decode("latin-1")
     program = _Program(context, text)
-    program._c_source = source + b"\0"  # type: ignore[attr-defined]
+    host.given[program] = source + b"\0"
     return program
 
 
@@ -164,6 +164,16 @@ class _Kernel(Kernel):
         self._vdev_state, self._handle = state, handle
         return self.__dict__[name]
 
+    @classmethod
+    def like(cls, kernel: Kernel) -> Kernel:
+        """A kernel with the arguments that this one has now."""
+        state = state_of(kernel)
+        copy: Kernel = object.__new__(cls)
+        copy._set_up(state.program, state.kernel, getattr(kernel, "_source", None))
+        state_of(copy).args[:] = state.args
+        state_of(copy).is_ready = state.is_ready
+        return copy
+
 
 def clCreateKernel(program: _Program, name: int) -> Kernel:
     if not name:
@@ -183,12 +193,7 @@ def clCreateKernelsInProgram(program: _Program, room: int, kernels: int, found: 
 
 
 def clCloneKernel(kernel: Kernel) -> Kernel:
-    state = state_of(kernel)
-    copy: Kernel = object.__new__(_Kernel)
-    copy._set_up(state.program, state.kernel, kernel._source)
-    state_of(copy).args[:] = state.args
-    state_of(copy).is_ready = state.is_ready
-    return copy
+    return _Kernel.like(kernel)
 
 
 _LETTERS = {

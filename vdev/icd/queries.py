@@ -133,7 +133,7 @@ _group, _arg, _event = native.kernel_work_group_info, native.kernel_arg_info, na
 
 def clGetContextInfo(context: Context, name: int) -> bytes:
     if name == _context.PROPERTIES:
-        return getattr(context, "_c_properties", b"")
+        return host.given.get(context, b"")
     if name == _context.DEVICES:
         return _handles(host.DEVICE)(context.get_info(name))
     return _uint(context.get_info(name))
@@ -153,6 +153,8 @@ _QUEUE_DEVICE_DEFAULT = 0x1095  # CL_QUEUE_DEVICE_DEFAULT: NULL for a device wit
 def clGetCommandQueueInfo(queue: CommandQueue, name: int) -> bytes:
     if name == _QUEUE_DEVICE_DEFAULT:
         return _ulong(0)
+    if name == _queue.PROPERTIES_ARRAY and queue in host.given:
+        return host.given[queue]
     return _QUEUE.get(name, _uint)(queue.get_info(name))
 
 
@@ -201,7 +203,7 @@ def clGetSamplerInfo(sampler: Sampler, name: int) -> bytes:
     if name == info.CONTEXT:
         return _handle(host.CONTEXT)(sampler.get_info(name))
     if name == info.PROPERTIES:
-        return getattr(sampler, "_c_properties", b"")
+        return host.given.get(sampler, b"")
     return _uint(sampler.get_info(name))
 
 
@@ -222,7 +224,7 @@ def clGetProgramInfo(program: _Program, name: int, room: int, value: int, size: 
         _put_binaries(program, room, value, size)
         return
     if name == _program.SOURCE:
-        content = getattr(program, "_c_source", b"\0")
+        content = host.given.get(program, b"\0")
     elif name == _program.REFERENCE_COUNT:
         content = _uint(host.count_of(program))
     else:

@@ -8,30 +8,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from vdev.facade.handles import state_of
 from vdev.facade.images import Image, ImageMemory
 from vdev.facade.memory import Buffer, Memory
 
 _new = object.__new__
 
 
-class _BufferView(Buffer):
+class _View:
+    _vdev_state: Any
+    _valid = False  # it owns no reference
+
+    def show(self, memory: Memory) -> None:
+        """Stand for that memory object."""
+        self._vdev_state = memory
+
+
+class _BufferView(_View, Buffer):
     pass
 
 
-class _ImageView(Image):
-    _valid = False
+class _ImageView(_View, Image):
+    pass
 
 
 def view(memory: Memory) -> Any:
     """A wrapper around `memory` for one call."""
     wrapper: Any = _new(_ImageView if isinstance(memory, ImageMemory) else _BufferView)
-    wrapper._vdev_state = memory
+    wrapper.show(memory)
     return wrapper
 
 
 def unwrap(wrapper: Any) -> Memory:
     """The memory object of a wrapper; the wrapper's reference is the caller's from now on."""
-    memory: Memory = state_of(wrapper)
-    wrapper._valid = False
-    return memory
+    return wrapper.vdev_give_up()  # type: ignore[no-any-return]
