@@ -48,7 +48,7 @@ ARGUMENTS = {
     "particle_binning": "--size 3000",
     "reduction": "--size 5000",
     "saxpy": "--size 5000",
-    "scan_sort_compact": "--size 3000",
+    "scan_sort_compact": "--size 10000",
     "sgemm": "--size 300",
     "sgemv": "--size 70",
     "stencil_3d": "--size 70 --steps 3",

@@ -225,7 +225,7 @@ DEFECTS: tuple[Defect, ...] = (
     # planner
     _planner("a transfer is left out", "builder", "for source, piece in found:\n            self.copy(slot, source, holder, piece)",
              "for source, piece in found[:1]:\n            self.copy(slot, source, holder, piece)"),
-    _planner("invalidation is forgotten", "directory", "self.valid[holder] = held - lost", "self.valid[holder] = held"),
+    _planner("invalidation is forgotten", "directory", "self.valid[holder] = held - gone", "self.valid[holder] = held"),
     _planner("an owner too many", "directory",
              "for holder, region in written:\n            self.add(holder, region)",
              "for holder, region in written:\n            self.add(holder, region), self.add(HOST, region)"),

@@ -30,6 +30,8 @@ def python(tmp_path):
     fake = "import sys, types; module = types.ModuleType('vdev.facade.stand_in')\n"
     fake += "module.populate = lambda target: setattr(target, 'kind', 'stand-in')\n"
     fake += "sys.modules['vdev.facade.stand_in'] = module\n"
+    fake += "handles = types.ModuleType('vdev.icd.joining'); handles.use_handles = lambda: None\n"
+    fake += "sys.modules['vdev.icd.joining'] = handles\n"
     _write(tmp_path / "sitecustomize.py", fake + HOOK)
 
     def run(*arguments: str, vdev: str | None, fails: bool = False, cwd: Path = tmp_path) -> str:

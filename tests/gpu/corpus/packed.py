@@ -186,10 +186,10 @@ def cases() -> list[Case]:
     }  # fmt: skip
     found["constant"] = found["constant"].stating(
         np.array(_of_the_table()),
-        native_errs="NVIDIA places the members of an initialised packed structure wrong: 6.11.1",
+        native_errs="6.11.1: NVIDIA's compiler places the members of an initialised packed structure elsewhere",
     )
     found["called"] = found["called"].stating(
         np.array(_of_calls(_filled(1))),
-        native_errs="NVIDIA ends in a misaligned access where a function returns a packed structure: 6.11.1",
+        native_errs="6.11.1: NVIDIA's compiler ends in an error where a function returns a packed structure",
     )
     return list(found.values())
