@@ -55,7 +55,7 @@ _FORGET = 0.98
 _IDLE = 64
 #: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once. And
 #: where workers share hardware, which nobody asks for but to have launches split
-_FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.005, 0.0005, 0.02
+_FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.005, 0.0005, 0.006
 #: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
 #: gives way to another, so much is lost until that is noticed
 _CREDIT = 0.005
