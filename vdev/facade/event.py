@@ -58,7 +58,9 @@ class Event(Handle):
         self._vdev_state = completion
 
     @staticmethod
-    def of_command(queue: CommandQueue, context: Context, command_type: int, completion: Completion) -> Event:
+    def _vdev_of_command(
+        queue: CommandQueue, context: Context, command_type: int, completion: Completion
+    ) -> Event:
         """What `make_event` gives, with fewer calls: each launch makes one."""
         event: Event = _new_event(Event)
         event._handle = 0
@@ -165,7 +167,7 @@ class NannyEvent(Event):
     def get_ward(self) -> Any:
         return self._ward.kept
 
-    def vdev_disown(self) -> None:
+    def _vdev_disown(self) -> None:
         """Leave the memory to the program, as a C program's is."""
         self._ward.release()
 

@@ -95,7 +95,7 @@ class Numbered:
 
     _handle: Any  #: 0 until somebody asks, then a number, or what holds the handle of C code
 
-    def vdev_handle(self) -> int:
+    def _vdev_handle(self) -> int:
         """The handle, made when somebody asks for it."""
         if not self._handle:
             with _lock:
@@ -122,7 +122,7 @@ class Handle(Numbered):
     @property
     def int_ptr(self) -> int:
         """The object as an integer, valid within this process."""
-        return self.vdev_handle()
+        return self._vdev_handle()
 
     @classmethod
     def from_int_ptr(cls, int_ptr_value: int, retain: bool = True) -> Any:

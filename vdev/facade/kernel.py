@@ -129,7 +129,7 @@ class Kernel(Handle):
     """A kernel object with its own argument values."""
 
     #: `enqueue_nd_range_kernel`, which is in a module above
-    vdev_launch: ClassVar[Callable[..., Any]]
+    _vdev_launch: ClassVar[Callable[..., Any]]
 
     _retain = "clRetainKernel"
     _invalid = status.INVALID_KERNEL
@@ -181,7 +181,7 @@ class Kernel(Handle):
         if not kwargs:
             repeat = state.repeat
             if repeat is not None and repeat.takes(state, args):
-                return self.vdev_launch(args[0], self, args[1], args[2], None, wait_for)
+                return self._vdev_launch(args[0], self, args[1], args[2], None, wait_for)
             event = self._enqueue(self, *args, wait_for=wait_for)
             state.repeat = repeat_of(state, args)
             return event

@@ -74,10 +74,10 @@ def enqueue_nd_range_kernel(
     completion = _at_once(line, state, captured, ndrange, after)
     if completion is None:
         completion = _submit(line, state, Launch(state.kernel, captured, ndrange, tried=True), after)
-    return Event.of_command(queue, context, _COMMAND, completion)
+    return Event._vdev_of_command(queue, context, _COMMAND, completion)
 
 
-Kernel.vdev_launch = staticmethod(enqueue_nd_range_kernel)
+Kernel._vdev_launch = staticmethod(enqueue_nd_range_kernel)
 
 
 def _at_once(

@@ -162,7 +162,7 @@ class MemoryObjectHolder:
 
     @property
     def int_ptr(self) -> int:
-        return self._vdev_state.vdev_handle()
+        return self._vdev_state._vdev_handle()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemoryObjectHolder) and self._vdev_state is other._vdev_state
@@ -186,7 +186,7 @@ class MemoryObject(MemoryObjectHolder):
         self._valid = False
         self._vdev_state.release()
 
-    def vdev_give_up(self) -> Memory:
+    def _vdev_give_up(self) -> Memory:
         """The memory object; the reference is the caller's from now on."""
         self._valid = False
         return self._vdev_state

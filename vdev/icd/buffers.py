@@ -61,7 +61,7 @@ def clSetMemObjectDestructorCallback(memory: Memory, function: int, user_data: i
 def done(event: Event) -> Event:
     """The event of a transfer whose host memory the program keeps, as C programs do: nobody waits for it at its end."""
     if isinstance(event, NannyEvent):
-        event.vdev_disown()
+        event._vdev_disown()
     return event
 
 

@@ -39,8 +39,14 @@ _KINDS: tuple[tuple[type, int], ...] = (
 class _Addresses:
     """Handles of the library's."""
 
+    def __init__(self) -> None:
+        self._kinds: dict[type, int] = {}  # PyOpenCL asks for a device's handle again and again
+
     def address_of(self, item: Any) -> int:
-        kind = next(number for kind, number in _KINDS if isinstance(item, kind))
+        kind = self._kinds.get(type(item))
+        if kind is None:
+            kind = next(number for known, number in _KINDS if isinstance(item, known))
+            self._kinds[type(item)] = kind
         address: int = host.address_of(item, kind)
         return address
 

@@ -40,4 +40,4 @@ def view(memory: Memory) -> Any:
 
 def unwrap(wrapper: Any) -> Memory:
     """The memory object of a wrapper; the wrapper's reference is the caller's from now on."""
-    return wrapper.vdev_give_up()  # type: ignore[no-any-return]
+    return wrapper._vdev_give_up()  # type: ignore[no-any-return]
