@@ -19,10 +19,14 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("workers", ["cpu:1", "cpu:3"])
 def test_random_launches_in_a_fraction_of_the_memory(workers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Worker, "poisoned", True)
-    seed = random.SystemRandom().randrange(1 << 30)
-    print(f"seed {seed}")
-    found = run(workers, "256K", 150, seed, 2.5)
-    assert found["evicting"] >= 3, found  # a dozen or more, mostly
+    evicting = []
+    for _ in range(5):  # of a seed whose buffers happen to fit, none evicts
+        seed = random.SystemRandom().randrange(1 << 30)
+        print(f"seed {seed}")
+        evicting.append(run(workers, "256K", 150, seed, 2.5)["evicting"])
+        if sum(evicting) >= 3:  # a dozen or more, mostly
+            return
+    pytest.fail(f"launches that evicted, by run: {evicting}")
 
 
 PROGRAM = """
