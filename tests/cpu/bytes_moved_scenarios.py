@@ -190,9 +190,12 @@ def run(name: str) -> dict[str, Any]:
     SCENARIOS[name](queue)
     queue.finish()
     counters = session.executor.counters()
+    folds = session.ledger.command("fold").moved
+    folded = folds.host_to_worker + folds.worker_to_worker + folds.worker_to_host
     return {
         "launches": launches,
-        "planned": sum(nbytes for moved in planned for _, _, nbytes in moved),
+        "folded": folded,
+        "planned": folded + sum(nbytes for moved in planned for _, _, nbytes in moved),
         "counted": sum(c.from_host + c.to_host + c.from_peer for c in counters),
     }
 

@@ -12,10 +12,13 @@ import pyopencl as cl
 
 SOURCE = """
 #include "factor.h"
+#ifndef PLACE
+#define PLACE(i, n) i
+#endif
 struct pair { int a; float b; };
 kernel void scale(global const float *x, global float *y, int n) {
     int i = get_global_id(0);
-    if (i < n) y[i] = FACTOR * x[i];
+    if (i < n) y[PLACE(i, n)] = FACTOR * x[i];
 }
 kernel void pairs(global struct pair *p, struct pair step) {
     int i = get_global_id(0);

@@ -126,6 +126,16 @@ def test_a_header_that_has_changed(made: tuple[Place, Any], tmp_path: Path) -> N
     assert same(changed, place.run(cwd=nearer))
 
 
+def test_a_header_that_changes_what_is_written(tmp_path: Path) -> None:
+    """What was found out about a kernel's accesses is of the headers as they were."""
+    place, split = Place(tmp_path), {"VDEV_PLANNING": "always", "VDEV_MIN_ITEMS": "1"}
+    first = place.run(**split)
+    place.header("factor.h", f"{HEADER}#define PLACE(i, n) n - 1 - i\n")
+    changed = place.run(**split)
+    assert changed["found"]["scale"] != first["found"]["scale"]
+    assert same(changed, place.run(**split, VDEV_CACHE="0"))
+
+
 def foreign(path: Path) -> None:
     path.write_bytes(b'{"source": "kernel void scale() {}"}')
 

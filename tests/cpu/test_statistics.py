@@ -140,6 +140,7 @@ def test_a_program_with_every_kind_of_command(everything: dict[str, Any]) -> Non
         "unmap": 1,
         "migrate": 1,
         "read": 1,
+        "fold": 1,
     }
 
 
@@ -168,8 +169,10 @@ def test_a_write_through_an_index(everything: dict[str, Any]) -> None:
 
 def test_atomics_are_merged(everything: dict[str, Any]) -> None:
     bins, idx = kernel(everything, "count")["arguments"]
-    assert (bins["access"], bins["line"], bins["merged_nbytes"]) == ("atomic", 8, 2 * 1024)
-    assert bins["moved"]["worker_to_host"] == 2 * 3 * 1024
+    assert (bins["access"], bins["line"], bins["merged_nbytes"]) == ("atomic", 8, 0)
+    assert bins["moved"] == {"host_to_worker": 0, "worker_to_worker": 0, "worker_to_host": 0}
+    fold = next(row for row in everything["commands"] if row["kind"] == "fold")  # once for both launches
+    assert fold["moved"] == {"host_to_worker": 0, "worker_to_worker": 0, "worker_to_host": 3 * 1024}
     assert idx["moved"] == {"host_to_worker": 0, "worker_to_worker": 0, "worker_to_host": 0}
 
 

@@ -36,10 +36,19 @@ class Loops(Stores):
 
     @contextmanager
     def looping(self, *leaves: Ex) -> Iterator[None]:
-        before, self.in_loop = self.in_loop, True
+        before = self.in_loop, self.in_switch
+        self.in_loop, self.in_switch = True, False
         with self.inside(*leaves):
             yield
-        self.in_loop = before
+        self.in_loop, self.in_switch = before
+
+    @contextmanager
+    def choosing(self) -> Iterator[None]:
+        """Inside a switch, where `break` is the switch's and `continue` the loop's around it."""
+        before, self.in_switch = self.in_switch, True
+        with self.inside():
+            yield
+        self.in_switch = before
 
     def loop_body(self, depth: int, *leaves: Ex) -> list[Stmt]:
         with self.looping(*leaves):

@@ -16,6 +16,7 @@ from .values import (
     LONG,
     UCHAR,
     UINT,
+    ULONG,
     Ex,
     cast,
     constant,
@@ -64,9 +65,10 @@ class Statements(Probes):
 
     def exit(self, depth: int) -> list[Stmt]:
         test = self.expressions.scalar(2)
-        if self.in_loop and self.chance(0.7):
+        ways = ["break"] * (self.in_loop or self.in_switch) + ["continue"] * self.in_loop
+        if ways and self.chance(0.7):
             self.forms.add("break or continue")
-            return [Stmt(f"if ({test.text}) {self.rng.choice(['break', 'continue'])};")]
+            return [Stmt(f"if ({test.text}) {self.rng.choice(ways)};")]
         if self.may_return:
             self.forms.add("early return")
             return [Stmt(f"if ({test.text}) return;")]
@@ -74,14 +76,14 @@ class Statements(Probes):
 
     def switch(self, depth: int) -> list[Stmt]:
         """With labels in any order, fall through, declarations before the first label."""
+        if "range of case labels" not in self.skip and self.chance(0.2):
+            return self.ranges_in_switch(depth)
         e = self.expressions.small(5, 2) if self.chance(0.8) else self.expressions.scalar(2)
         if e.t is BOOL:
             e = cast(INT, e)
-        before = self.in_loop
-        self.in_loop = False
         body: list[Stmt] = []
         self.forms.add("switch")
-        with self.inside():
+        with self.choosing():
             span = range(e.lo, e.hi + 1) if e.width < 10 else [-1, 0, 1, 5, 255]
             labels = [f"case {constant(x).text}:" for x in span if self.chance(0.7)]
             if self.chance(0.7):
@@ -92,10 +94,31 @@ class Statements(Probes):
                     inner = self.block(self.rng.randrange(0, 3), min(depth, 1))
                 ending = self.rng.choice(["break;", "break;", ""])
                 body.append(Stmt(f"{label} {{", inner, f"}} {ending}"))
-        self.in_loop = before
         if not body:
             return self.store()
         return [Stmt(f"switch ({e.text}) {{", body, "}")]
+
+    def ranges_in_switch(self, depth: int) -> list[Stmt]:
+        """Labels that are ranges, as clang and GCC take them, also over the middle of an unsigned type's values."""
+        t, e = self.rng.choice([INT, UINT, LONG, ULONG]), self.expressions.small(7, 2)
+        first = self.rng.choice([0, -3]) if t.signed else (1 << (t.bits - 1)) - 3
+        condition = scalar_operation("+", cast(t, e), constant(first - e.lo, t))
+        if condition is None:
+            return self.store()
+        self.forms.add("range of case labels")
+        body: list[Stmt] = []
+        low, behind = first, first + e.width
+        with self.choosing():
+            while low < behind:
+                high = low + self.rng.randrange(4)
+                label = f"case {constant(low, t).text} ... {constant(high, t).text}:"
+                if body and self.chance(0.2):
+                    label, high = "default:", behind
+                with self.inside():
+                    inner = self.block(self.rng.randrange(1, 3), min(depth, 1))
+                body.append(Stmt(f"{label} {{", inner, "} break;"))
+                low = high + 1
+        return [Stmt(f"switch ({condition.text}) {{", body, "}")]
 
     def declared_in_switch(self) -> list[Stmt]:
         """An array in front of the first label: in scope, never initialised (C99 6.8.4.2p7); each use stores first."""
@@ -125,13 +148,37 @@ class Statements(Probes):
         ]  # fmt: skip
         return [Stmt(f"switch ({label.text}) {{", body, "}")]
 
+    def continued_in_switch(self) -> list[Stmt]:
+        """How often a loop came behind a switch that goes on with the next step, as a place."""
+        found = [own for own in self.owns if own.n == 1 and own.count >= 2]
+        if not found:
+            return self.store()
+        own, e = self.rng.choice(found), self.expressions.small(4, 2)
+        count, step, times = self.fresh("z"), self.fresh("i"), self.rng.randrange(1, 4)
+        chosen = self.rng.randrange(e.lo, e.hi + times)
+        other = self.rng.choice(
+            ["default: break;", f"case {chosen + 1}: {count}++; break;", f"case {chosen - 1}:;"]
+        )
+        known = Ex(count, INT, 0, 2 * times)
+        slot = self.expressions.moved_into(known, 0, own.count) or self.expressions.into(known, own.count)
+        self.forms.add("continue in a switch")
+        labels = [Stmt(f"case {chosen}: continue;"), Stmt(other)]
+        inner = [Stmt(f"switch ({cast(INT, e).text} + {step}) {{", labels, "}"), Stmt(f"{count}++;")]
+        return [
+            Stmt(f"int {count} = 0;"),
+            Stmt(f"for (int {step} = 0; {step} < {times}; {step}++) {{", inner, "}"),
+            Stmt(
+                f"{own.name}[{own.base(self.me)} + {slot.text}] = {cast(own.t, self.expressions.scalar(1)).text};"
+            ),
+        ]
+
     # small programs in themselves -------------------------------------------------------------------
 
     def idiom(self) -> list[Stmt]:
         forms = {
             "vector condition as a place": self.flag_store, "__LINE__": self.line_store, "pointer variable": self.chain,
             "bool to vector": self.bool_store, "declared in a switch": self.declared_in_switch,
-            "place from a table": self.table_store, "narrowing loop": self.narrowed,
+            "continue in a switch": self.continued_in_switch, "place from a table": self.table_store, "narrowing loop": self.narrowed,
         }  # fmt: skip
         return self.rng.choice(
             [form for name, form in forms.items() if name not in self.skip] or [self.store]

@@ -63,6 +63,7 @@ class Stores:
     me: str = "me"
     may_return: bool = False
     in_loop: bool = False
+    in_switch: bool = False
     #: variables that may be assigned to; their bounds hold for ever
     mutables: list[Ex] = field(default_factory=list)
     forms: set[str] = field(default_factory=set)

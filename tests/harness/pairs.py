@@ -7,6 +7,7 @@ import numpy as np
 from tests.harness.pairs_barriers import BARRIERS
 from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, zeros
 from tests.harness.pairs_groups import AMONG, FILLED
+from tests.harness.pairs_members import GIVEN, MEMBERS
 from tests.harness.pairs_shapes import SHAPES
 from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
@@ -1042,6 +1043,8 @@ PAIRS = [
     *AMONG,
     *FILLED,
     *SHAPES,
+    *MEMBERS,
+    *GIVEN,
     *VALUES,
     *NUMBERS,
     *BARRIERS,

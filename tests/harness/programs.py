@@ -1,17 +1,23 @@
 """`python -m tests.harness.programs`: real programs whole under `vdev-check`, and a table of what it said.
 
-The samples, PyOpenCL's examples and its tests, file by file, and loopy's tests where loopy is installed and `--loopy` names
-the folder of them. Each program runs in a process of its own with every launch checked. A row of the table says how many
-launches were checked, what was found, and what could not be checked and why. A finding that is known to be real stands in
-`EXPLAINED` with its reason; the exit status is 0 where no other was made, and every program ended as it should.
+The samples, PyOpenCL's examples and its tests, file by file, and, where loopy is installed, its tests: its own folder of them,
+or the one that `--loopy` names. Each program runs in a process of its own with every launch checked. A row of the table says
+how many launches were checked, what was found, and what could not be checked and why. A finding that is known to be real
+stands in `EXPLAINED` with its reason; the exit status is 0 where no other was made, and every program ended as it should.
+
+A program that takes too long is interrupted, and its row says how far it came. `--json FILE` keeps the rows, each with the
+commit that it was made at, and writes the table beside them; a run of some programs replaces their rows alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,10 +34,14 @@ from tests.conformance.source import fetch
 from tests.cpu.test_samples import ARGUMENTS, PICTURES, SAMPLES
 
 SECONDS = 1800
+LAST_SECONDS = 60  #: for an interrupted program to say how far it came
+ROOT = Path(__file__).parents[2]
+#: A shell's background jobs are deaf to interrupts, and so would be what they start.
 _CHILD = """
-import json, sys
+import json, signal, sys
 from dataclasses import asdict
 from vdev.harness.reports import run_program
+signal.signal(signal.SIGINT, signal.default_int_handler)
 report = run_program(sys.argv[3:], quiet=True, most=int(sys.argv[2]))
 fields = asdict(report)
 open(sys.argv[1], "w").write(json.dumps(fields))
@@ -55,6 +65,25 @@ EXPLAINED = (
         "unwritten-value",
         r"psc_l(data|_segment_start_flags)",
         "the last tile of a scan is partly filled; work-items behind its end read, and drop what they make of it",
+    ),
+    Known(
+        r"scan_final_update",
+        "unwritten-value",
+        r"psc_ldata",
+        "work-items behind the end of a scan's last tile read their neighbours' items, and do not look at them",
+    ),
+    Known(
+        r"scan_lev1",
+        "race-between-items",
+        r"psc_partial_scan_buffer",
+        "a mistake: work-item 0 reads from global memory what another of its group wrote, and the barrier between them "
+        "(local_barrier) fences local memory alone",
+    ),
+    Known(
+        r"advance",
+        "race-between-groups",
+        r"levels",
+        "breadth_first_search sets levels without atomics: all who set one set the same, and a new one is not yet looked for",
     ),
     Known(
         r"sum",
@@ -98,42 +127,63 @@ def examples(folder: Path) -> Iterator[Case]:
 
 
 def suite(_folder: Path) -> Iterator[Case]:
-    yield from _tests("pyopencl", fetch() / "test")
+    yield from tests_in("pyopencl", fetch() / "test")
 
 
-def _tests(group: str, folder: Path) -> Iterator[Case]:
+def loopy(_folder: Path) -> Iterator[Case]:
+    if importlib.util.find_spec("loopy") is not None:
+        yield from tests_in("loopy", fetch("loopy") / "test")
+
+
+def tests_in(group: str, folder: Path) -> Iterator[Case]:
     for path in sorted(folder.glob("test_*.py")):
         yield Case(group, path.stem, (*_PYTEST, f"--rootdir={folder}", path.name), folder, needs_end=False)
 
 
-def run(case: Case, seconds: float = SECONDS, most: int = 0) -> dict[str, Any]:
+def run(case: Case, seconds: float = SECONDS, most: int = 0, cache: Path | None = None) -> dict[str, Any]:
     """A row: counts, findings that are explained and others, notes, and what could not be checked. `most`: launches of each
-    kernel that are checked; 0: all.
+    kernel that are checked; 0: all. `cache`: a folder for what was compiled, kept for further runs.
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "report.json")
-        environ = environment(None) | {"XDG_CACHE_HOME": scratch, "VDEV_WORKERS": "cpu:1"}
+        environ = environment(None) | {"XDG_CACHE_HOME": str(cache or scratch), "VDEV_WORKERS": "cpu:1"}
         with Path(scratch, "log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", _CHILD, str(path), str(most), *case.command], cwd=case.folder, env=environ,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-            try:
-                process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            in_time = _ends(process, seconds)
         found = json.loads(path.read_text()) if path.exists() else None
         output = Path(scratch, "log").read_text(errors="replace")
     row: dict[str, Any] = {
-        "group": case.group,
-        "program": case.name,
-        "seconds": round(time.monotonic() - started),
-    }
+        "group": case.group, "program": case.name, "seconds": round(time.monotonic() - started), "commit": commit(),
+    } | ({"most": most} if most else {})  # fmt: skip
+    late = "" if in_time else f"not done after {seconds:.0f} s"
     if found is None:
-        return row | {"ended": f"not done after {seconds:.0f} s", "checked": 0, "findings": []}
-    return row | _row(found, output)
+        return row | {"ended": late or "without a report", "checked": 0, "findings": []}
+    row |= _row(found, output)
+    return row | ({"ended": f"{late}: {row['ended']}"} if late else {})
+
+
+def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ends by itself in time. Else it is interrupted, and ended where that does not help."""
+    for limit, end in ((seconds, signal.SIGINT), (LAST_SECONDS, signal.SIGKILL)):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(limit)
+            return end is signal.SIGINT
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, end)
+    process.wait()
+    return False
+
+
+def commit() -> str:
+    """What the checkout is, and a plus where files differ from it."""
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip()
 
 
 def _row(found: dict[str, Any], output: str) -> dict[str, Any]:
@@ -182,47 +232,81 @@ def is_well(case: Case, row: dict[str, Any]) -> bool:
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as Markdown."""
     lines = [
-        "| program | ended | launches checked | findings | explained | notes | not checked |",
-        "|---|---|---|---|---|---|---|",
+        "| program | ended | launches checked | findings | explained | notes | not checked | seconds | commit |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         unchecked = "; ".join(f"{count}: {reason}" for reason, count in row.get("not checked", {}).items())
         cells = (
-            f"{row['group']}: {row['program']}", row["ended"], row["checked"], len(row["findings"]),
-            len(row.get("explained", ())), len(row.get("notes", ())), unchecked,
+            f"{row['group']}: {row['program']}", row["ended"], _checked(row), len(row["findings"]),
+            len(row.get("explained", ())), len(row.get("notes", ())), unchecked, row["seconds"], row.get("commit", ""),
         )  # fmt: skip
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
 
-def main() -> int:
+def _checked(row: dict[str, Any]) -> str:
+    return (
+        f"{row['checked']} (at most {row['most']} of each kernel)" if "most" in row else str(row["checked"])
+    )
+
+
+def page(rows: Sequence[dict[str, Any]], command: str) -> str:
+    """The table, what made it, and why findings in it are none to worry about."""
+    reasons = sorted({(row["program"], why) for row in rows for why in row.get("explained", {}).values()})
+    parts = [
+        "# Real programs under `vdev-check`",
+        f"Made with `{command}`, one program at a time; {sum(row['seconds'] for row in rows)} seconds in all.",
+        table(rows),
+        "Explained:",
+        "\n".join(f"- {program}: {why}" for program, why in reasons) or "- nothing",
+        "A row *not done* says how far the program came before its time was over; what came after that is not known.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.harness.programs", description=__doc__)
-    parser.add_argument(
-        "--groups", default="samples,examples,pyopencl", help="of these (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--loopy", metavar="FOLDER", type=Path, help="loopy's folder of tests, to be run as well"
-    )
+    parser.add_argument("--groups", default=",".join(GROUPS), help="of these (default: %(default)s)")
+    parser.add_argument("--loopy", metavar="FOLDER", type=Path, help="loopy's folder of tests")
     parser.add_argument("--only", default="", help="programs whose names hold this text")
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help="for each program (default: %(default)s)"
     )
     parser.add_argument("--most", type=int, default=0, help="launches of each kernel to check (default: all)")
+    parser.add_argument("--cache", metavar="FOLDER", type=Path, help="keep there what is compiled")
     parser.add_argument(
-        "--json", type=Path, help="a file for the rows; those that it has of other programs stay"
+        "--json", type=Path, help="a file for the rows, and beside it the table; rows of other programs stay"
     )
-    options = parser.parse_args()
-    groups = {"samples": samples, "examples": examples, "pyopencl": suite}
+    return parser.parse_args()
+
+
+GROUPS = {"samples": samples, "examples": examples, "pyopencl": suite, "loopy": loopy}
+
+
+def _cases(options: argparse.Namespace, scratch: Path) -> Iterator[Case]:
+    for group in options.groups.split(","):
+        own = group == "loopy" and options.loopy
+        cases = tests_in(group, options.loopy.resolve()) if own else GROUPS[group](scratch)
+        yield from (case for case in cases if options.only in case.name)
+
+
+def _keep(path: Path, rows: dict[tuple[str, str], dict[str, Any]]) -> None:
+    ordered = sorted(rows.values(), key=lambda row: (list(GROUPS).index(row["group"]), row["program"]))
+    path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    command = shlex.join(["python", "-m", "tests.harness.programs", *sys.argv[1:]])
+    path.with_suffix(".md").write_text(page(ordered, command))
+
+
+def main() -> int:
+    options = _options()
     known = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
     rows = {(row["group"], row["program"]): row for row in known}
     done = True
     with tempfile.TemporaryDirectory() as scratch:
-        cases = [case for name in options.groups.split(",") if name for case in groups[name](Path(scratch))]
-        cases += _tests("loopy", options.loopy.resolve()) if options.loopy else []
-        for case in cases:
-            if options.only not in case.name:
-                continue
-            row = rows[case.group, case.name] = run(case, options.seconds, options.most)
+        for case in _cases(options, Path(scratch)):
+            row = run(case, options.seconds, options.most, options.cache and options.cache.resolve())
+            rows[case.group, case.name] = row
             done = done and is_well(case, row)
             print(
                 f"{case.group} {case.name}: {row['ended']}, {row['checked']} checked, {row['seconds']} s",
@@ -231,7 +315,7 @@ def main() -> int:
             for text in row["findings"]:
                 print(f"  {text}", flush=True)
             if options.json:
-                options.json.write_text(json.dumps(list(rows.values()), indent=1, ensure_ascii=False) + "\n")
+                _keep(options.json, rows)
     print(table(list(rows.values())))
     return 0 if done else 1
 

@@ -98,6 +98,29 @@ BUG
 #: What correct programs do: (name, kernel `k`, arguments).
 CORRECT = [
     (
+        "functions in indices, pointers and conditions",
+        """
+int f(const int i) { return i; }
+int g(global const int *p, int i) { return p[i]; }
+global int *h(global int *p, int i) { return p + i; }
+kernel void k(global int *a, global const int *b, global int4 *c) {
+  int i = get_global_id(0), l = get_local_id(0);
+  local int t[16];
+  t[f(l)] = g(b, i);
+  a[f(i)] = b[g(b, i)] + t[f(l)];
+  atomic_inc(&a[f(g(b, i))]);
+  *h(a, f(i)) += 1;
+  h(a, f(i))[0]++;
+  vstore2((int2)(i), f(0), (global int *)&c[f(i)]);
+  switch (f(g(b, 0) & 1)) {
+    case 0: barrier(CLK_LOCAL_MEM_FENCE); break;
+    default: break;
+  }
+  c[f(i)].s3 = g(b, f(i));
+}""",
+        (zeros(64), np.arange(64, dtype=I), empty((64, 4), I)),
+    ),
+    (
         "a sum of floats through compare and exchange, which looks through a volatile pointer first",
         """
 void add(volatile local float *place, float value) {

@@ -72,6 +72,16 @@ def test_every_kind_of_argument(program: Program) -> None:
     assert_equal(vectors, np.tile(np.float32([1, 2, 3, 4]), (16, 1)))
 
 
+def test_a_vector_as_pyopencl_makes_them(program: Program) -> None:
+    by = np.array([(1, 2, 3, 4)], [("x", "f4"), ("y", "f4"), ("z", "f4"), ("w", "f4")])
+    _, vectors = program.all(
+        np.zeros(4, RECORD), empty((4, 4), np.float32), np.int32([3]), by, np.zeros((), RECORD), local(4, np.int32), 7,
+        global_size=4, local_size=4,
+    )  # fmt: skip
+
+    assert_equal(vectors, np.tile(np.float32([1, 2, 3, 4]), (4, 1)))
+
+
 def test_an_offset_and_a_required_size(program: Program) -> None:
     (ids,) = program.ids(empty(16, np.int32), global_size=16, offset=100)
     (sizes,) = program.fixed(empty(16, np.int32), global_size=16)

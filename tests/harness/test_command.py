@@ -184,6 +184,18 @@ def test_findings_outlive_the_program(folder: Path) -> None:
     assert "the program ended with status 137" in done.stdout
 
 
+def test_an_interrupted_program_says_what_it_has_found(folder: Path) -> None:
+    """A terminal interrupts both processes."""
+    both = "import os, signal, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(2); raise KeyboardInterrupt"
+    (folder / "interrupted.py").write_text(PROGRAM.replace("queue.finish()", both))
+    done = check("interrupted.py", "1", "fill", "0", folder=folder)
+
+    assert done.returncode == 1
+    assert "1 finding; 3 launches checked" in done.stdout
+    assert "a signal ended the program" not in done.stdout
+    assert "the program ended with status 130" in done.stdout
+
+
 LARGE = """
 import numpy as np, pyopencl as cl
 

@@ -38,7 +38,10 @@ def test_a_mistake_is_in_the_row(row: tuple[Case, dict[str, Any]]) -> None:
     assert found["checked"] == 2
     assert [text.split(":")[0] for text in found["findings"]] == ["out-of-bounds"]
     assert not is_well(case, found)
-    assert table([found]).splitlines()[-1] == "| own: overrun | well | 2 | 1 | 0 | 0 |  |"
+    cells = table([found]).splitlines()[-1].split(" | ")
+    assert cells[:7] == ["| own: overrun", "well", "2", "1", "0", "0", ""]
+    assert cells[7:] == [str(found["seconds"]), f"{found['commit']} |"]
+    assert found["commit"]
 
 
 def test_what_is_explained_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,12 +57,26 @@ def test_what_is_explained_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> Non
     assert programs._finding(finding | {"argument": "other"})[1] is None
 
 
-def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
+def test_a_program_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text("import time\ntime.sleep(3000)\n")
     case = Case("own", "waits", ("waits.py",), tmp_path, needs_end=False)
     found = run(case, 2)
 
-    assert found["ended"] == "not done after 2 s"
+    assert found["ended"].startswith("not done after 2 s")
+    assert not is_well(case, found)
+
+
+def test_a_program_that_is_deaf_to_interrupts_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "LAST_SECONDS", 1)
+    (tmp_path / "deaf.py").write_text(
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(3000)\n"
+    )
+    case = Case("own", "deaf", ("deaf.py",), tmp_path, needs_end=False)
+    found = run(case, 5)
+
+    assert found["ended"] == "not done after 5 s"
     assert not is_well(case, found)
 
 

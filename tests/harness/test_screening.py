@@ -17,6 +17,7 @@ from tests.harness.pairs import PAIRS, Pair
 from vdev.harness import Program
 from vdev.harness.arguments import prepare
 from vdev.harness.checking import CheckedSource
+from vdev.harness.forms import Forms
 from vdev.harness.memories import Memory, Pointer
 from vdev.harness.program import Kernel, _argument, _memory
 from vdev.harness.running import open_session
@@ -31,7 +32,7 @@ _SMALL = re.compile(r"char|short|half|uchar")
 
 def has_fast_form(source: str) -> bool:
     """Whether a kernel has one where it stands alone: a helper function without one would keep it from all others."""
-    program = Screen(parse_program(source)).program
+    program = Screen(Forms(lambda: parse_program(source))).program
     return program is not None and bool(program.kernels)
 
 
@@ -54,7 +55,7 @@ def together(small: bool) -> tuple[str, dict[str, str]]:
 @cache
 def program(small: bool) -> tuple[Program, Screen]:
     text, _ = together(small)
-    return Program(text), Screen(parse_program(text))
+    return Program(text), Screen(Forms(lambda: parse_program(text)))
 
 
 def passes(pair: Pair, side: str) -> bool | None:
@@ -88,13 +89,19 @@ def test_no_mistake_passes() -> None:
 
 #: Atomics leave no mark of whom they are: beside other accesses, behind a barrier too, a launch is made again.
 BESIDE_ATOMICS = ["a start value beside atomics", "reading what atomics make, too early"]
+#: So is one that copies a structure of which not all is written, whether or not the rest of it is wanted.
+OF_MEMBERS = [
+    "a copy stored whole, one member set on the way",
+    "a member of a copy in a loop, used",
+    "a member of a copy out of local memory, used",
+]
 
 
 def test_correct_launches_pass() -> None:
     found = {pair.name: passes(pair, "twin") for pair in PAIRS}
 
     missed = sorted(name for name, passed in found.items() if passed is False)
-    assert missed == BESIDE_ATOMICS
+    assert missed == sorted(OF_MEMBERS + BESIDE_ATOMICS)
 
 
 LOCAL_TABLES = """
@@ -169,7 +176,7 @@ def test_conflicts_by_brute_force(
     source: str, local_size: int, met: Callable[[list[np.ndarray]], bool]
 ) -> None:
     """Three accesses of each work-item go where tables say: what meets does not pass, and what does not meet does."""
-    screen, precise = Screen(parse_program(source)), CheckedSource(parse_program(source))
+    screen, precise = Screen(Forms(lambda: parse_program(source))), CheckedSource(parse_program(source))
     random = np.random.default_rng(7)
     counted = [0, 0]
     for number in range(120):
@@ -198,7 +205,7 @@ def test_conflicts_by_brute_force(
 )
 def test_conflicts_of_two_items_side_by_side(source: str) -> None:
     """Engines run some work-items in step: what two of them do at once is seen like what they do one after the other."""
-    screen = Screen(parse_program(source))
+    screen = Screen(Forms(lambda: parse_program(source)))
     grid = NDRange((64,), (64,), (0,))
     for first, second in [(a, b) for a in range(0, 32, 3) for b in range(0, 32, 5) if a != b]:
         for both, then in ((0, None), (1, 2), (2, None)):

@@ -107,26 +107,33 @@ def _environment(loader: Loader | None) -> dict[str, str]:
     return environ
 
 
-def run_natively(*words: str | Path, loader: Loader | None = None) -> subprocess.CompletedProcess[str]:
-    """On the first native driver."""
-    found = engines.find_engines()
-    if not found:
+def environment_natively(loader: Loader | None = None) -> dict[str, str]:
+    """Of programs on the first native driver; skip where there is none."""
+    if not engines.find_engines():
         pytest.skip("there is no native OpenCL driver")
-    environ = _environment(loader) | {
+    return _environment(loader) | {
         "OCL_ICD_VENDORS": engines.register_engines() and os.environ["OCL_ICD_VENDORS"]
     }
-    return _run(words, environ)
+
+
+def environment_on_vdev(loader: Loader | None = None, **switches: str) -> dict[str, str]:
+    """Of programs that `vdev-run` starts on three workers of the CPU."""
+    return _environment(loader) | {"VDEV_WORKERS": "cpu:3", "VDEV_PLANNING": "always"} | switches
+
+
+def run_natively(*words: str | Path, loader: Loader | None = None) -> subprocess.CompletedProcess[str]:
+    """On the first native driver."""
+    return _run(words, environment_natively(loader))
 
 
 def run_on_vdev(
     *words: str | Path, loader: Loader | None = None, **switches: str
 ) -> subprocess.CompletedProcess[str]:
     """On three workers of the CPU, by `vdev-run`."""
-    environ = _environment(loader) | {"VDEV_WORKERS": "cpu:3", "VDEV_PLANNING": "always"} | switches
-    return _run([sys.executable, "-m", "vdev.cli.run", *words], environ)
+    return _run([sys.executable, "-m", "vdev.cli.run", *words], environment_on_vdev(loader, **switches))
 
 
 def _run(words: Sequence[str | Path], environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(word) for word in words], env=environ, capture_output=True, text=True, timeout=300, check=False
+        [str(word) for word in words], env=environ, capture_output=True, text=True, timeout=900, check=False
     )

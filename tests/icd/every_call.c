@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SHOW(call) printf("%s: %d\n", #call, (int)(call))
 #define MADE(call) ((call), printf("%s: %d\n", #call, (int)error))
@@ -52,6 +53,15 @@ static void buffers(void) {
     MADE(bad = clCreateBuffer(context, CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY, 8, NULL, &error));
     MADE(bad = clCreateBuffer(NULL, CL_MEM_READ_WRITE, 8, NULL, &error));
     printf("none: %d\n", bad == NULL);
+    cl_mem_properties empty[] = {0}, listed[2];
+    for (int given = 0; given < 2; given++) {
+        size_t nbytes = 77;
+        MADE(bad = clCreateBufferWithProperties(context, given ? empty : NULL, CL_MEM_READ_WRITE, 8, NULL, &error));
+        SHOW(clGetMemObjectInfo(bad, CL_MEM_PROPERTIES, sizeof listed, listed, &nbytes));
+        printf("properties: %zu bytes\n", nbytes);
+        SHOW(clReleaseMemObject(bad));
+    }
+    bad = NULL;
     cl_buffer_region region = {1024, 2048}, beyond = {BYTES, 4}, odd = {3, 4};
     MADE(part = clCreateSubBuffer(mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error));
     MADE(bad = clCreateSubBuffer(mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &beyond, &error));
@@ -377,6 +387,7 @@ static void images(void) {
     MADE(kernel = clCreateKernel(program, "invert", &error));
     SHOW(clSetKernelArg(kernel, 0, sizeof in, &in));
     SHOW(clSetKernelArg(kernel, 1, sizeof out, &out));
+    SHOW(clSetKernelArg(kernel, 2, sizeof sampler, NULL));
     SHOW(clSetKernelArg(kernel, 2, sizeof sampler, &sampler));
     size_t space[2] = {W, H}, origin[3] = {0, 0, 0}, region[3] = {W, H, 1}, corner[3] = {4, 2, 0}, box[3] = {8, 6, 1};
     SHOW(clEnqueueNDRangeKernel(queue, kernel, 2, NULL, space, NULL, 0, NULL, NULL));
@@ -421,9 +432,17 @@ static void shared_memory(void) {
     cl_kernel kernel;
     int *memory = clSVMAlloc(context, CL_MEM_READ_WRITE, BYTES, 0), other[16] = {1, 2, 3}, width = 64, pattern = 9;
     printf("allocated: %d %d\n", memory != NULL, clSVMAlloc(context, CL_MEM_READ_WRITE, 0, 0) == NULL);
+    cl_mem above;
+    MADE(above = clCreateBuffer(context, CL_MEM_USE_HOST_PTR, 2 * BYTES, memory, &error));
+    MADE(above = clCreateBuffer(context, CL_MEM_USE_HOST_PTR, BYTES / 2, memory, &error));
+    SHOW(clReleaseMemObject(above));
     MADE(kernel = clCreateKernel(program, "plane", &error));
     SHOW(clSetKernelArgSVMPointer(kernel, 0, memory));
     SHOW(clSetKernelArgSVMPointer(kernel, 7, memory));
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, sizeof memory, &memory));
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, 0, NULL));
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, 8, NULL));
+    SHOW(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM, 0, NULL));
     SHOW(clSetKernelArg(kernel, 1, sizeof width, &width));
     size_t space[2] = {64, 64};
     SHOW(clEnqueueNDRangeKernel(queue, kernel, 2, NULL, space, NULL, 0, NULL, NULL));
@@ -437,6 +456,12 @@ static void shared_memory(void) {
     SHOW(clReleaseKernel(kernel));
     clSVMFree(context, memory);
     clSVMFree(context, NULL);
+}
+
+static volatile int ended;
+static void CL_CALLBACK end(cl_context gone, void *data) {
+    (void)gone;
+    ended = ended * 10 + *(int *)data;
 }
 
 static void queues(void) {
@@ -465,7 +490,14 @@ static void queues(void) {
     SHOW(clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof devices, devices, NULL));
     printf("its device: %d, none: %d\n", devices[0] == device, other == NULL);
     MADE(other = clCreateContextFromType(NULL, CL_DEVICE_TYPE_CPU, NULL, NULL, &error));
+    int first = 1, second = 2;
+    SHOW(clSetContextDestructorCallback(other, NULL, &first));
+    SHOW(clSetContextDestructorCallback(other, end, &first));
+    SHOW(clSetContextDestructorCallback(other, end, &second));
     SHOW(clReleaseContext(other));
+    for (int i = 0; i < 1000 && ended < 10; i++)
+        usleep(10000);
+    printf("callbacks of the context: %d\n", ended);
 }
 
 int main(void) {

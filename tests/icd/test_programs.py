@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.icd.driver import LOADERS, build, need_headers, need_library, run_natively, run_on_vdev
+from tests.icd.driver import HERE, LOADERS, build, need_headers, need_library, run_natively, run_on_vdev
 
 pytestmark = pytest.mark.usefixtures("driver")
 
@@ -103,4 +104,22 @@ def test_libraries_in_other_languages(source: str, header: str, libraries: list[
     program = build(source, tmp_path, links=libraries)
     natively, done = run_natively(program), run_on_vdev(program, VDEV_EXPLAIN="1")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+    assert ", split" in done.stderr
+
+
+def test_erlang() -> None:
+    escript, bindings = shutil.which("escript"), [*Path("/usr/lib/erlang/lib").glob("cl-*")]
+    if escript is None or not bindings:
+        pytest.skip("there is no Erlang with erlang-cl")
+    words = (escript, HERE / "erlang_calls.erl")
+    natively, done = run_natively(*words), run_on_vdev(*words, VDEV_EXPLAIN="1")
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout) == (0, done.stdout)
+    assert "kernel square (program 1, line 1): 1 launch, split" in done.stderr
+
+
+def test_tinygrad() -> None:
+    pytest.importorskip("tinygrad")
+    words = (sys.executable, HERE / "tinygrad_calls.py")
+    natively, done = run_natively(*words), run_on_vdev(*words, VDEV_EXPLAIN="1")
+    assert (done.returncode, done.stdout) == (0, natively.stdout), done.stderr
     assert ", split" in done.stderr

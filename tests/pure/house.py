@@ -23,7 +23,14 @@ LAYERS = (
     {"cli", "__main__"},
 )
 #: The same within the translators; on top what scripts import.
-TRANSLATORS = ({"ranges"}, {"symbolic"}, {"frontend"}, {"interpreter", "dialects"}, {"source", "cuda"})
+TRANSLATORS = (
+    {"values"},
+    {"ranges"},
+    {"symbolic"},
+    {"frontend"},
+    {"interpreter", "dialects"},
+    {"source", "cuda"},
+)
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 

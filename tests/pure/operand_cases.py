@@ -129,7 +129,10 @@ def calculate(operator: str, a: int, b: int, kind: Kind) -> int | None:
         return kind.wrap(a << amount if operator == "<<" else a >> amount)
     if operator in "/%" and (b == 0 or (kind.signed and a == kind.low and b == -1)):
         return None
-    return kind.wrap(ARITHMETIC[operator](a, b))
+    found = ARITHMETIC[operator](a, b)
+    if kind.signed and kind.bits >= INT.bits and found != kind.wrap(found):
+        return None  # C99 6.5p5: engines go on with a wider register
+    return kind.wrap(found)
 
 
 def scalar_binary(operator: str, x: Kind, y: Kind) -> tuple[Rule, Kind]:

@@ -17,7 +17,7 @@ from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 
-from vdev.planner.directory import HOST, BufferState, buffer_state, check, fine_grain_state
+from vdev.planner.directory import HOST, BufferState, Pending, buffer_state, check, fine_grain_state
 from vdev.planner.instructions import (
     Combine,
     Copy,
@@ -103,7 +103,25 @@ class SimulatedBuffer:
             memory, inside = self.at(holder, sure)
             wrong = np.flatnonzero(memory[inside] != self.model[sure])
             assert len(wrong) == 0, f"holder {holder} is wrong at bytes {sure[wrong][:8]}"
+        for item in self.state.pending:
+            where = positions(item.region)
+            initialised[where] = True
+            wrong = np.flatnonzero((self.reduced(item) != self.model)[where] & self.defined[where])
+            assert len(wrong) == 0, f"a pending {item.op} is wrong at bytes {where[wrong][:8]}"
         assert not (self.defined & ~initialised).any(), "a byte that was written has no holder"
+
+    def reduced(self, item: Pending) -> np.ndarray:
+        """The buffer with what the parts of a reduction come to."""
+        found, met = self.model.copy(), np.zeros(self.nbytes, bool)
+        for holder, part in item.parts:
+            where = positions(part)
+            values = self.get(holder, part)
+            again = met[where]
+            found[where[~again]] = values[~again]
+            old = found[where[again]].view(item.dtype)
+            found[where[again]] = OPERATIONS[item.op](old, values[again].view(item.dtype)).view(np.uint8)
+            met[where] = True
+        return found
 
 
 def positions(region: Region) -> np.ndarray:

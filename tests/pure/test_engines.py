@@ -76,6 +76,20 @@ def test_nothing_there(machine):
     assert "OCL_ICD_VENDORS" not in os.environ
 
 
+def test_nothing_there_says_what_to_install(machine):
+    assert engines.no_engine().startswith(
+        "vdev found no OpenCL device to run on. On x86-64 Linux, pip install"
+    )
+
+
+def test_a_driver_that_does_not_load_is_named_with_its_reason(machine):
+    library = machine.library("usr/lib/libpocl.so.2")
+    machine.icd("pocl.icd", library)
+    said = engines.no_engine()
+    assert f"{library} ({machine.vendors / 'pocl.icd'}) cannot be loaded: " in said
+    assert said.endswith("file too short.")
+
+
 def test_in_the_environments_lib(machine):
     library = machine.library("prefix/lib/libintelocl.so")
     assert libraries() == [str(library)]

@@ -27,7 +27,9 @@ FOR_OTHERS = {
         "assert_allclose",
         "assert_equal",
         "empty",
+        "image",
         "local",
+        "sampler",
     },
     "vdev.icd": {
         "entry",

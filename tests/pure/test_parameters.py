@@ -16,13 +16,14 @@ from samples.benchmarks import changed_scalars as bench
 from samples.benchmarks.changed_scalars import Bench, Step
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import CopyStep, LaunchRecipe, LaunchStep
-from vdev.planner.directory import BufferState, check
+from vdev.planner.directory import BufferState, check, contents
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.parameters import Form
 from vdev.planner.transfers import plan_read, plan_write
 from vdev.session import filling
+from vdev.session.commands import BufferArg
 
 SOURCE = """
 kernel void shifted(global int *to, global const int *from, int n, int by) {
@@ -124,6 +125,8 @@ class Comparison:
         made = plan_launch(states, replace(request, habits=Usual(habit)), options)
         for item in fields(Plan):
             ours, theirs = getattr(plan, item.name), getattr(made, item.name)
+            if item.name == "states":
+                ours, theirs = tuple(map(contents, ours)), tuple(map(contents, theirs))
             assert ours == theirs, (item.name, ours, theirs)
         for state in plan.states:
             check(state)
@@ -136,6 +139,32 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Comparison:
     found = Comparison()
     monkeypatch.setattr(filling, "check", found)
     return found
+
+
+def test_launches_that_point_elsewhere_are_told_apart() -> None:
+    program = Bench(2)
+    launch = program.command(Step("window", (1024,), (64,), ("a", 0)))
+    buffer = program.buffers["a"]
+    moved = replace(launch, args=(BufferArg(buffer, 4096, 8192), *launch.args[1:]))  # type: ignore[arg-type]
+    cache = launch.kernel.plans
+    places = [cache.place_of(each, [buffer]) for each in (launch, moved, launch, moved)]
+    assert places[0] is places[2]
+    assert places[1] is places[3]
+    assert [place.pointers[0].offset for place in places[:2]] == [0, 4096]
+    assert [place.pointers[0].nbytes for place in places[:2]] == [buffer.nbytes, 8192]
+
+
+def test_states_that_come_back_are_the_same_objects(compared: Comparison) -> None:
+    program = Bench(3)
+    order = [*range(60), *[57, 60, 58] * 12]  # goes on, and is filled in; then the same few again and again
+    made = []
+    for first in order:
+        program.launch(program.command(Step("window", (1 << 16,), (64,), ("a", 64 * first))))
+        made.append(program.plans)
+    assert compared.count > 20
+    assert made[59] < made[-1] == made[-12]  # plans of states that are known are found
+    assert program.buffers["a"].state.labelled is not None
+    check(program.buffers["a"].state)
 
 
 @pytest.mark.parametrize("near", [False, True])

@@ -6,19 +6,21 @@ Every holder always holds what one device would.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
-from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.region import EMPTY, Region
 
 from vdev.planner.directory import HOST
 from vdev.planner.evictions import plan_evictions, propose_evictions
 from vdev.planner.instructions import Launch
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
+from vdev.planner.pending import Unfolded, plan_fold, stands_against
 from vdev.planner.transfers import (
     Box,
     plan_copy,
@@ -57,8 +59,13 @@ class Program:
         self.workers = workers
         self.links = random_links(self.rng, workers)
         self.options = LaunchOptions(
-            tuple(range(workers)), self.links, trust_exact=bool(self.rng.random() < 0.7)
+            tuple(range(workers)),
+            self.links,
+            trust_exact=bool(self.rng.random() < 0.7),
+            pending=bool(self.rng.random() < 0.7),
         )
+        self.kernel: Any = None  #: of the last launch
+        self.pended = 0  #: launches that found a pending reduction and left one
         sizes = [
             int(self.rng.integers(1, 80)),
             int(self.rng.integers(40, 300)),
@@ -83,6 +90,19 @@ class Program:
         command()
         for buffer in self.buffers:
             buffer.verify()
+
+    def settle(self, buffer: SimulatedBuffer, used: Region, replaced: Region = EMPTY) -> None:
+        """Fold what is pending, where a command that uses and replaces these bytes wants that."""
+        if stands_against(buffer.state, used, replaced):
+            self.fold(buffer)
+
+    def fold(self, buffer: SimulatedBuffer, *, at_home: bool | None = None) -> None:
+        at_home = bool(self.rng.random() < 0.3) if at_home is None else at_home
+        plan = plan_fold(buffer.state, self.links, at_home=at_home)
+        assert not at_home or not any(most for _, _, most in plan.growth), "at home it takes no memory"
+        Run(plan, [buffer], self.rng).finish()
+        assert not buffer.state.pending
+        buffer.verify()
 
     def pick(self) -> SimulatedBuffer:
         return self.buffers[int(self.rng.integers(len(self.buffers)))]
@@ -111,6 +131,7 @@ class Program:
 
     def write_box(self, buffer: SimulatedBuffer, box: Box) -> None:
         array, places = self.host_array(buffer, box)
+        self.settle(buffer, EMPTY, box.region())
         Run(
             plan_write(buffer.state, box.region(), self.links), [buffer], self.rng, host=(array, places)
         ).finish()
@@ -122,6 +143,7 @@ class Program:
         box = self.box(buffer.nbytes)
         array, places = self.host_array(buffer, box)
         contiguous = box.shape[:2] == (1, 1)
+        self.settle(buffer, box.region())
         plan = plan_read(buffer.state, box.region(), self.links, contiguous=contiguous)
         anywhere = contiguous or bool(self.links.direct)
         Run(plan, [buffer], self.rng, host=(array, places), anywhere=anywhere).finish()
@@ -137,6 +159,7 @@ class Program:
         offset = int(self.rng.integers(buffer.nbytes // length)) * length
         count = int(self.rng.integers(1, (buffer.nbytes - offset) // length + 1))
         pattern = self.rng.bytes(length)
+        self.settle(buffer, EMPTY, Region.span(offset, offset + count * length))
         Run(plan_fill(buffer.state, offset, count * length, pattern, self.links), [buffer], self.rng).finish()
         buffer.model[offset : offset + count * length] = np.tile(np.frombuffer(pattern, np.uint8), count)
         buffer.defined[offset : offset + count * length] = True
@@ -153,6 +176,8 @@ class Program:
         if first is second and source.region().hull().overlaps(target.region().hull()):
             return
         buffers = [first] if first is second else [first, second]
+        self.settle(first, source.region())
+        self.settle(second, EMPTY, target.region())
         plan = plan_copy([buffer.state for buffer in buffers], source, target, self.links)
         Run(plan, buffers, self.rng).finish()
         taken, put = box_positions(source), box_positions(target)
@@ -165,6 +190,7 @@ class Program:
         region = Region.span(start, int(self.rng.integers(start + 1, buffer.nbytes + 1)))
         write = bool(self.rng.random() < 0.5)
         keep = bool(self.rng.random() < 0.7) or not write
+        self.settle(buffer, region if keep else EMPTY, region if write else EMPTY)
         before = buffer.state
         Run(plan_map(buffer.state, region, self.links, read=keep, write=write), [buffer], self.rng).finish()
         where = positions(region)
@@ -184,6 +210,9 @@ class Program:
 
     def migrate(self) -> None:
         undefined = bool(self.rng.random() < 0.3)
+        for buffer in self.buffers:
+            everything = buffer.state.initialised
+            self.settle(buffer, EMPTY if undefined else everything, everything if undefined else EMPTY)
         plan = plan_migrate([b.state for b in self.buffers], self.links, to_host=True, undefined=undefined)
         Run(plan, self.buffers, self.rng).finish()
         for buffer in self.buffers:
@@ -197,15 +226,28 @@ class Program:
         states = [buffer.state for buffer in self.buffers]
         wanted = int(self.rng.integers(1, 20000))
         evictions = propose_evictions(states, worker, wanted)
+        while folds := [item.slot for item in evictions if item.folds]:
+            for slot in folds:
+                self.fold(self.buffers[slot], at_home=True)
+            states = [buffer.state for buffer in self.buffers]
+            evictions = propose_evictions(states, worker, wanted)
         Run(plan_evictions(states, worker, evictions, self.links), self.buffers, self.rng).finish()
         left = [buffer for buffer in self.buffers if worker in buffer.replicas]
         assert sum(eviction.frees for eviction in evictions) >= wanted or not left
 
     def launch(self) -> None:
-        kernel = random_kernel(self.rng, [buffer.nbytes for buffer in self.buffers])
+        kernel = self.kernel = self.next_kernel()
         buffers = [self.buffers[slot] for slot in kernel.slots]
         request = LaunchRequest(kernel.args, kernel.ndrange, kernel.evaluate, in_place=self.in_place)
-        plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
+        found = any(buffer.state.pending for buffer in buffers)
+        try:
+            plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
+        except Unfolded as refusal:
+            for slot in refusal.slots:
+                self.fold(buffers[slot])
+            found = any(buffer.state.pending for buffer in buffers)
+            plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
+        self.pended += found and any(state.pending for state in plan.states)
 
         def run(chunk: Chunk, view: View) -> None:
             kernel.run(chunk, view.read, view.write)
@@ -223,6 +265,12 @@ class Program:
         scribble()
         assert sum(chunk.ngroups for _, chunk in plan.partition) == len(kernel.work)
         self.model(kernel, buffers)
+
+    def next_kernel(self) -> Any:
+        """One that is new, or the last one."""
+        if self.kernel is None or self.rng.random() < 0.4:
+            return random_kernel(self.rng, [buffer.nbytes for buffer in self.buffers])
+        return self.kernel
 
     @staticmethod
     def untouched(kernel: object, slot: int, buffer: SimulatedBuffer) -> np.ndarray:

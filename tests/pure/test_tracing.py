@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from vdev.translators.ranges.patterns import numbers_of, region_of, remade, replaced, source_of
+from vdev.translators.ranges.patterns import remade, source_of
 from vdev.translators.ranges.region import Region
 from vdev.translators.ranges.tracing import Number, Real, Trace, show, variables_in
 
@@ -286,18 +286,3 @@ def _show(item: Any) -> str:
     if type(item) is tuple:
         return f"({', '.join(map(_show, item))},)" if item else "()"
     return show(item.terms, item.constant) if type(item) is Number else repr(item)
-
-
-def test_regions_are_taken_apart_and_put_together() -> None:
-    for seed in range(60):
-        rng = random.Random(seed)
-        found = region(rng, [rng.randrange(1, 12) for _ in range(3)])
-        numbers: list[int] = []
-        pattern = numbers_of(found, numbers)
-        assert pattern is not None
-        again = region_of(pattern, iter(numbers))
-        assert again == found
-        assert again.nbytes == found.nbytes
-        part = found & Region.span(found.start, found.start + 40)
-        assert replaced(found, part, Region.empty()).nbytes == (found - part).nbytes
-        assert replaced(found - part, Region.empty(), part) == found

@@ -20,11 +20,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
 
 from clang.cindex import Cursor, CursorKind
+from vdev.translators.values import dataclass
 
 from ..frontend import clang
 from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after

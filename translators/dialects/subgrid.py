@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
+from vdev.translators.values import dataclass
 
 from ..frontend import clang
 from ..frontend.edits import Edits, Function, Functions, Use, insert_at_entry, parentheses_after

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from vdev.translators.values import dataclass
 
 from ..ranges.ndrange import Chunk, NDRange
 

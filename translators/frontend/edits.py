@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from clang.cindex import Cursor, CursorKind, SourceLocation
+from vdev.translators.values import dataclass
 
 from . import clang
 from .kernels import Untranslatable

@@ -5,8 +5,9 @@ Decides nothing and reads no source, so that programs whose kernels are known fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from vdev.translators.values import dataclass
 
 __all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Untranslatable"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from vdev.translators.values import dataclass
 
 from . import clang
 from .conditions import NAME, Malformed

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from vdev.translators.values import dataclass
 
 #: What clang judges in the user's text.
 _FOR_CLANG = re.compile(r"-w|-W(?![lap],).*|-cl-single-precision-constant")

@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import NamedTuple
+
+from vdev.translators.values import dataclass
 
 from . import clang
 from .conditions import NAME, Malformed, evaluate_condition

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from vdev.translators.values import dataclass
 
 from . import clang
 from .agreement import difference, hides_pragmas

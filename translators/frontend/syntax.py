@@ -5,8 +5,9 @@ Decides what there is in a tree (`syntax_reader` makes them), and what a part of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from vdev.translators.values import dataclass
 
 from ..symbolic.exhaustive import assert_never
 from .operator_kinds import Binary, Unary

@@ -5,8 +5,9 @@ Decides what is predefined, and which of it stays in the text by name because ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from vdev.translators.values import dataclass
 
 from . import clang
 from .macros import Macro, parse_definition

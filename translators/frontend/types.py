@@ -6,10 +6,12 @@ Decides nothing about programs; `syntax_reader` makes them from clang's. Sizes a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from itertools import islice
 from typing import ClassVar, TypeAlias
+
+from vdev.translators.values import dataclass
 
 from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import IntType

@@ -14,10 +14,10 @@
 typedef struct P_ctx_s {
   volatile __global uint *cells; __global const uchar *init; volatile __global uint *log; __local uchar *scratch; P_NEAR ulong *local_cells;
   ulong lo[P_ROOTS], size[P_ROOTS], cell[P_ROOTS];
-  ulong stamp, pending_place, pending_rel, pending_old[2], pending_cell;
+  ulong noted, stamp, pending_place, pending_rel, pending_old[2], pending_cell;
   uint group, me, item, self, epoch, age, fenced, pending, pending_size, pending_site, pending_other, pending_with;
   int nroots, pending_root;
-  uchar is_local[P_ROOTS], skip, atomics, ordered, pending_where;
+  uchar is_local[P_ROOTS], noted_local, skip, atomics, ordered, pending_where;
   P_FIELDS
 } P_ctx;
 typedef __private P_ctx *P_C;
@@ -350,6 +350,34 @@ __attribute__((noinline)) __local void *P_l(P_C c, const volatile __local void *
     }
   }
   return P_l_slow(c, p, off, size, site, root, mode);
+}
+/* Whether somebody has written all of a place; of one outside of all memory nothing is said here. */
+uint P_is_set(P_C c, ulong a, uint size, int root, uchar is_local);
+uint P_is_set(P_C c, ulong a, uint size, int root, uchar is_local) {
+  if (root < 0) root = P_find(c, a, is_local);
+  if (root < 0) return 1;
+  ulong rel = a - c->lo[root], n = c->size[root];
+  if (rel >= n || size > n - rel) return 1;
+  ulong first = c->cell[root] + (rel >> P_SHIFT), last = c->cell[root] + ((rel + size - 1) >> P_SHIFT);
+  for (ulong cell = first; cell <= last; cell++)
+    if (is_local ? !c->local_cells[3 * cell] : !(c->cells[P_CELL_WORDS * cell] || c->init[cell])) return 0;
+  return 1;
+}
+/* Where a structure comes from that is copied to a variable. */
+__attribute__((noinline)) __global void *P_note_g(P_C c, const volatile __global void *p);
+__attribute__((noinline)) __global void *P_note_g(P_C c, const volatile __global void *p) { c->noted = (ulong)p; c->noted_local = 0; return (__global void *)p; }
+__attribute__((noinline)) __local void *P_note_l(P_C c, const volatile __local void *p);
+__attribute__((noinline)) __local void *P_note_l(P_C c, const volatile __local void *p) { c->noted = (ulong)p; c->noted_local = 1; return (__local void *)p; }
+/* Members of a structure that is copied to memory: the access to the whole of it follows. */
+__attribute__((noinline)) __global void *P_members_g(P_C c, const volatile __global void *p, uint off, uint size, uint site, int root);
+__attribute__((noinline)) __global void *P_members_g(P_C c, const volatile __global void *p, uint off, uint size, uint site, int root) {
+  if (!c->skip && !P_is_set(c, (ulong)p + off, size, root, 0)) P_report(c, P_UNWRITTEN, site, root, root < 0 ? 0 : (ulong)p + off - c->lo[root], size, 0, 0);
+  return (__global void *)p;
+}
+__attribute__((noinline)) __local void *P_members_l(P_C c, const volatile __local void *p, uint off, uint size, uint site, int root);
+__attribute__((noinline)) __local void *P_members_l(P_C c, const volatile __local void *p, uint off, uint size, uint site, int root) {
+  if (!c->skip && !P_is_set(c, (ulong)p + off, size, root, 1)) P_report(c, P_UNWRITTEN_LOCAL, site, root, root < 0 ? 0 : (ulong)p + off - c->lo[root], size, 0, 0);
+  return (__local void *)p;
 }
 __constant ulong P_zero[P_SCRATCH / 8] = {0};
 __attribute__((noinline)) __constant void *P_k(P_C c, const volatile __constant void *p, uint off, uint size, uint site, int root, uint mode);

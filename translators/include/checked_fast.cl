@@ -132,6 +132,24 @@ AI bool P_try_g(P_C c, const volatile __global void *p, uint off, uint size, int
   return ok;
 }
 
+/* Members of a structure that is read whole. */
+AI bool P_set_g(P_C c, const volatile __global void *p, uint off, uint size, int root);
+AI bool P_set_g(P_C c, const volatile __global void *p, uint off, uint size, int root) {
+  ulong rel = (ulong)p + off - c->lo[root];
+  if (P_IS(written, root) || P_INITS) {
+#pragma unroll
+    for (uint k = 0; k < size; k += P_GRANULE) c->bad |= (uint)(*(__global uint *)P_CELL((__global uchar *)c->writers[root], rel + k) == 0);
+  }
+  return 1;
+}
+AI bool P_set_l(P_C c, const volatile __local void *p, uint off, uint size, int root);
+AI bool P_set_l(P_C c, const volatile __local void *p, uint off, uint size, int root) {
+  ulong rel = (ulong)p + off - (ulong)c->place[root];
+#pragma unroll
+  for (uint k = 0; k < size; k += P_GRANULE) c->bad |= (uint)(*(__local uint *)P_CELL((__local uchar *)c->local_writers[root], rel + k) == 0);
+  return 1;
+}
+
 AI void P_touch_l(P_C c, int root, ulong rel, uint mode);
 AI void P_touch_l(P_C c, int root, ulong rel, uint mode) {
   __local uint *w = (__local uint *)P_CELL((__local uchar *)c->local_writers[root], rel), *r = w + c->local_cells;

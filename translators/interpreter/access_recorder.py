@@ -7,7 +7,9 @@ certain. Never evaluates anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from vdev.translators.values import dataclass
 
 from ..symbolic import expression as ex
 from ..symbolic import logic

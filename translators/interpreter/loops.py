@@ -7,8 +7,10 @@ body itself is run by `walk`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from vdev.translators.values import dataclass
 
 from ..frontend.syntax import Loop
 from ..symbolic import expression as ex

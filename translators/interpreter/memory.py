@@ -6,9 +6,11 @@ arguments are recorded, everything else is unknown. Never looks at syntax.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from time import perf_counter
+
+from vdev.translators.values import dataclass
 
 from ..frontend.syntax import Unsupported
 from ..frontend.types import (

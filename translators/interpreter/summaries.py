@@ -8,9 +8,11 @@ section 4.1). How a summary is made is `access`'s affair: nothing here reads sou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
+
+from vdev.translators.values import dataclass
 
 from ..ranges.grain import NOTHING, Grain
 from ..ranges.ndrange import Chunk, NDRange

@@ -7,8 +7,9 @@ does.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from vdev.translators.values import dataclass
 
 from ..frontend.types import (
     MOST_LEAVES,

@@ -5,4 +5,15 @@ project. Invariants 1 and 2 of the design are stated in its terms: chunks are bo
 at least what was asked for.
 """
 
-__all__ = ["bands", "byte_runs", "grain", "ndrange", "patterns", "rectangles", "region", "slicing", "tracing"]
+__all__ = [
+    "bands",
+    "byte_runs",
+    "grain",
+    "labelled",
+    "ndrange",
+    "patterns",
+    "rectangles",
+    "region",
+    "slicing",
+    "tracing",
+]

@@ -4,10 +4,9 @@ that have no shape: every function costs a step for each run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from vdev.translators.values import dataclass
 
 from .bands import Dims
 

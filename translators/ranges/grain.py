@@ -8,9 +8,10 @@ keep apart what different stores wrote. Decides nothing else; knows neither kern
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, lcm
+
+from vdev.translators.values import dataclass
 
 #: bytes after which a pattern of cuts repeats, at most; what would be longer is cut at every byte
 MAX_PERIOD = 4096

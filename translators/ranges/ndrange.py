@@ -6,9 +6,10 @@ program was built for non-uniform work-groups; they belong to the last work-grou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+
+from vdev.translators.values import dataclass
 
 
 @dataclass(frozen=True)

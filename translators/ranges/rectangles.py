@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vdev.translators.values import dataclass
 
 from .region import Region
 

@@ -97,7 +97,7 @@ class Region:
         self._fine = None
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _wrap if self.bands is None else _region, (
+        return _wrap if self.bands is None else region_in, (
             (self.runs,) if self.bands is None else (self.bands, self.pitches)
         )
 
@@ -220,16 +220,6 @@ class Region:
         more = f" … {len(self)} runs" if len(self) > 6 else ""
         return f"Region({shown}{more})"
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether the number of its bytes is known already."""
-        return self._nbytes >= 0
-
-    def counted(self, nbytes: int) -> Region:
-        """This one, of which the caller knows that it has so many bytes: nobody has to count them."""
-        self._nbytes = nbytes
-        return self
-
     def hull(self) -> Region:
         """The one run from the first byte to the last."""
         return self if self.is_span else Region.span(self.start, self.stop)
@@ -266,7 +256,7 @@ class Region:
         if found is None:
             return _of_array(byte_runs.normal(np.concatenate((self.runs, other.runs))))
         mine, yours, pitches = found
-        return _region(nested.unite(mine, yours, (*pitches, 1)), pitches)
+        return region_in(nested.unite(mine, yours, (*pitches, 1)), pitches)
 
     def __and__(self, other: Region) -> Region:
         if self is other:
@@ -275,7 +265,7 @@ class Region:
             return EMPTY
         pitches = self.pitches
         if pitches and pitches == other.pitches:  # so neither is an array
-            return _region(nested.intersect(self.bands or (), other.bands or ()), pitches)
+            return region_in(nested.intersect(self.bands or (), other.bands or ()), pitches)
         if self.is_span:
             return other.clip(self.start, self.stop)
         if other.is_span:
@@ -288,7 +278,7 @@ class Region:
         if found is None:
             return _of_array(byte_runs.intersection(self.runs, other.runs)) if self and other else EMPTY
         mine, yours, pitches = found
-        return _region(nested.intersect(mine, yours), pitches)
+        return region_in(nested.intersect(mine, yours), pitches)
 
     def __sub__(self, other: Region) -> Region:
         if not self or not other or self.stop <= other.start or other.stop <= self.start:
@@ -309,7 +299,7 @@ class Region:
                 byte_runs.intersection(self.runs, byte_runs.gaps(less.runs, self.start, self.stop))
             )
         mine, yours, pitches = found
-        return _region(nested.subtract(mine, yours, (*pitches, 1)), pitches)
+        return region_in(nested.subtract(mine, yours, (*pitches, 1)), pitches)
 
     def shift(self, offset: int) -> Region:
         """The same set, `offset` bytes further on."""
@@ -319,7 +309,7 @@ class Region:
             return Region.span(self.start + offset, self.stop + offset)
         if self.bands is None:
             return _wrap(self.runs + offset)
-        return _region(nested.shift(self.bands, whole(offset), self.units), self.pitches)
+        return region_in(nested.shift(self.bands, whole(offset), self.units), self.pitches)
 
     def clip(self, start: int, stop: int) -> Region:
         """The part from `start` up to `stop`."""
@@ -332,7 +322,7 @@ class Region:
         if self.bands is None:
             return _of_array(byte_runs.clipped(self.runs, start, stop))
         window = nested.span(whole(max(start, self.start)), whole(min(stop, self.stop)), self.units)
-        return _region(nested.intersect(self.bands, window), self.pitches)
+        return region_in(nested.intersect(self.bands, window), self.pitches)
 
     def whole(self, size: int, origin: int = 0) -> Region:
         """The whole elements of `size` bytes in the region, counted from `origin`."""
@@ -349,7 +339,7 @@ class Region:
 
     def goes_with(self, other: Region) -> bool:
         """Whether working with both costs what their boxes cost: their pitches go together, or one is small."""
-        if self.pitches == other.pitches or _merged(self.pitches, other.pitches) is not None:
+        if self.pitches == other.pitches or merged(self.pitches, other.pitches) is not None:
             return True
         return min(len(self), len(other)) <= MOST_BANDS
 
@@ -359,7 +349,7 @@ class Region:
         found, depth = self, len(self.pitches)
         while found.pitches and not (found.nboxes <= most and all(map(found.goes_with, beside))):
             closed = nested.close_up(found.flat(), min(depth, len(found.pitches)))
-            found, depth = _region(closed, found.pitches).clip(self.start, self.stop), depth - 1
+            found, depth = region_in(closed, found.pitches).clip(self.start, self.stop), depth - 1
         if found.nboxes <= most:
             return found
         runs = found.runs
@@ -398,7 +388,7 @@ class Region:
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:
         first = pitches[0] if pitches else 1
         low, high = self.start // first, -(-self.stop // first)
-        alike = self.bands is not None and _merged(self.pitches, pitches) == pitches
+        alike = self.bands is not None and merged(self.pitches, pitches) == pitches
         if not alike or (self.is_span and high - low > 1):
             return [((low, high), *((0, one // other) for one, other in pairwise((*pitches, 1))))]
         return nested.corners(self.refined(pitches), (*pitches, 1))
@@ -472,7 +462,7 @@ class Region:
         stride = index(stride)  # a pitch is a key to what is known of pitches: a number as such
         pitches = self.pitches if stride in self.pitches else (stride, *self.pitches)
         bands = nested.refine(self.flat(), self.units, (*pitches, 1))
-        return _region(nested.repeat(bands, count, (*pitches, 1)), pitches)
+        return region_in(nested.repeat(bands, count, (*pitches, 1)), pitches)
 
     def _moved(self, stride: int, count: int) -> Region:
         """The same for any stride."""
@@ -508,7 +498,7 @@ def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
     for pitches in sorted(
         {region.pitches for region in regions}, key=lambda pitches: (-len(pitches), pitches)
     ):
-        found = _merged(found, pitches) or found
+        found = merged(found, pitches) or found
     return found
 
 
@@ -553,8 +543,8 @@ def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
 # results ------------------------------------------------------------------------------------------------
 
 
-def _region(bands: Bands, pitches: tuple[int, ...]) -> Region:
-    """A region of bands that may have pitches too many."""
+def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
+    """A region of bands in these pitches, of which it may need fewer. For the modules of this package."""
     if not bands:
         return EMPTY
     if pitches and len(bands) <= FEW_BANDS:
@@ -601,14 +591,14 @@ def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
                 found[-1] = (found[-1][0], stop, None)
         else:
             found.append((start, stop, None))
-    return _region(tuple(found), ())
+    return region_in(tuple(found), ())
 
 
 def _of_array(runs: Runs) -> Region:
     """A region of normalised runs, in bands where these are few."""
     if len(runs) > MOST_BANDS:
         return _wrap(runs)
-    return _region(tuple((start, stop, None) for start, stop in runs.tolist()), ())
+    return region_in(tuple((start, stop, None) for start, stop in runs.tolist()), ())
 
 
 def _wrap(runs: Runs) -> Region:
@@ -620,38 +610,15 @@ def _wrap(runs: Runs) -> Region:
 
 
 @lru_cache(maxsize=4096)
-def _merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:
+def merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:
     """The pitches of both, None where they do not all divide one another."""
     both = sorted({*first, *second}, reverse=True)
     return None if any(one % other for one, other in pairwise(both)) else tuple(both)
 
 
-def exchanged(region: Region, lost: Region, gained: Region) -> Region:
-    """`region` without `lost` and with `gained`, in one step where their pitches are the same or they have none."""
-    bands, pitches = region.bands, region.pitches
-    if (
-        bands is None
-        or (lost.pitches and lost.pitches != pitches)
-        or (gained.pitches and gained.pitches != pitches)
-        or lost.bands is None
-        or gained.bands is None
-        or not pitches
-    ):
-        found = region - lost if lost else region
-        return found | gained if gained else found
-    units = (*pitches, 1)
-    if lost:
-        less = lost.bands if lost.pitches else nested.refine(lost.bands, (1,), units)
-        bands = nested.subtract(bands, less, units)
-    if gained:
-        more = gained.bands if gained.pitches else nested.refine(gained.bands, (1,), units)
-        bands = nested.unite(bands, more, units)
-    return _region(bands, pitches)
-
-
 def _easy(a: Region, b: Region) -> bool:
     """Whether it costs little to bring two regions together, however far they reach beyond each other."""
-    return a.bands is not None and b.bands is not None and _merged(a.pitches, b.pitches) is not None
+    return a.bands is not None and b.bands is not None and merged(a.pitches, b.pitches) is not None
 
 
 def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None:
@@ -662,7 +629,7 @@ def _common(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | None
         irregular, other = (a, b) if a.bands is None else (b, a)
         if len(other) <= max(4 * len(irregular), MOST_BANDS):
             return None
-    pitches = _merged(a.pitches, b.pitches)
+    pitches = merged(a.pitches, b.pitches)
     if pitches is None:
         return _reconciled(a, b)
     return a.refined(pitches), b.refined(pitches), pitches
@@ -673,7 +640,7 @@ def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | 
     choices = []
     for region, other in ((a, b), (b, a)):
         lost = frozenset(
-            depth for depth, pitch in enumerate(region.pitches) if _merged((pitch,), other.pitches) is None
+            depth for depth, pitch in enumerate(region.pitches) if merged((pitch,), other.pitches) is None
         )
         choices.append((nested.coarsening_cost(region.flat(), region.units, lost), lost))
     (cost, lost), losing = min(choices[0], choices[1], key=lambda choice: choice[0]), a
@@ -686,7 +653,7 @@ def _reconciled(a: Region, b: Region) -> tuple[Bands, Bands, tuple[int, ...]] | 
         bands = nested.coarsen(bands, (*pitches, 1), depth)
         pitches = pitches[:depth] + pitches[depth + 1 :]
     staying = b if losing is a else a
-    both = _merged(pitches, staying.pitches)
+    both = merged(pitches, staying.pitches)
     assert both is not None, "what did not go together is gone"
     mine = nested.refine(bands, (*pitches, 1), (*both, 1))
     yours = staying.refined(both)

@@ -13,11 +13,13 @@ node, which means "the representative of this residue in the type's range".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from math import gcd
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
+
+from vdev.translators.values import dataclass
 
 #: Stands for "no bound"; sums and products of a few of them still compare as intended.
 INFINITE = 1 << 100

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.translators.frontend.source import ParsedProgram

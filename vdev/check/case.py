@@ -6,7 +6,7 @@ Decides which argument and which element a byte of a buffer is named after, neve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 
 @dataclass(eq=False)

@@ -8,12 +8,12 @@ Pure; knows types of elements, plain or structured, and nothing of launches. Wha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vdev.translators.frontend.source import KernelInfo
 from vdev.translators.interpreter.summaries import AccessRange, KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.values import dataclass
 
 
 @dataclass(frozen=True)

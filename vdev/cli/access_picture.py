@@ -8,13 +8,13 @@ is written by hand: it needs no package, and lines of text stay text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 import numpy.typing as npt
 
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 #: modes in the order in which they are painted
 COLOURS = {"read": "#8ab6e8", "write": "#d9542b", "atomic": "#6b3fa0"}

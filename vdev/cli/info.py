@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from vdev import boot
 from vdev.errors import CudaMissing
 from vdev.observe import program
 from vdev.process import switches
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.session.session import Session
@@ -222,8 +223,9 @@ def _run_kernel(session: Session, number: int) -> str | None:
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
-    everyone = session.launch_options
-    session.launch_options = dataclasses.replace(everyone, workers=(number,))
+    everyone, choosing = session.launch_options, session.choosing
+    # Nobody else is to be chosen for it, whatever planning has cost so far.
+    session.launch_options, session.choosing = dataclasses.replace(everyone, workers=(number,)), None
     launched = session.executor.counters()[number].launches
     result = np.zeros(_NITEMS, np.uint32)
     try:
@@ -240,7 +242,7 @@ def _run_kernel(session: Session, number: int) -> str | None:
         # a driver may fail in any way; this is the place that says how
         return f"{type(error).__name__}: {error}"
     finally:
-        session.launch_options = everyone
+        session.launch_options, session.choosing = everyone, choosing
     index = np.arange(_NITEMS, dtype=np.uint32)
     if status != 0:
         return f"a small kernel failed with status {status}"

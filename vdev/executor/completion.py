@@ -77,7 +77,7 @@ class Completion:
         self._callbacks: list[tuple[int, Callback]] | None = None
         #: (start, end) of the command's parts, for profiled commands
         self.spans: list[tuple[int, int]] = []
-        #: when the command before it in an in-order queue had ended, for profiled commands
+        #: when the commands that it has waited for had ended, for profiled commands
         self.not_before_ns = 0
         self.queued_ns = time.perf_counter_ns() if profiled else 0
         self.submitted_ns = 0
@@ -98,6 +98,11 @@ class Completion:
     def settled(self) -> bool:
         """Whether the final status is known already; asks no device."""
         return self._final is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody asked to be called."""
+        return self._callbacks is not None
 
     @property
     def progress(self) -> Progress | None:

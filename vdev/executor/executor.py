@@ -185,11 +185,7 @@ class Executor:
         here: tuple[Worker, ...] | None = None
         may_be_here = self._may_be_here(prepared)
         if may_be_here and may_wait():
-            # Not under the lock, which the workers' threads may want; after a vain wait others go without.
-            if self._vain:
-                self._vain -= 1
-            elif not drained(self.all_workers, prepared):
-                self._vain = _WITHOUT_WAITING
+            self._drain(prepared)
         with self.lock:
             if self.closed:  # a finaliser at the interpreter's end: nobody is left to do it
                 ending.stop_here()
@@ -197,42 +193,55 @@ class Executor:
                 return 0
             number = self.last_number = self.last_number + 1
             job = Job(self, number, prepared, holdings, completion)
-            job.args, job.after = args, after
-            job.ndrange, job.places = ndrange, tuple(places)
+            job.args, job.ndrange, job.places = args, ndrange, tuple(places)
             if host is not None:
                 job.host, job.layout = host, layout
-            if order is not None:
-                job.join(order)
-                if completion.profiled:
-                    job.order = order
-            for earlier in after:
-                job.join(earlier)
+            _follow(job, after, order)
             waits = self._find_waits(job, homes, host_writes)
-            if not self._lone or waits or after or completion.profiled or not prepared.plain:
-                self.standing = object()
-            if prepared.batches:
-                self._number_steps(job)
-                if host is not None:
-                    self._enter_host_use(job, host_writes)
-            self.unsettled[job.number] = job
-            self.failures.admit(job)
-            completion.bind(job)
+            self._admit(job, waits, host_writes)
             if prepared.inline and not waits and self._run_inline(job):
                 return number
             if not prepared.batches:
                 self.settle((job,))
                 return number
-            bases, workers = job.bases, self.all_workers
             if may_be_here:
                 here = idle_workers(self.all_workers, prepared, waits)
-            for at, batch in prepared.batches:
-                worker = workers[at]
-                worker.queue.append((job, batch, bases[at], waits.get(at) if waits else None))
-                if here is None and worker.asleep:
-                    worker.wake()
+            self._queue(job, waits, wake=here is None)
         if here is not None:  # not under the lock: a worker's thread that is in its turn may want it
             perform_here(self.all_workers, job, here, waits)
         return number
+
+    def _drain(self, prepared: PreparedPlan) -> None:
+        """Let the workers finish what is queued, so that a plan may be performed here; after a vain wait others go without.
+
+        Not under the lock, which the workers' threads may want.
+        """
+        if self._vain:
+            self._vain -= 1
+        elif not drained(self.all_workers, prepared):
+            self._vain = _WITHOUT_WAITING
+
+    def _admit(self, job: Job, waits: dict[int, Waits] | None, host_writes: bool) -> None:
+        """Under the lock: enter a job among those that are not complete."""
+        prepared, completion = job.prepared, job.completion
+        if not self._lone or waits or job.after or completion.profiled or not prepared.plain:
+            self.standing = object()
+        if prepared.batches:
+            self._number_steps(job)
+            if job.host is not None:
+                self._enter_host_use(job, host_writes)
+        self.unsettled[job.number] = job
+        self.failures.admit(job)
+        completion.bind(job)
+
+    def _queue(self, job: Job, waits: dict[int, Waits] | None, wake: bool) -> None:
+        """Under the lock: put a job's batches into the workers' queues."""
+        bases, workers = job.bases, self.all_workers
+        for at, batch in job.prepared.batches:
+            worker = workers[at]
+            worker.queue.append((job, batch, bases[at], waits.get(at) if waits else None))
+            if wake and worker.asleep:
+                worker.wake()
 
     def _may_be_here(self, prepared: PreparedPlan) -> bool:
         """Whether the thread that submits a plan may hand it over to the devices itself: no step keeps it waiting."""
@@ -598,7 +607,7 @@ class Executor:
                         heappush(self._followers[number], (step, job.number, job))
                     break
             else:
-                for each in self._with_predecessors(job) if job.order is not None else (job,):
+                for each in self._with_predecessors(job) if job.completion.profiled else (job,):
                     del unsettled[each.number]
                     completion = each.completion
                     if completion.profiled:
@@ -609,17 +618,24 @@ class Executor:
                     ended.append(each)
 
     def _with_predecessors(self, job: Job) -> Sequence[Job]:
-        """`job`, complete, behind the commands before it in its queue whose end nobody has looked at yet.
+        """`job`, complete, behind the commands that it has waited for and whose end nobody has looked at yet.
 
         They are complete as well, since its clock includes theirs; its own times are counted from their end.
         """
-        found = [job]
-        while (order := found[-1].order) is not None:
-            progress = order.progress
-            if not isinstance(progress, Job) or progress.number not in self.unsettled or progress.successors:
-                break
-            found.append(progress)
-        return found[::-1]
+        found, ahead = {job.number: job}, [job]
+        while ahead:
+            for earlier in ahead.pop().predecessors():
+                progress = earlier.progress
+                # One without times may have grown since: a run's, or a stretch's.
+                if (
+                    isinstance(progress, Job)
+                    and progress.completion.profiled
+                    and progress.number in self.unsettled
+                    and progress.number not in found
+                ):
+                    found[progress.number] = progress
+                    ahead.append(progress)
+        return [found[number] for number in sorted(found)]
 
 
 def _take_times(job: Job) -> None:
@@ -627,15 +643,24 @@ def _take_times(job: Job) -> None:
         times = marker.times()
         if times is not None:
             job.completion.spans.append((times[2], times[3]))
-    before = None if job.order is None else job.order.times
-    if before is not None:
-        job.completion.not_before_ns = before[3]
+    ends = [times[3] for earlier in job.predecessors() if (times := earlier.times) is not None]
+    job.completion.not_before_ns = max(ends, default=0)
 
 
 def _steps_of(clock: list[int]) -> Iterable[tuple[int, int]]:
     """(worker, step) of a clock, with HOST by its number."""
     last = len(clock) - 1
     return ((HOST if index == last else index, step) for index, step in enumerate(clock) if step)
+
+
+def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> None:
+    """Let a job wait for these completions: `after`, `order` as of `Executor.submit`."""
+    job.after = after
+    if order is not None:
+        job.join(order)
+        job.order = order
+    for earlier in after:
+        job.join(earlier)
 
 
 def _raise_to(steps: Steps, more: Iterable[tuple[int, int]]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vdev.errors import DEPENDENCY_FAILED, BackendError, status_of
 from vdev.executor.holdings import Damage, Holdings
-from vdev.planner.directory import HOST, BufferState, buffer_state, fine_grain_state
+from vdev.planner.directory import HOST, BufferState, Pending, buffer_state, fine_grain_state
 from vdev.translators.ranges.region import EMPTY, Region
 
 if TYPE_CHECKING:
@@ -37,14 +37,25 @@ def repaired(state: BufferState, holdings: Holdings, damage: Damage) -> BufferSt
     for holder, region in state.valid:
         kept = region - damage.invalid.get(holder, EMPTY)
         valid[holder] = kept if holder == HOST else kept.clip(*damage.replicas.get(holder, (0, 0)))
-    lost = state.initialised - Region.union(valid.values())
+    pending = [item for item in state.pending if _has_parts(item, damage)]
+    known = [*valid.values(), *(item.region for item in pending)]
+    lost = state.initialised - Region.union(known)
     for worker, region, _ in damage.origins:
         back = lost & region.clip(*damage.replicas[worker])
         valid[worker] = valid.get(worker, EMPTY) | back
         lost = lost - back
     if lost:
         holdings.failure = damage.status
-    return buffer_state(state.nbytes, valid.items(), replicas, state.kept)
+    return buffer_state(state.nbytes, valid.items(), replicas, state.kept, pending=pending)
+
+
+def _has_parts(item: Pending, damage: Damage) -> bool:
+    """Whether all parts of a reduction are still where they were."""
+    return all(
+        (holder == HOST or part.clip(*damage.replicas.get(holder, (0, 0))) == part)
+        and not part.overlaps(damage.invalid.get(holder, EMPTY))
+        for holder, part in item.parts
+    )
 
 
 class Failures:

@@ -7,11 +7,12 @@ and the record from which hazards between commands follow. It never decides what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from vdev.backends.base import Allocation, Bytes
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 #: steps by the worker they were handed to: worker -> number of the last of them
 Steps = dict[int, int]

@@ -5,7 +5,7 @@ Decides nothing; one object for each command in flight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Job:
         "prepared",
         "scratch",
         "stages",
+        "was_running",
     )
 
     @property
@@ -76,7 +77,7 @@ class Job:
         self.host: Bytes | None = None
         self.layout: Layout | None = None
         self.after: Sequence[Completion] = ()
-        #: the command before it in an in-order queue, where times are taken
+        #: the command before it in an in-order queue
         self.order: Completion | None = None
         #: by worker (HOST last): steps that must be complete before the command is; 0 for none
         self.clock: list[int] = executor.no_steps.copy()
@@ -84,6 +85,8 @@ class Job:
         self.bases: list[int] = executor.no_steps
         #: whether it is among a worker's followers
         self.follows = False
+        #: whether somebody was told that it is running
+        self.was_running = False
         self.stages: dict[int, Bytes] = {}
         #: the plan's stages on workers, each touched by its worker's thread alone
         self.scratch: dict[int, Allocation] = {}
@@ -163,8 +166,41 @@ class Job:
             if step and worker.completed < step:
                 worker.poll()
             started = started or (step > base and worker.issued > base)
+        is_running = started and self.is_running()
         self.executor.settle((self,))
-        return RUNNING if started else SUBMITTED
+        return RUNNING if is_running else SUBMITTED
+
+    def is_running(self) -> bool:
+        """Whether a command whose steps are with a device may have begun: nothing that has to end before it is open.
+
+        A device has several commands at a time and keeps their order itself, so that only the ends say which it is at.
+        Those of a run have one completion, and cannot all be running.
+        """
+        with self.executor.lock:  # no launch is added meanwhile
+            if self.launches == 1 and not any(map(self._is_open, self.predecessors())):
+                self.was_running = True
+            return self.was_running
+
+    def predecessors(self) -> Iterator[Completion]:
+        """What has to end before it begins: its wait list, and the command before it in an in-order queue."""
+        yield from self.after
+        if self.order is not None:
+            yield self.order
+
+    def _is_open(self, earlier: Completion) -> bool:
+        progress = earlier.progress
+        if not isinstance(progress, Job):
+            return not earlier.settled
+        workers = self.executor.all_workers
+        return any(worker.completed < step for worker, step in zip(workers, progress.clock, strict=True))
+
+    def begin(self) -> None:
+        """A worker begins with it. Who asked hears of that once nothing that has to end before it is open."""
+        earlier = next(filter(self._is_open, self.predecessors()), None)
+        if earlier is None:
+            self.completion.started()
+        else:
+            earlier.add_callback(lambda ended: self.begin())
 
     def hurry(self) -> None:
         for worker, step in zip(self.executor.all_workers, self.clock, strict=True):

@@ -8,7 +8,6 @@ record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, make_step
@@ -16,6 +15,7 @@ from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
     Combine,
+    Copy,
     CopyBetween,
     Download,
     Fetch,
@@ -30,6 +30,7 @@ from vdev.planner.instructions import (
     Upload,
 )
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.executor.worker import Worker
@@ -72,7 +73,11 @@ class Batch:
             [
                 step.followed_by(item, recipe)
                 if type(step) is LaunchStep and type(item) is Launch
-                else _step(item, stages, recipe)
+                else (
+                    CopyStep(item)
+                    if type(step) is CopyStep and type(item) is Copy
+                    else _step(item, stages, recipe)
+                )
                 for step, item in zip(self.steps, items, strict=True)
             ]
         )

@@ -81,7 +81,7 @@ class Run:
                 held.append(worker)
                 worker.holder = mine
             with executor.lock:
-                if executor.last_number != number or self._job.completion.error is not None:
+                if executor.last_number != number or self._is_over():
                     return False
                 for part in parts:
                     if part.worker.next_mark is not part.mark:
@@ -99,6 +99,10 @@ class Run:
                 if not worker.watching or worker.queue:
                     worker.wake()
         return True
+
+    def _is_over(self) -> bool:
+        """Whether its launches are not alike any more: one has failed, or was said to be running. Under the executor's lock."""
+        return self._job.completion.error is not None or self._job.was_running
 
     def _launch(self) -> bool:
         started = 0

@@ -6,13 +6,13 @@ brings to it, and one behind the kernel. All others cost nothing for it. Never w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vdev.backends.base import Marker
 from vdev.errors import BackendError
 from vdev.executor.prepare import Batch, PreparedPlan
 from vdev.executor.steps import LaunchStep, Step
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job

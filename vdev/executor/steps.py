@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from vdev.planner.instructions import HOST
 from vdev.planner.merges import identity_of
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import EMPTY, Region
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job

@@ -16,7 +16,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.errors import BackendError
-from vdev.executor.completion import COMPLETE, Callback, Completion
+from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
 from vdev.executor.job import Job
 from vdev.executor.mark import MARK_EVERY, Mark
 from vdev.executor.prepare import NOTHING
@@ -59,6 +59,12 @@ class Part(Completion):
     def number(self) -> int:
         """The command's, for records."""
         return self.stretch.number + self.index
+
+    @property
+    def status(self) -> int:
+        # Those of a stretch end together; one after another they cannot all be running.
+        state = super().status
+        return SUBMITTED if state == RUNNING and self.index else state
 
     @waits
     def wait(self) -> int:
@@ -104,6 +110,10 @@ class Stretch(Job):
     @property
     def successors(self) -> Sequence[Job] | None:
         return self.parts
+
+    def is_running(self) -> bool:
+        """Whether the first of them may have begun: its worker has done what came before."""
+        return self.executor.worker(self.worker).completed >= self._first - 1
 
     def look_at(self, part: Part) -> None:
         """Make a completion of it. Any thread, also one that has the executor's lock."""

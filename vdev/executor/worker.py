@@ -535,7 +535,8 @@ class Worker:
 
     def _begin(self, job: Job) -> Completion:
         completion = job.completion
-        completion.started()
+        if completion.is_awaited:
+            job.begin()
         if completion.profiled or (
             self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
         ):

@@ -9,7 +9,6 @@ looked at decides which error a program gets, so that every function says it for
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.executor.completion import DONE
@@ -29,6 +28,7 @@ from vdev.facade.queue import CommandQueue
 from vdev.facade.svm_host import submit_with_host
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Map, Marker, Read, Write
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.facade.hostbuf import Bytes

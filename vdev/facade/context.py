@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, status
@@ -11,6 +10,7 @@ from vdev.facade.errors import native as native_cl
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.session.session import LostSession
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

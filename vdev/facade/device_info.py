@@ -14,6 +14,7 @@ from typing import Any
 
 from vdev import __version__
 from vdev.facade.errors import native
+from vdev.facade.image_formats import MAX_ROW_NBYTES
 from vdev.session.capabilities import common_extensions, intermediate_languages, language_features
 
 PLATFORM_NAME = "vdev"
@@ -187,9 +188,8 @@ def device_values(workers: Sequence[Any]) -> dict[str, Any]:
         MAX_COMPUTE_UNITS=_compute_units(workers),
         GLOBAL_MEM_SIZE=sum(worker.memory_nbytes for worker in workers),
         MAX_MEM_ALLOC_SIZE=sum(worker.max_alloc_nbytes for worker in workers),
-        IMAGE_MAX_BUFFER_SIZE=min(
-            2**30, sum(worker.max_alloc_nbytes for worker in workers) // _LARGEST_PIXEL
-        ),
+        IMAGE_MAX_BUFFER_SIZE=min(MAX_ROW_NBYTES, sum(worker.max_alloc_nbytes for worker in workers))
+        // _LARGEST_PIXEL,
         MAX_WORK_GROUP_SIZE=min(worker.max_work_group_size for worker in workers),
         MAX_WORK_ITEM_SIZES=_elementwise_min([worker.max_work_item_sizes for worker in workers]),
         LOCAL_MEM_SIZE=min(worker.local_memory_nbytes for worker in workers),

@@ -20,6 +20,8 @@ _kinds = native.mem_object_type
 #: channel orders that not every PyOpenCL has names for (CL/cl.h)
 _ARGB, DEPTH, _SRGBA, _SBGRA = 0x10B7, 0x10BD, 0x10C1, 0x10C2
 
+#: kernels are told a row's pitch in 32 bits
+MAX_ROW_NBYTES = 2**32 - 1
 _NORMALIZED = (_types.UNORM_INT8, _types.UNORM_INT16, _types.SNORM_INT8, _types.SNORM_INT16)
 _INTEGERS = (
     _types.SIGNED_INT8, _types.SIGNED_INT16, _types.SIGNED_INT32,

@@ -7,14 +7,13 @@ device does not have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdev.facade.context import Context
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import Bytes, as_bytes
-from vdev.facade.image_formats import channel_count, formats, is_format, pixel_nbytes
+from vdev.facade.image_formats import MAX_ROW_NBYTES, channel_count, formats, is_format, pixel_nbytes
 from vdev.facade.memory import (
     ALLOC_HOST_PTR,
     COPY_HOST_PTR,
@@ -30,6 +29,7 @@ from vdev.facade.memory import (
 )
 from vdev.facade.svm_host import bring_home, shared_place
 from vdev.translators.dialects.image_arguments import pack_descriptor, pack_sampler
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,7 +204,7 @@ class Layout:
         #: up to the end of the last slice, and of the last pixel
         self.nbytes = self.slice_pitch * depth
         self.least_nbytes = (depth - 1) * self.slice_pitch + (height - 1) * self.row_pitch + width * element
-        if self.row_pitch >= 2**32:
+        if self.row_pitch > MAX_ROW_NBYTES:
             _refuse(status.INVALID_IMAGE_SIZE)
 
 

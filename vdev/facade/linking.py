@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from vdev.translators.values import dataclass
 
 
 class LinkFailure(Exception):

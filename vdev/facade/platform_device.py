@@ -7,11 +7,11 @@ queries. What the values are is `device_info`'s affair.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdev.facade import device_info
@@ -20,10 +20,12 @@ from vdev.facade.handles import Handle, state_of
 from vdev.process import switches
 from vdev.session.session import LostSession
 from vdev.start.current import get_session
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.session.session import Session
 
+logger = logging.getLogger("vdev.facade.platform_device")
 _lock = threading.RLock()
 
 _TYPE_DEFAULT, _TYPE_ALL, _TYPE_KNOWN = 1, 0xFFFFFFFF, 0x1F
@@ -152,6 +154,11 @@ def _make_platform() -> Platform:
     return Platform(_open_session())
 
 
+@functools.cache
+def _say_once(text: str) -> None:
+    logger.warning("%s", text)
+
+
 def _open_session() -> Session:
     # loads the whole machine: not at import
     from vdev.errors import NoWorkers
@@ -159,9 +166,11 @@ def _open_session() -> Session:
     try:
         return get_session()
     except NoWorkers as error:
-        # Natively there is no platform then, and PyOpenCL says what to install. Where the switch names what is not
-        # there, another status lets its own text through.
+        # Natively there is no platform then, and PyOpenCL says what to install, without the text of ours. Where the
+        # switch names what is not there, another status lets that through.
         named = bool(os.environ.get(switches.WORKERS.name))
+        if not named:
+            _say_once(str(error))
         code = status.INVALID_VALUE if named else status.PLATFORM_NOT_FOUND_KHR
         raise make_error("clGetPlatformIDs", code, str(error)) from None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +52,7 @@ from vdev.session.commands import (
     Write,
 )
 from vdev.translators.ranges.rectangles import Layout
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.session.session import SessionKernel, VirtualBuffer

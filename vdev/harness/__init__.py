@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vdev.harness.calls import Call
     from vdev.harness.comparing import assert_allclose, assert_equal
     from vdev.harness.findings import Finding, FindingsError
+    from vdev.harness.pixels import image, sampler
     from vdev.harness.program import Outputs, Program
 
 __all__ = [
@@ -32,9 +33,11 @@ __all__ = [
     "empty",
     "findings",
     "formats",
+    "image",
     "local",
     "reports",
     "running",
+    "sampler",
 ]
 
 #: Whether scripts that show a failure again stand in sections of the plugin's, not in the failure's text.
@@ -44,7 +47,9 @@ _HOMES = {
     "ArgumentError": "arguments",
     "Call": "calls",
     "empty": "arguments",
+    "image": "pixels",
     "local": "arguments",
+    "sampler": "pixels",
     "assert_allclose": "comparing",
     "assert_equal": "comparing",
     "Finding": "findings",

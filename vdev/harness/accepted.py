@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from vdev.harness.findings import KINDS, Finding, Place
+from vdev.translators.values import dataclass
 
 _NAMES = ("kind", "kernel", "file", "line", "text", "reason")
 _HEAD = """\

@@ -11,7 +11,6 @@ import re
 import reprlib
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.backends.base import LocalBytes
+from vdev.harness.pixels import AXES, READ_ALONE, Image, Sampler, descriptor, shapes_of
 from vdev.translators.frontend.source import ArgInfo
+from vdev.translators.values import dataclass
 
 Array = npt.NDArray[Any]
 Dtype = np.dtype[Any]
@@ -46,17 +47,19 @@ class ArgumentError(TypeError):
 
 @dataclass(frozen=True)
 class Empty:
-    """A buffer that nobody has written yet; comes back as an array."""
+    """A buffer that nobody has written yet; comes back as an array. `descriptor`: of an image, what kernels get beside it."""
 
     shape: tuple[int, ...]
     dtype: Dtype
+    descriptor: bytes = b""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A buffer with an array's content. `whole`: the array, as it was given."""
+    """A buffer with an array's content. `whole`: the array, as it was given. `descriptor`: of an image."""
 
     whole: Array
+    descriptor: bytes = b""
 
 
 #: What an argument has become: a buffer, the bytes of a value, local memory, or a null pointer.
@@ -113,6 +116,10 @@ class _Parameter:
                 return self._local(arg)
             case "value":
                 return self._value(arg)
+            case "image":
+                return self._image(arg)
+            case "sampler":
+                return self._sampler(arg)
             case kind:
                 raise self._error(f"an {kind}, which kernels are not given here", arg)
 
@@ -139,6 +146,32 @@ class _Parameter:
         if not arg.flags.c_contiguous:
             raise self._error("an array in C order without gaps", arg, "numpy.ascontiguousarray makes one")
         return Given(np.asarray(arg))
+
+    def _image(self, arg: Any) -> Given | Empty:
+        name = next((word for word in self.info.type_name.split() if word in AXES), "")
+        given = arg if isinstance(arg, Image) else Image(arg)
+        if given.order in READ_ALONE and self.info.access_qualifier != "read_only":
+            raise self._error(f"an order that kernels write, which {given.order} is not", arg)
+        content = given.content
+        if not name or not isinstance(content, np.ndarray | Empty):
+            shapes = f" of {shapes_of(name)}" if name else ""
+            raise self._error(f"an array{shapes}, empty(…) or image(…)", arg)
+        try:
+            packed = descriptor(name, content.shape, content.dtype, given)
+        except ValueError as reason:
+            raise self._error(str(reason), content) from None
+        if isinstance(content, Empty):
+            return Empty(content.shape, content.dtype, packed)
+        if not content.flags.c_contiguous:
+            raise self._error(
+                "an array in C order without gaps", content, "numpy.ascontiguousarray makes one"
+            )
+        return Given(np.asarray(content), packed)
+
+    def _sampler(self, arg: Any) -> bytes:
+        if not isinstance(arg, Sampler):
+            raise self._error("a sampler (vdev.harness.sampler)", arg)
+        return arg.packed
 
     def _elements(self) -> str:
         if self.element is None:
@@ -224,6 +257,8 @@ class _Parameter:
 
     def _vector(self, dtype: Dtype, count: int, arg: Any) -> bytes:
         expected = f"{count} numbers of type {dtype.name}{_range(dtype)}"
+        if isinstance(arg, np.ndarray) and arg.dtype.names is not None and arg.size == 1:
+            arg = arg.reshape(-1)[0]  # as PyOpenCL makes vectors
         if isinstance(arg, np.void) and arg.nbytes == self.info.nbytes:
             if {kind for _, kind in _leaves(arg.dtype)} != {dtype}:
                 raise self._error(expected, arg)
@@ -295,6 +330,10 @@ def _described(arg: Any) -> str:
             return f"an array of {_named(arg.dtype)}, shape {arg.shape}, strides {arg.strides}"
         case Empty():
             return f"an empty array of {_named(arg.dtype)}, shape {arg.shape}"
+        case Image():
+            return f"an image of {_described(arg.content)}"
+        case Sampler():
+            return repr(arg)
         case LocalBytes():
             return f"local memory of {arg.nbytes} bytes"
         case np.generic():

@@ -11,7 +11,6 @@ import textwrap
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,8 @@ import numpy.typing as npt
 from vdev.backends.base import LocalBytes
 from vdev.harness.arguments import Empty
 from vdev.harness.findings import FindingsError
+from vdev.harness.pixels import Image, Sampler
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.harness.program import Kernel, Outputs
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: bytes of an array that is written element by element; larger ones are packed
 _MOST_WRITTEN = 4096
-_OURS = ("Program", "assert_allclose", "assert_equal", "empty", "local")
+_OURS = ("Program", "assert_allclose", "assert_equal", "empty", "image", "local", "sampler")
 _HEAD = "Shows a failing call of kernel {} again: run it with Python."
 
 
@@ -111,6 +112,12 @@ def written(value: Any) -> str:
             return f"empty({value.shape}, {dtype_text(value.dtype)})"
         case LocalBytes():
             return f"local({value.nbytes})"
+        case Image():
+            order = "" if value.order is None else f", order={value.order!r}"
+            return f"image({written(value.content)}{order}{', normalized=True' * value.normalized})"
+        case Sampler():
+            how = ", linear=True" * value.linear + ", normalized=True" * value.normalized
+            return f"sampler({value.addressing!r}{how})"
         case np.ndarray():
             return _array(value)
         case np.void():
@@ -194,6 +201,10 @@ def _short(value: Any) -> str:
     match value:
         case Empty():
             return f"empty({value.shape}, {value.dtype})"
+        case Image():
+            return f"image({_short(value.content)})"
+        case Sampler():
+            return written(value)
         case np.ndarray() if value.size > 16 or value.dtype.names is not None:
             return f"<{'structures' if value.dtype.names else value.dtype} {value.shape}>"
         case np.ndarray():

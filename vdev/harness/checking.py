@@ -6,8 +6,10 @@ cannot be checked is refused with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from functools import cached_property
 from math import prod
 
@@ -26,6 +28,7 @@ from vdev.backends.base import (
 )
 from vdev.errors import BackendError, BuildFailure
 from vdev.harness.findings import Finding
+from vdev.harness.forms import Forms
 from vdev.harness.memories import (
     Argument,
     Mask,
@@ -39,18 +42,17 @@ from vdev.harness.memories import (
 )
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
-from vdev.translators.dialects.checked import (
-    ON_REQUEST,
-    CheckedKernel,
-    CheckedProgram,
-    Root,
-    translate_checked,
-)
+from vdev.harness.small import FLEETING, SmallLaunches, may_be_fleeting
+from vdev.session.kept import KeptProgram
+from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root
 from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+from vdev.translators.values import dataclass
 
 __all__ = ["Argument", "Checked", "CheckedSource", "Memory", "NotCheckable", "Pointer", "whole"]
+
+logger = logging.getLogger("vdev.harness")
 
 _PIECE_NBYTES = 1 << 25  #: of shadow looked at together
 #: Of shadow for a granule of global memory, with marks of work-items and without.
@@ -75,53 +77,82 @@ class Checked:
 
 
 class CheckedSource:
-    """A program made checkable, built on first use. `source`: the user's text, where `parsed` has it lowered. Raises
-    NotCheckable.
+    """A program made checkable, built on first use. `parsed`: the program without images, or what makes it where it is needed
+    and may raise Untranslatable; `source`: the user's text; `kept`: where the checkable forms are kept. Raises NotCheckable.
     """
 
     def __init__(
         self,
-        parsed: ParsedProgram,
+        parsed: ParsedProgram | Callable[[], ParsedProgram],
         file: str = "",
         source: str | None = None,
         *,
         kinds: frozenset[str] = frozenset(),
         tracked: bool = False,
+        kept: KeptProgram | None = None,
     ) -> None:
-        self._parsed, self._kinds, self._tracked = parsed, kinds & ON_REQUEST, tracked
-        self._text = parsed.source if source is None else source, file
-        self._natives: dict[tuple[bool, bool], BackendProgram] = {}
-        self._screen = Screen(parsed, kinds & ON_REQUEST)
-        #: (line, what is not checked and why)
-        self.skipped = (self._screen.program or self.program).skipped
+        self._parse: Callable[[], ParsedProgram] = (
+            (lambda: parsed) if isinstance(parsed, ParsedProgram) else parsed
+        )
+        self._forms = Forms(self._parse, kinds, tracked=tracked, kept=kept)
+        self._source, self._file = source, file
+        self._natives: dict[tuple[bool, bool, bool], BackendProgram] = {}
+        self._screen = Screen(self._forms)
+        self._small = SmallLaunches()
 
-    @cached_property
-    def program(self) -> CheckedProgram:
-        """The precise form: most launches do without it."""
+    @property
+    def skipped(self) -> tuple[tuple[int, str], ...]:
+        """(line, what is not checked and why)"""
         try:
-            return translate_checked(self._parsed, self._kinds, tracked=self._tracked)
+            return self._forms.skipped
+        except Untranslatable as error:
+            raise NotCheckable(str(error)) from error
+
+    @property
+    def program(self) -> CheckedProgram:
+        """The precise form."""
+        try:
+            return self._forms.precise
         except Untranslatable as error:
             raise NotCheckable(str(error)) from error
 
     @cached_property
     def _reader(self) -> Reader:
-        return Reader(self.program, *self._text)
+        text = self._parse().source if self._source is None else self._source
+        return Reader(self.program, text, self._file)
 
     def prepare(self, backend: Backend) -> None:
-        """Build it, as the first launch does. Raises NotCheckable."""
+        """Build what the first launch, a small one, needs. Raises NotCheckable."""
+        if self._may_be_fleeting(backend):
+            self._build(backend, self._native(fleeting=True))
+        elif not self._screen.prepare(backend):
+            self._build(backend, self._native())
+
+    def _may_be_fleeting(self, backend: Backend) -> bool:
+        """Whether the program can do without its compiler's optimiser. Intel's engine crashes where such work-items wait for
+        each other in loops that some leave.
+        """
         try:
-            backend.build(self._native())
+            return may_be_fleeting(backend) and not self._forms.waits
+        except Untranslatable as error:
+            raise NotCheckable(str(error)) from error
+
+    @staticmethod
+    def _build(backend: Backend, program: BackendProgram) -> None:
+        try:
+            backend.build(program)
         except BuildFailure as failure:
             raise NotCheckable(
                 f"the checked program does not compile: {_first_error(failure.log)}"
             ) from failure
 
-    def _native(self, *, far: bool = False, narrow: bool = False) -> BackendProgram:
-        found = self._natives.get((far, narrow))
+    def _native(self, *, far: bool = False, narrow: bool = False, fleeting: bool = False) -> BackendProgram:
+        found = self._natives.get((far, narrow, fleeting))
         if found is None:
             macros = [self.program.far_macro] * far + [self.program.narrow_macro] * narrow
             text = "".join(f"#define {macro}\n" for macro in macros) + self.program.source
-            found = self._natives[far, narrow] = BackendProgram(text, self.program.options)
+            options = (*self.program.options, *([FLEETING] if fleeting else []))
+            found = self._natives[far, narrow, fleeting] = BackendProgram(text, options)
         return found
 
     def launch(
@@ -143,7 +174,39 @@ class CheckedSource:
         """The first half of `launch`: whether the launch has been made and shows that there is nothing to find. Else memories
         that are kept are as they were.
         """
+        if self._small.takes(name, args, ndrange) and self._may_be_fleeting(backend):
+            found = self._passes_fleetingly(backend, name, args, ndrange)
+            if found is not None:
+                return found
         return self._screen.passes(backend, name, args, ndrange)
+
+    def _passes_fleetingly(
+        self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange
+    ) -> bool | None:
+        """The same by the precise form, which its compiler leaves as it is. None: the launch has not been made."""
+        try:
+            program = self._native(fleeting=True)
+            self._build(backend, program)
+            run = self._run(name, args)
+            self._fit(run, args)
+            if run.needs_far(backend, program, ndrange) or run.narrow:
+                raise NotCheckable("there is too little memory for shadow")
+        except NotCheckable as reason:
+            logger.debug("kernel %s is not small: %s", name, reason)
+            self._small.stop(name)
+            return None
+        started = time.monotonic()
+        try:
+            checked = self._ran(run, backend, program, name, args, ndrange, only_clean=True)
+        except BackendError as reason:
+            logger.debug("kernel %s does not run as it is: %s", name, reason)
+            self._small.stop(name)
+            return False
+        self._small.spent(name, time.monotonic() - started)
+        if checked.findings or checked.notes:
+            self._small.stop(name)
+            return False
+        return True
 
     def precisely(
         self,
@@ -155,21 +218,22 @@ class CheckedSource:
     ) -> Checked:
         """The second half."""
         try:
-            self.prepare(backend)
-            return self._launched(backend, self.program.kernels[name], args, ndrange, places)
+            self._build(backend, self._native())
+            run = self._run(name, args, places)
+            far = run.needs_far(backend, self._native(), ndrange)
+            self._fit(run, args)
+            native = self._native(far=far, narrow=run.narrow)
+            return self._ran(run, backend, native, name, args, ndrange, len(places))
         except BackendError as error:
             raise NotCheckable(f"the checked launch did not run: {error}") from error
 
-    def _launched(
-        self,
-        backend: Backend,
-        kernel: CheckedKernel,
-        args: Sequence[Argument],
-        ndrange: NDRange,
-        places: Sequence[tuple[int, int, int]],
-    ) -> Checked:
-        run = _Run(self.program, kernel, args, table_of(places, kernel))
-        far = run.needs_far(backend, self._native(), ndrange)
+    def _run(self, name: str, args: Sequence[Argument], places: Sequence[tuple[int, int, int]] = ()) -> _Run:
+        kernel = self.program.kernels[name]
+        return _Run(self.program, kernel, args, table_of(places, kernel))
+
+    @staticmethod
+    def _fit(run: _Run, args: Sequence[Argument]) -> None:
+        """Do with less shadow where memory is short. Raises NotCheckable."""
         limit = memory_limit(args)
         if run.nbytes > limit:
             run.narrow = True
@@ -178,18 +242,46 @@ class CheckedSource:
                 f"it would take {_megabytes(run.nbytes)} MB for copies of its buffers and shadow memory, and the limit is "
                 f"{_megabytes(limit)} MB (VDEV_CHECK_MEMORY)"
             )
+
+    def _ran(
+        self,
+        run: _Run,
+        backend: Backend,
+        native: BackendProgram,
+        name: str,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        nplaces: int = 0,
+        *,
+        only_clean: bool = False,
+    ) -> Checked:
+        """What the launch shows. `only_clean`: memories get what it leaves only where it shows nothing."""
         try:
             run.upload(backend)
-            log = run.launch(backend, self._native(far=far, narrow=run.narrow), ndrange)
+            log = run.launch(backend, native, ndrange)
+            checked = self._read(run, log, name, args, ndrange, nplaces)
+            if not (only_clean and (checked.findings or checked.notes)):
+                run.keep(backend)
         finally:
             run.free(backend)
-        words = self.program.log_words
+        return checked
+
+    def _read(
+        self,
+        run: _Run,
+        log: npt.NDArray[np.uint32],
+        name: str,
+        args: Sequence[Argument],
+        ndrange: NDRange,
+        nplaces: int,
+    ) -> Checked:
+        kernel, words = self.program.kernels[name], self.program.log_words
         found = list(records(log[:words], len(self.program.sites)))
         sizes = [size_of(root, args) for root in kernel.roots]
         return Checked(
             self._reader.findings(kernel, found, ndrange, sizes),
             [*([(self._reader.line_of(kernel), _NARROW)] if run.narrow else []), *self._reader.notes(found)],
-            self._reader.writers(log[words:], len(places), ndrange),
+            self._reader.writers(log[words:], nplaces, ndrange),
         )
 
 
@@ -256,7 +348,7 @@ class _Run:
             backend.write(self._hidden[-1], self._table, Box.contiguous(0, start, len(self._table)))
 
     def launch(self, backend: Backend, program: BackendProgram, ndrange: NDRange) -> npt.NDArray[np.uint32]:
-        """Run the kernel and bring the memories up to date. The log."""
+        """Run the kernel. The log."""
         scratch = 2 * self._program.scratch_nbytes
         near = 0 if self._far_nbytes else max(1, self._local_cells) * _LOCAL_CELL_NBYTES
         local = LocalBytes(scratch + near)
@@ -264,16 +356,20 @@ class _Run:
         size, group, first = ndrange.global_size, ndrange.local_size, ndrange.offset
         shape = LaunchShape(ndrange, whole_chunk(ndrange), size, group, first, (), None)
         backend.launch(backend.kernel(program, self._kernel.name), args, shape)
-        _, cells, _, log = self._hidden
-        for memory, native in zip(self._memories, self._natives, strict=True):
-            if memory.is_kept:
-                backend.read(native, memory.content, Box.contiguous(0, 0, memory.nbytes))
+        log = self._hidden[-1]
         found = np.empty(self._program.far_offset, np.uint8)
         backend.read(log, found, Box.contiguous(0, 0, len(found)))
         backend.record().wait()
-        if any(memory.is_kept for memory in self._memories):
-            self._mark(self._touched(backend, cells))
         return found[scratch:].view(np.uint32)
+
+    def keep(self, backend: Backend) -> None:
+        """Bring the memories up to date."""
+        for memory, native in zip(self._memories, self._natives, strict=True):
+            if memory.is_kept:
+                backend.read(native, memory.content, Box.contiguous(0, 0, memory.nbytes))
+        backend.record().wait()
+        if any(memory.is_kept for memory in self._memories):
+            self._mark(self._touched(backend, self._hidden[1]))
 
     def free(self, backend: Backend) -> None:
         for allocation in (*self._natives, *self._hidden):

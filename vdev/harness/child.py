@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
         current.check_with(checkers[0])
     report = functools.partial(_write, Path(path), watch, os.getpid())
     watch.told_more = report
-    atexit.register(report)
+    atexit.register(report, whole=True)
     boot.install()
     _run(program)
 
@@ -70,7 +70,8 @@ def _run(program: list[str]) -> None:
         runpy.run_path(option, run_name="__main__")
 
 
-def _write(path: Path, watch: Watch, process: int) -> None:
+def _write(path: Path, watch: Watch, process: int, *, whole: bool = False) -> None:
+    """`whole`: nothing comes any more."""
     if os.getpid() != process:
         return  # a forked child's launches are its own
     report: dict[str, Any] = {
@@ -79,6 +80,7 @@ def _write(path: Path, watch: Watch, process: int) -> None:
         "unchecked": dict(watch.unchecked),
         "notes": sorted(watch.notes),
         "one_worker": {kernel: sorted(reasons) for kernel, reasons in watch.one_worker.items()},
+        "whole": whole,
     }
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(report), "utf-8")

@@ -6,7 +6,7 @@ Decides what counts as equal and what a failure says; of kernels it knows that t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vdev.harness import origins
 from vdev.harness.findings import with_script
+from vdev.translators.values import dataclass
 
 Array = npt.NDArray[Any]
 #: differences that a failure lists

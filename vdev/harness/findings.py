@@ -6,7 +6,8 @@ Decides what a finding consists of and what it is called; `formats` prints it, `
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from vdev.translators.values import dataclass
 
 #: By kind: what to do about it, in a line.
 REMEDIES = {

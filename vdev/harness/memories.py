@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from vdev.backends.base import Backend, BackendProgram, Bytes, LocalBytes
 from vdev.process import switches
 from vdev.translators.dialects.checked import Root
+from vdev.translators.values import dataclass
 
 _MEMORY_FACTOR, _MEMORY_MORE = 4, 200_000_000
 

@@ -83,7 +83,7 @@ def _differences(
     how: str,
 ) -> list[Finding]:
     names: dict[int, str] = {}
-    for info, arg in zip(kernel.declared.args, args, strict=True):
+    for info, arg in zip(kernel.declared.args, args, strict=False):  # behind them, what images are
         if isinstance(arg, Pointer):
             names.setdefault(id(arg.memory), info.name)
     found = []

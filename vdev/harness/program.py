@@ -10,7 +10,6 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -42,6 +41,7 @@ from vdev.translators.frontend.dimensions import dimensions
 from vdev.translators.frontend.layout import element_types, value_types
 from vdev.translators.frontend.source import ArgInfo
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -52,7 +52,8 @@ Size = int | Sequence[int]
 
 
 class Outputs(Sequence[Array]):
-    """What a kernel left in its buffers: an array for each pointer to memory that is not const, in order and by name.
+    """What a kernel left in its buffers: an array for each pointer to memory that is not const and each image that it may write,
+    in order and by name.
 
     `findings`: those of kinds that are off, and accepted ones. `one_worker`: why the call would not be split over several
     workers; empty where it would. `notes`: (line, what was not checked and why).
@@ -209,7 +210,9 @@ class Program:
 
 
 class Kernel:
-    """One kernel of a program, to be called with arrays, numbers, `local(...)`, `empty(...)` and None."""
+    """One kernel of a program, to be called with arrays, numbers, `local(...)`, `empty(...)`, `image(...)`, `sampler(...)` and
+    None.
+    """
 
     def __init__(self, program: Program, kernel: SessionKernel, session: Session) -> None:
         self.program = program
@@ -228,14 +231,14 @@ class Kernel:
         Raises ArgumentError where an argument does not fit, FindingsError where an access does not.
         """
         __tracebackhide__ = True
-        ready = arguments.prepare(self.name, self.infos, self.types, args)
+        ready = self._prepared(args)
         free = local_size is None and self.program.way.local_size is None
         return self._run(ready, self._ndrange(global_size, local_size, offset), None, cuts=free)
 
     def run(self, call: Call) -> Outputs:
         """As `call.run()`, without its script."""
         __tracebackhide__ = True
-        ready = arguments.prepare(self.name, self.infos, self.types, list(call.args.values()))
+        ready = self._prepared(list(call.args.values()))
         return self._run(ready, self._ndrange(call.global_size, call.local_size, call.offset), call)
 
     def calls(self, arguments: Mapping[str, Any] | None = None, **fixed: Any) -> SearchStrategy[Call]:
@@ -258,13 +261,24 @@ class Kernel:
             self._compare(ready, ndrange, cuts=cuts)
         memories = [_memory(arg) for arg in ready]
         run = self._runner()
-        run([_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)], ndrange)
+        run(_launched(ready, memories), ndrange)
         outputs = {}
         for index, (info, arg, memory) in enumerate(zip(self.infos, ready, memories, strict=True)):
-            if memory is not None and info.kind == "global" and not info.pointee_const:
+            if memory is not None and _is_output(info):
                 outputs[info.name] = _array(arg, memory)
                 origins.remember(memory.content, Made(self, ready, ndrange, call, index))
         return Outputs(outputs, findings, notes, functools.partial(self._why_one_worker, ready, ndrange))
+
+    def _prepared(self, args: Sequence[Any]) -> list[Ready]:
+        __tracebackhide__ = True
+        ready = arguments.prepare(self.name, self.infos, self.types, args)
+        images = [index for index, info in enumerate(self.infos) if info.kind == "image"]
+        if tuple(images) != self._kernel.images:
+            reasons = "; ".join(map(str, self._kernel.one_worker))
+            raise ArgumentError(
+                f"kernel {self.name}: images need a program that can be translated: {reasons}"
+            )
+        return ready
 
     @property
     def infos(self) -> tuple[ArgInfo, ...]:
@@ -324,7 +338,7 @@ class Kernel:
 
     def _compare(self, ready: Sequence[Ready], ndrange: NDRange, *, cuts: bool) -> None:
         """Raises FindingsError where the result depends on the order of work-groups."""
-        args = [_argument(arg, _memory(arg)) for arg in ready]
+        args = _launched(ready, [_memory(arg) for arg in ready])
         line = self._kernel.info.line
         text = self.program.source.splitlines()
         excerpt = text[line - 1] if 0 < line <= len(text) else ""
@@ -336,8 +350,7 @@ class Kernel:
 
     def _checked(self, ready: Sequence[Ready], ndrange: NDRange) -> Checked:
         source = self.program.checked
-        memories = [_memory(arg) for arg in ready]
-        args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+        args = _launched(ready, [_memory(arg) for arg in ready])
 
         def launch(backend: Backend) -> Checked:
             return source.launch(backend, self.name, args, ndrange)
@@ -347,13 +360,12 @@ class Kernel:
     def _count(self, ready: Sequence[Ready], ndrange: NDRange) -> None:
         """Add what the launch covers, where somebody counts; behind the checks, whose findings end it."""
         if (counting := current()) is not None:
-            memories = [_memory(arg) for arg in ready]
-            args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+            args = _launched(ready, [_memory(arg) for arg in ready])
             executor = open_session("cpu:1").executor
             counting.launch(self._kernel.program, self.name, args, ndrange, lambda run: executor.call(0, run))
 
     def _why_one_worker(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[str, ...]:
-        args = [_argument(arg, _memory(arg)) for arg in ready]
+        args = _launched(ready, [_memory(arg) for arg in ready])
         launch, buffers = launch_of(self._session, self._kernel, args, ndrange)
         return against_splitting(launch, buffers)
 
@@ -365,7 +377,7 @@ class Kernel:
         """
         source = self.program.tracked
         memories = [_memory(arg) for arg in ready]
-        args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+        args = _launched(ready, memories)
 
         def launch(backend: Backend) -> Checked:
             return source.launch(backend, self.name, args, ndrange, places)
@@ -500,6 +512,19 @@ def _argument(arg: Ready, memory: Memory | None) -> Argument:
     if memory is not None:
         return Pointer(memory, 0, memory.nbytes)
     return arg if isinstance(arg, bytes | LocalBytes) else None
+
+
+def _launched(ready: Sequence[Ready], memories: Sequence[Memory | None]) -> list[Argument]:
+    """What a launch takes: the arguments, and behind them the descriptors of those that are images."""
+    args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
+    return [*args, *(arg.descriptor for arg in ready if isinstance(arg, Given | Empty) and arg.descriptor)]
+
+
+def _is_output(info: ArgInfo) -> bool:
+    """Whether a kernel may leave something in a parameter's memory that somebody wants."""
+    if info.kind == "image":
+        return info.access_qualifier != "read_only"
+    return info.kind == "global" and not info.pointee_const
 
 
 def _array(arg: Ready, memory: Memory) -> Array:

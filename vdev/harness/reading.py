@@ -7,7 +7,6 @@ in a line with `vdev: intended race` in a comment, and none of what is declared 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from vdev.translators.dialects.checked.program import (
 )
 from vdev.translators.frontend.preprocessor import MAIN_FILE
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.values import dataclass
 
 _NAMES = {
     Kind.OUTSIDE: "out-of-bounds",

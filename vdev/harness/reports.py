@@ -5,14 +5,16 @@ Decides what counts, and what the summary says; `formats` prints the findings.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid
 from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program
 from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.values import dataclass
 
 #: Warnings of clang's that tell of a mistake rather than of a habit.
 _WARNINGS = (
@@ -30,6 +33,7 @@ _WARNINGS = (
     "-Wsometimes-uninitialized", "-Wreturn-type", "-Wunsequenced", "-Wtautological-compare",
 )  # fmt: skip
 _ENDED = "a signal ended the program: launches after its last finding are not counted"
+_LAST_SECONDS = 10.0  #: that an interrupted program has to end by itself
 _MESSAGE = re.compile(r"^(.*?):(\d+):(\d+): (?:warning|error|fatal error): (.*)$", re.MULTILINE)
 #: Runs without the current folder on the path: what it has of the name vdev is not what is installed.
 _CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harness.child import main; main(sys.argv[1:])"
@@ -111,8 +115,8 @@ def run_program(
         own = [str(path), ",".join(sorted(hidden)), checked, folder_of_data]
         command = [sys.executable, "-c", _CHILD, *own, *arguments]
         environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
-        status = subprocess.call(command, env=environment, stdout=sys.stderr if quiet else None)
-        told = [_ENDED] if status < 0 else []
+        with subprocess.Popen(command, env=environment, stdout=sys.stderr if quiet else None) as process:
+            status = _end_of(process)
         status = status if status >= 0 else 128 - status
         if not path.exists():
             return Report(
@@ -130,8 +134,20 @@ def run_program(
         notes,
         status,
         one_worker=found["one_worker"],
-        told=told,
+        told=[] if found["whole"] else [_ENDED],
     )
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int:
+    """Its status. Whoever interrupts us has mostly interrupted it as well: it gets the time to say what it has found."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        for last in (signal.SIGINT, signal.SIGKILL):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(_LAST_SECONDS)
+            process.send_signal(last)
+        return process.wait()
 
 
 def _finding(fields: dict[str, Any]) -> Finding:

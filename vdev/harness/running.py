@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from vdev.backends.base import (
@@ -29,6 +28,7 @@ from vdev.session.session import Session, SessionKernel
 from vdev.start.workers import open_workers
 from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 from vdev.translators.ranges.rectangles import Layout
+from vdev.translators.values import dataclass
 
 #: Work-groups launched one by one at most; beyond, in as many runs of neighbours.
 _MOST_PIECES = 256
@@ -93,8 +93,11 @@ def launch_of(
 
 
 def run_natively(session: Session, kernel: SessionKernel, args: Sequence[Argument], ndrange: NDRange) -> None:
-    """On the first worker's device, the program as the user wrote it."""
+    """On the first worker's device, the program as the user wrote it; with images as plain memory where it has any."""
     program = BackendProgram(kernel.program.source, kernel.program.options)
+    lowered = kernel.program.lowered
+    if kernel.images and lowered is not None:
+        program = BackendProgram(lowered.program.source, lowered.program.engine_options)
     session.executor.call(0, lambda backend: whole_launch(backend, program, kernel.name, args, ndrange))
 
 

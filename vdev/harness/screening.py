@@ -27,6 +27,7 @@ from vdev.backends.base import (
     LocalBytes,
 )
 from vdev.errors import BackendError, BuildFailure
+from vdev.harness.forms import Forms
 from vdev.harness.memories import (
     Argument,
     Mask,
@@ -37,10 +38,10 @@ from vdev.harness.memories import (
     memory_limit,
     size_of,
 )
-from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, translate_fast
+from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram
 from vdev.translators.dialects.checked.program import FAST_COUNTERS
 from vdev.translators.frontend.kernels import Untranslatable
-from vdev.translators.frontend.source import ArgKind, ParsedProgram
+from vdev.translators.frontend.source import ArgKind
 from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 
 logger = logging.getLogger("vdev.harness")
@@ -56,24 +57,32 @@ _PIECE = 1 << 22  #: cells looked at together
 class Screen:
     """A program's fast form."""
 
-    def __init__(self, parsed: ParsedProgram, kinds: frozenset[str] = frozenset()) -> None:
-        """`kinds`: what is looked for on request, precisely and never here."""
-        self._parsed = parsed
-        self._possible = not kinds
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
         self._natives: list[BackendProgram] = []
 
     @functools.cached_property
     def program(self) -> CheckedProgram | None:
-        if not self._possible:
-            return None
         try:
-            program = translate_fast(self._parsed)
+            program = self._forms.fast
         except Untranslatable as reason:
             logger.debug("no fast form: %s", reason)
+            return None
+        if program is None:
             return None
         options = [(*program.options, f"-D{program.inits_macro}={inits}") for inits in (0, 1)]
         self._natives = [BackendProgram(program.source, each) for each in options]
         return program
+
+    def prepare(self, backend: Backend) -> bool:
+        """Build it, as the first launch on what somebody has written does. Whether there is such a form."""
+        if self.program is None:
+            return False
+        try:
+            backend.build(self._natives[0])
+        except BuildFailure as failure:
+            logger.debug("the fast form does not compile: %s", failure.log)
+        return True
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
         """Run the kernel: whether there is nothing to find; the arguments' memories are then what it leaves. Where it

@@ -16,6 +16,7 @@ import numpy as np
 from vdev.backends.base import LocalBytes
 from vdev.harness.arguments import Empty, empty
 from vdev.harness.calls import Call
+from vdev.harness.pixels import AXES, is_depth, sampler
 from vdev.translators.frontend.source import ArgInfo
 
 try:
@@ -37,6 +38,8 @@ Dtype = np.dtype[Any]
 _MOST_ITEMS = {1: 64, 2: 16, 3: 8}
 _VECTOR = re.compile(r"[a-z]+?(2|3|4|8|16)")
 _SIZES = ("global_size", "local_size", "offset")
+#: Pixels are found at whole coordinates, and outside of the image there is always something.
+_SAMPLERS = (sampler("clamp_to_edge"), sampler("clamp"))
 
 
 class _Free:
@@ -154,6 +157,10 @@ class Draft:
                 return self._buffer(info, element, value)
             case "local":
                 return self._local(info, value)
+            case "image":
+                return self._image(info, value)
+            case "sampler" if value is _Free:
+                return self._draw(st.sampled_from(_SAMPLERS))
             case "value" if value is _Free:
                 return self._draw(self._taste.value(info, element))
             case _:
@@ -174,6 +181,27 @@ class Draft:
         if value is _Free and info.name in self._taste.null and self._draw(st.booleans()):
             return None
         return self._draw(self._taste.array(dtype, (*length, *shape), info.name))
+
+    def _image(self, info: ArgInfo, value: Any) -> Any:
+        name = next(word for word in info.type_name.split() if word in AXES)
+        if value is _Free or value is empty:
+            shape = self._pixels(name)
+        elif isinstance(value, tuple) and all(isinstance(size, int | np.integer) for size in value):
+            shape = tuple(int(size) for size in value)
+        else:
+            return value
+        dtype = np.dtype(np.float32 if is_depth(name) else _pixel_type(self._kernel, info.name))
+        if value is empty:
+            return Empty(shape, dtype)
+        return self._draw(self._taste.array(dtype, shape, info.name))
+
+    def _pixels(self, name: str) -> tuple[int, ...]:
+        """A pixel of four channels for each work-item; in axes that the index space lacks, a few."""
+        dims, layered = AXES[name]
+        sizes = list(self.global_size)
+        while len(sizes) < dims + layered:
+            sizes.append(self._draw(st.integers(1, 4)))
+        return (*reversed(sizes[: dims + layered]), *(() if is_depth(name) else (4,)))
 
     def _local(self, info: ArgInfo, value: Any) -> LocalBytes:
         if value is _Free:
@@ -242,7 +270,9 @@ def calls(
     Each of them, and each size, is a value as a call takes it, a strategy, or a function of the `Draft` that gives one of
     these. For a pointer, a number or a tuple is the shape of an array with random content, and `empty` itself is one without
     content; vectors add a dimension of their own. For local memory a number counts elements. `elements`: by pointer, what
-    its array's elements are drawn from. `null`: pointers that may be null. Raises TypeError for names that the kernel does not have.
+    its array's elements are drawn from. `null`: pointers that may be null. Images are arrays of float32, or of int32 or uint32
+    where the text reads or writes them so, with a pixel for each work-item; a tuple is their array's shape. Samplers clamp.
+    Raises TypeError for names that the kernel does not have.
     """
     given = {**fixed, **(arguments or {})}
     names = [info.name for info in kernel.infos]
@@ -282,3 +312,12 @@ def _element(info: ArgInfo, element: Dtype | None) -> tuple[Dtype, tuple[int, ..
 def _count(type_name: str) -> str:
     found = _VECTOR.fullmatch(type_name)
     return found[1] if found is not None else "16"
+
+
+def _pixel_type(kernel: Kernel, name: str) -> str:
+    """What an image is read or written as, as far as the kernel's own text says."""
+    text = kernel.program.source
+    begin = re.search(rf"\b{re.escape(kernel.name)}\s*\(", text)
+    own = re.split(r"\b_*kernel\b", text[begin.end() :])[0] if begin is not None else text
+    found = re.search(rf"\b(?:read|write)_image(f|i|ui|h)\s*\(\s*{re.escape(name)}\b", own)
+    return {"i": "i4", "ui": "u4"}.get(found[1] if found is not None else "", "f4")

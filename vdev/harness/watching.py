@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
+from functools import partial
+from weakref import WeakKeyDictionary, ref
 
 from vdev.backends.base import Backend
 from vdev.check.differences import mask_of
@@ -25,14 +26,13 @@ from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.shadow_runs import ShadowFailure, Shadows
+from vdev.translators.frontend.kernels import Untranslatable
+from vdev.translators.frontend.source import ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange
 
 logger = logging.getLogger("vdev.harness")
 
 _HANGS = "divergent-barrier"
-#: Launches of a kernel that are made precisely though all that they show is known.
-_REPEATED = 4
-_KNOWN = "something is found in it once more: what is known of it, as far as the launches before tell"
 #: Of each byte of a buffer, before there is shadow: its content here and on the worker.
 _COPIES = 2
 
@@ -75,8 +75,8 @@ class Watch:
             return False
         return True
 
-    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> bool:
-        """Keep what a launch showed; whether some of it is new."""
+    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> None:
+        """Keep what a launch showed."""
         self.nchecked += 1
         self.notes.update((kernel, line, what) for line, what in (*checked.notes, *skipped))
         known = len(self._found)
@@ -85,7 +85,6 @@ class Watch:
                 self._found.setdefault(finding.key, finding)
         if len(self._found) > known:
             self.told_more()
-        return len(self._found) > known
 
     def checker(self) -> Callable[[Executor, LinkCosts], WatchedLaunches]:
         """What a session takes as `check`."""
@@ -104,9 +103,7 @@ class WatchedLaunches:
         self._executor = executor
         self._shadows = Shadows(executor, links)
         self._watch = watch
-        self._sources: WeakKeyDictionary[SessionProgram, CheckedSource | NotCheckable] = WeakKeyDictionary()
-        #: by program and kernel: how many launches in turn showed findings, and none that was new
-        self._repeated: Counter[tuple[int, str]] = Counter()
+        self._sources: WeakKeyDictionary[SessionProgram, CheckedSource] = WeakKeyDictionary()
 
     def built(self, program: SessionProgram) -> None:
         """A program that is not launched is not checked."""
@@ -120,20 +117,12 @@ class WatchedLaunches:
         try:
             source = self._source(launch.kernel.program)
             args = self._arguments(launch, buffers)
-
-            key = launch.kernel.program.serial, kernel
-            checked = self._checked(
-                source, kernel, args, launch.ndrange, known=self._repeated[key] >= _REPEATED
-            )
+            checked = self._checked(source, kernel, args, launch.ndrange)
         except (NotCheckable, ShadowFailure, BackendError, MemoryError) as reason:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
             return
-        new = self._watch.add(kernel, checked, source.skipped)
-        if new:
-            self._repeated[key] = 0
-        elif checked.findings:
-            self._repeated[key] += 1
+        self._watch.add(kernel, checked, source.skipped)
         for finding in checked.findings:
             if finding.kind == _HANGS:
                 self.failure = NotLaunched(
@@ -145,12 +134,8 @@ class WatchedLaunches:
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
         """Nothing is compared afterwards."""
 
-    def _checked(
-        self, source: CheckedSource, kernel: str, args: list[Argument], ndrange: NDRange, *, known: bool
-    ) -> Checked:
-        """Between the two runs the contents are read again: not on the worker's thread, which it takes. `known`: the second
-        one would show nothing new.
-        """
+    def _checked(self, source: CheckedSource, kernel: str, args: list[Argument], ndrange: NDRange) -> Checked:
+        """Between the two runs the contents are read again: not on the worker's thread, which it takes."""
 
         def passes(backend: Backend) -> bool:
             return source.passes(backend, kernel, args, ndrange)
@@ -160,8 +145,6 @@ class WatchedLaunches:
 
         if self._executor.call(0, passes):
             return Checked([])
-        if known:
-            raise NotCheckable(_KNOWN)
         for memory in memories_of(args):
             memory.load()
         return self._executor.call(0, precisely)
@@ -175,17 +158,10 @@ class WatchedLaunches:
     def _source(self, program: SessionProgram) -> CheckedSource:
         found = self._sources.get(program)
         if found is None:
-            try:
-                if program.lowered is None:
-                    raise NotCheckable("clang's parser does not take the program")
-                text = program.source if isinstance(program.source, str) else None
-                kinds = frozenset(KINDS) - self._watch.hidden
-                found = CheckedSource(program.lowered.program, source=text, kinds=kinds)
-            except NotCheckable as reason:
-                found = reason
+            text = program.source if isinstance(program.source, str) else ""
+            kinds = frozenset(KINDS) - self._watch.hidden
+            found = CheckedSource(partial(_parsed, ref(program)), source=text, kinds=kinds, kept=program.kept)
             self._sources[program] = found
-        if isinstance(found, NotCheckable):
-            raise found
         return found
 
     def _arguments(self, launch: Launch, buffers: list[VirtualBuffer]) -> list[Argument]:
@@ -206,3 +182,11 @@ class WatchedLaunches:
             memory = memories[buffers.index(arg.buffer)]
             args.append(Pointer(memory, arg.offset, arg.nbytes))
         return args
+
+
+def _parsed(program: ref[SessionProgram]) -> ParsedProgram:
+    """A program, which its launch holds. Raises Untranslatable."""
+    held = program()
+    if held is None or held.lowered is None:
+        raise Untranslatable("clang's parser does not take the program")
+    return held.lowered.program

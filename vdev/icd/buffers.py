@@ -13,6 +13,7 @@ from vdev.facade.event import Event, NannyEvent
 from vdev.facade.handles import state_of
 from vdev.facade.memory import COPY_HOST_PTR, USE_HOST_PTR, Memory, check_buffer, create_memory
 from vdev.facade.queue import CommandQueue
+from vdev.facade.svm_memory import find
 from vdev.icd import host
 from vdev.icd.host import INVALID_PROPERTY
 from vdev.icd.views import unwrap, view
@@ -29,6 +30,9 @@ _maps: WeakKeyDictionary[Memory, dict[int, list[Map]]] = WeakKeyDictionary()
 
 def clCreateBuffer(context: Context, flags: int, nbytes: int, address: int) -> Memory:
     check_buffer(context, flags, nbytes, address != 0)
+    shared = find(address) if address and flags & USE_HOST_PTR else None
+    if shared is not None and address + nbytes > shared.start + shared.nbytes:
+        fail("clCreateBuffer", status.INVALID_BUFFER_SIZE)
     content = host.memory(address, nbytes) if address else None
     return create_memory(context, flags, nbytes, content, content)
 
@@ -36,9 +40,20 @@ def clCreateBuffer(context: Context, flags: int, nbytes: int, address: int) -> M
 def clCreateBufferWithProperties(
     context: Context, properties: int, flags: int, nbytes: int, address: int
 ) -> Memory:
+    check_no_properties("clCreateBufferWithProperties", properties)
+    return remember_properties(clCreateBuffer(context, flags, nbytes, address), properties)
+
+
+def check_no_properties(routine: str, properties: int) -> None:
+    """Memory objects have no properties that a program could ask for."""
     if host.pairs(properties):
-        fail("clCreateBufferWithProperties", INVALID_PROPERTY)
-    return clCreateBuffer(context, flags, nbytes, address)
+        fail(routine, INVALID_PROPERTY)
+
+
+def remember_properties(memory: Memory, properties: int) -> Memory:
+    """The memory object, which answers with the empty list that was given, or with none (CL_MEM_PROPERTIES)."""
+    host.given[memory] = host.packed([0]) if properties else b""
+    return memory
 
 
 def clCreateSubBuffer(memory: Memory, flags: int, kind: int, about: int) -> Memory:

@@ -22,8 +22,15 @@ from vdev.facade.images import (
 from vdev.facade.memory import COPY_HOST_PTR, USE_HOST_PTR, Memory
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
-from vdev.icd.buffers import Waits, check_map_flags, content, done, map_memory
-from vdev.icd.host import INVALID_PROPERTY
+from vdev.icd.buffers import (
+    Waits,
+    check_map_flags,
+    check_no_properties,
+    content,
+    done,
+    map_memory,
+    remember_properties,
+)
 from vdev.icd.views import unwrap, view
 
 _kinds = native.mem_object_type
@@ -78,9 +85,8 @@ def _create(context: Context, flags: int, about: int, desc: ImageDescriptor, add
 
 
 def clCreateImageWithProperties(context: Context, properties: int, *rest: int) -> Memory:
-    if host.pairs(properties):
-        fail("clCreateImageWithProperties", INVALID_PROPERTY)
-    return clCreateImage(context, *rest)
+    check_no_properties("clCreateImageWithProperties", properties)
+    return remember_properties(clCreateImage(context, *rest), properties)
 
 
 def clCreateImage2D(

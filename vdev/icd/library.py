@@ -11,7 +11,6 @@ import hashlib
 import os
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +105,8 @@ def _content(*, compiles: bool) -> bytes:
             return content
     if not compiles:
         raise NoLibrary("libvdev_opencl.so is not built yet: vdev-info --icd builds it")
+    import tempfile  # nearly every start of a program finds it built
+
     with tempfile.TemporaryDirectory(prefix="vdev-") as scratch:
         target = Path(scratch, compiling.NAME)
         try:

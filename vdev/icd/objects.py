@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from vdev.executor import call_soon
 from vdev.facade.context import Context
 from vdev.facade.errors import fail, native, status
 from vdev.facade.event import Event, UserEvent, wait_for_events
@@ -14,6 +18,9 @@ from vdev.facade.platform_device import Device, Platform, get_platform
 from vdev.facade.queue import CommandQueue
 from vdev.icd import host
 from vdev.icd.host import INVALID_PROPERTY
+
+#: by context: the functions to call once it is gone, with its handle and their data
+_at_end: WeakKeyDictionary[Context, list[tuple[int, int, int]]] = WeakKeyDictionary()
 
 _PLATFORM = native.context_properties.PLATFORM
 _INTEROP_USER_SYNC = 0x1085
@@ -89,7 +96,18 @@ def clCreateContextFromType(properties: int, kinds: int, notify: int, user_data:
 def clSetContextDestructorCallback(context: Context, function: int, user_data: int) -> None:
     if not function:
         fail("clSetContextDestructorCallback", status.INVALID_VALUE)
-    fail("clSetContextDestructorCallback", status.INVALID_OPERATION)
+    callbacks = _at_end.get(context)
+    if callbacks is None:
+        callbacks = _at_end[context] = []
+        # A collection may end it while any lock is held, and the program's function may call anything.
+        weakref.finalize(context, call_soon, partial(_call_back, callbacks)).atexit = False
+    callbacks.append((function, host.address_of(context, host.CONTEXT), user_data))
+
+
+def _call_back(callbacks: list[tuple[int, int, int]]) -> None:
+    """The last registered first."""
+    for function, address, user_data in reversed(callbacks):
+        host.call_back(function, address, user_data)
 
 
 def clSetDefaultDeviceCommandQueue(context: Context, device: Device, queue: CommandQueue | None) -> None:

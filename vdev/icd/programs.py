@@ -248,7 +248,7 @@ def _set_sampler(state: KernelState, index: int, size: int, data: bytes | None, 
         fail("clSetKernelArg", status.INVALID_ARG_SIZE)
     sampler = _object(host.SAMPLER, data)
     if sampler is None:
-        fail("clSetKernelArg", status.INVALID_SAMPLER if has_value else status.INVALID_ARG_VALUE)
+        fail("clSetKernelArg", status.INVALID_SAMPLER)
     return state.converters[index](sampler)
 
 
@@ -310,7 +310,11 @@ def clEnqueueNativeKernel(queue: CommandQueue, *rest: Any) -> Event:
 def clSetKernelExecInfo(kernel: Kernel, name: int, size: int, value: int) -> None:
     """A launch reaches all shared virtual memory anyway."""
     routine = "clSetKernelExecInfo"
-    if name not in (_EXEC_SVM, _EXEC_FINE) or not size or not value:
+    if name not in (_EXEC_SVM, _EXEC_FINE) or (size == 0) != (value == 0):
         fail(routine, status.INVALID_VALUE)
-    if name == _EXEC_FINE and host.uint(value):
+    if name == _EXEC_SVM:  # an empty list, too: what was set before no longer counts
+        return
+    if not size:
+        fail(routine, status.INVALID_VALUE)
+    if host.uint(value):
         fail(routine, status.INVALID_OPERATION)

@@ -163,7 +163,6 @@ _MEM: Mapping[int, Pack] = {
     _mem.FLAGS: _ulong,
     _mem.SIZE: _ulong,
     _mem.OFFSET: _ulong,
-    _mem.PROPERTIES: lambda value: b"",
 }
 
 
@@ -172,6 +171,8 @@ def clGetMemObjectInfo(memory: Memory, name: int) -> bytes:
         return _handle(host.MEM)(memory.parent)
     if name == _mem.HOST_PTR:
         return _ulong(_host_pointer(memory))
+    if name == _mem.PROPERTIES:
+        return host.given.get(memory, b"")
     return _MEM.get(name, _uint)(view(memory).get_info(name))
 
 

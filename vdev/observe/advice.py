@@ -8,7 +8,6 @@ has to move once, or belongs to a cut (a halo), is no cost.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
@@ -18,6 +17,7 @@ from vdev.observe.statistics import (
     Reason,
     Statistics,
 )
+from vdev.translators.values import dataclass
 
 #: what a byte costs where no transfer was timed, in nanoseconds: a link of ten gigabytes a second
 _ASSUMED_NS = 0.1

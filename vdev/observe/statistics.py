@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdev.observe.figures import Moved, Times
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.observe.observed import ObservedSession
@@ -128,8 +128,8 @@ class KernelStatistics:
 @dataclass(frozen=True)
 class CommandStatistics:
     """All commands of a kind other than launches: 'write', 'read', 'copybuffer', 'fill', 'map', 'unmap',
-    'migrate'; and what no command asked for: 'evict' (replicas that had to leave a worker's memory) and
-    'check' (VDEV_CHECK)."""
+    'migrate'; and what no command asked for: 'evict' (replicas that had to leave a worker's memory),
+    'fold' (what atomics had left on several workers, merged for what uses it) and 'check' (VDEV_CHECK)."""
 
     kind: str
     count: int

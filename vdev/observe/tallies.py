@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.observe.figures import Moved, Times
 from vdev.planner.instructions import HOST, Download, Launch, Merge, Plan, Reserve, Restore, Upload, route_of
 from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.planner.footprints import PointerArg

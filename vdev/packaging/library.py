@@ -1,21 +1,16 @@
 """Compiling `libvdev_opencl.so`, the driver that OpenCL's loaders find, with any C compiler.
 
 Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which compiler is
-used. It imports nothing of vdev: it runs where a wheel is built, and nothing that vdev requires is installed there.
+used. It imports nothing of vdev: it runs where a wheel is built, and nothing that vdev requires is installed there. What
+only compiling needs is imported there: each start of a program under `vdev-run` comes by here.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import runpy
-import shlex
-import shutil
-import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +55,8 @@ class NoCompiler(RuntimeError):
 
 def table() -> dict[str, Any]:
     """The names of `vdev/icd/functions.py`."""
+    import runpy
+
     return runpy.run_path(str(_TABLE))
 
 
@@ -207,6 +204,10 @@ def compilers() -> Iterator[list[str]]:
     """Commands of C compilers, the preferred first: $CC, ziglang's where it is installed (its libraries run on old systems,
     too), and the machine's.
     """
+    import importlib.util
+    import shlex
+    import shutil
+
     named = os.environ.get("CC")
     if named:
         yield shlex.split(named)
@@ -234,6 +235,9 @@ def compile_library(target: Path, version: str) -> list[str]:
 
 def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
     """What went wrong; None where nothing did."""
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
         Path(folder, "heads.inc").write_text(heads())
         Path(folder, "stubs.inc").write_text(stubs())
@@ -251,6 +255,8 @@ def _compile(command: Sequence[str], target: Path, version: str) -> str | None:
 
 def version_of_tree() -> str:
     """vdev's version, without importing it."""
+    import runpy
+
     return str(runpy.run_path(str(_FOLDER.parent / "__init__.py"))["__version__"])
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "merges",
     "parameters",
     "partitioner",
+    "pending",
     "regret",
     "timing",
     "transfers",

@@ -27,13 +27,13 @@ Never decides how a launch is cut, nor where a byte is fetched from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
 from vdev.planner.directory import BufferState
 from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 #: what a byte costs that is written elsewhere than on the usual worker, which does not hold it so far, in terms of
 #: a fetched one

@@ -7,7 +7,6 @@ which. What is to be computed or moved for a command is decided by its callers, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from vdev.planner.directory import HOST, BufferState, Draft
 from vdev.planner.instructions import (
@@ -312,7 +311,7 @@ class PlanBuilder:
         """A chunk, on the worker's replicas as they are."""
         slots = dict.fromkeys(slot for _, slot, _ in item.bases)
         extents = tuple((slot, *self.drafts[slot].replicas[item.worker]) for slot in slots)
-        self._append(replace(item, extents=extents), tuple(touches))
+        self._append(Launch(item.worker, item.chunk, item.bases, item.homes, extents), tuple(touches))
 
     def written(self, slot: int) -> dict[int, Region]:
         """By holder, what launches of the plan may have changed there."""
@@ -408,6 +407,8 @@ class PlanBuilder:
         and all is kept, as much as it then has, if that is allowed to lie idle (`LinkCosts.gaps_nbytes`).
         """
         draft = self.drafts[slot]
+        if part := draft.part_of(worker):  # which has to stay where it is
+            start, stop = round_out(min(start, part.start), max(stop, part.stop), draft.nbytes)
         needed = stop - start
         low, high = min(old[0], start), max(old[1], stop)
         roomy = worker in self.links.direct and high - low <= self.links.gaps_nbytes

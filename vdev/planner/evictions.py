@@ -9,25 +9,27 @@ Nothing is ever lost. How much memory is taken, and by which buffers, the caller
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from vdev.planner.builder import GRANULE, PlanBuilder, round_out
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
     """The replica of `slot` could go.
 
-    `frees` bytes of device memory, after `saves` (held by nobody else) has been copied to another holder.
+    `frees` bytes of device memory, after `saves` (held by nobody else) has been copied to another holder. `folds`: what
+    is pending of the buffer has to be folded at home before.
     """
 
     slot: int
     frees: int
     saves: Region
+    folds: bool = False
 
 
 def propose_evictions(
@@ -43,8 +45,9 @@ def propose_evictions(
         if replica is None or slot in keep:
             continue
         elsewhere = Region.union(held for holder, held in state.valid if holder != worker)
-        found.append(Eviction(slot, replica[1] - replica[0], state.valid_at(worker) - elsewhere))
-    found.sort(key=lambda eviction: bool(eviction.saves))
+        folds = any(holder == worker for item in state.pending for holder, _ in item.parts)
+        found.append(Eviction(slot, replica[1] - replica[0], state.valid_at(worker) - elsewhere, folds))
+    found.sort(key=lambda eviction: bool(eviction.saves) or eviction.folds)
     chosen: list[Eviction] = []
     freed = 0
     for eviction in found:
@@ -66,7 +69,7 @@ def plan_evictions(
     links: LinkCosts,
     room: Sequence[int] = (),
 ) -> Plan:
-    """Save and free. `states`: those the evictions were proposed for.
+    """Save and free. `states`: those the evictions were proposed for, of which none is to be folded before.
 
     A replica is freed by a Reserve of nothing. `room`: bytes that may be taken on each worker for what is
     saved; nothing where it is empty.

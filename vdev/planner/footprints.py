@@ -9,13 +9,14 @@ the launch cannot be split this way. Knows no holders and no workers: chunks are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.grain import BYTES, NOTHING, Grain, joined, of_unit
 from vdev.translators.ranges.region import EMPTY, Region
+from vdev.translators.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ when they were last looked at. Each time that look finds the same cut again it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vdev.translators.values import dataclass
 
 #: a usual cut may cost so many times what the best did, or so much more
 RATIO, MORE = 1.25, float(1 << 16)

@@ -18,14 +18,15 @@ which holder, for ordering against other plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+from typing import Any, NamedTuple, TypeVar, overload
 
 from vdev.planner.directory import HOST, BufferState
 from vdev.translators.ranges.grain import BYTES, Grain
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 __all__ = [
     "HOST",
@@ -47,6 +48,8 @@ __all__ = [
     "Upload",
 ]
 
+
+T_co = TypeVar("T_co", covariant=True)
 
 #: bytes to multiples of which stages on workers are aligned in the buffer: the largest word that merges compare
 STAGE_ALIGNMENT = 16
@@ -71,8 +74,7 @@ class Reserve:
     sparse: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """Copy `region` of `slot` from holder `source` to holder `target`, never the same.
 
     Runs on `worker`: the target, or the source where the target is HOST. `region.blocks()` gives the
@@ -210,8 +212,7 @@ class CopyBetween:
     target_pitches: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """Run `chunk` of the command's NDRange on `worker`.
 
     `bases`: for each pointer argument (argument index, slot, shift): the kernel gets the worker's replica of
@@ -308,6 +309,38 @@ class Touch(NamedTuple):
     writes: bool
 
 
+class Deferred(Sequence[T_co]):
+    """A sequence that is made when somebody looks at it, which on the way to a worker nobody does."""
+
+    __slots__ = ("_found", "_make")
+
+    def __init__(self, make: Callable[[], tuple[T_co, ...]]) -> None:
+        self._make = make
+        self._found: tuple[T_co, ...] | None = None
+
+    @property
+    def made(self) -> tuple[T_co, ...]:
+        if self._found is None:
+            self._found = self._make()
+        return self._found
+
+    @overload
+    def __getitem__(self, place: int) -> T_co: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, place: Any) -> Any:
+        return self.made[place]
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+    def __eq__(self, other: object) -> bool:
+        return self.made == (other.made if isinstance(other, Deferred) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.made)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """One command's instructions, and who holds what when they are done. Immutable.
@@ -320,7 +353,7 @@ class Plan:
     #: before it starts
     dependencies: tuple[tuple[int, ...], ...]
     #: for each instruction the bytes it reads and writes (stages are the plan's own and not listed)
-    touches: tuple[tuple[Touch, ...], ...]
+    touches: Sequence[tuple[Touch, ...]]
     #: by slot: the buffers' states afterwards
     states: tuple[BufferState, ...]
     #: staging areas, by number

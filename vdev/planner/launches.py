@@ -24,7 +24,7 @@ Never looks at a kernel's source: access ranges come from a callable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from math import inf, prod
 
@@ -32,6 +32,7 @@ from vdev.planner.assignment import Share, assign_chunks, order_of_data
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import (
+    AtomicMerge,
     Footprint,
     PointerArg,
     Resolution,
@@ -48,11 +49,13 @@ from vdev.planner.instructions import Launch, Plan, Touch
 from vdev.planner.links import LinkCosts
 from vdev.planner.merges import Merging, combinations, merges_on
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
+from vdev.planner.pending import Reducing, Unfolded, launch_stands_against, missing_parts
 from vdev.planner.placement import share
 from vdev.planner.tidying import fitted, tidy
 from vdev.translators.interpreter.summaries import AccessRange, Reason
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 Evaluate = Callable[[Chunk], Sequence[AccessRange]]
 
@@ -92,6 +95,8 @@ class LaunchOptions:
     trust_exact: bool = True
     #: compute units that each worker has for itself; 0: none, or launches that one worker runs at once are cut
     compute_units: int = 0
+    #: what several chunks change by commuting atomics stays with their workers until somebody looks
+    pending: bool = False
 
 
 @dataclass(slots=True)
@@ -102,6 +107,8 @@ class _Candidate:
     workers: tuple[int, ...]
     footprints: list[dict[int, Footprint]]  #: by chunk
     resolutions: dict[int, Resolution]  #: by slot
+    reductions: dict[int, tuple[AtomicMerge, ...]]  #: by slot: what stays pending, and is in no resolution
+    unfolded: tuple[int, ...]  #: slots whose pending bytes have to be folded before
     cost: float = inf
     nruns: int = 0
     #: by chunk: what the bytes cost that are brought to its worker, and how many runs they are
@@ -130,7 +137,7 @@ class LaunchRequest:
 
 
 def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: LaunchOptions) -> Plan:
-    """The plan of one launch. `states`: by slot, each buffer once.
+    """The plan of one launch. `states`: by slot, each buffer once. Raises Unfolded where it needs pending bytes.
 
     `Plan.reasons` says why it is not cut further.
     """
@@ -139,12 +146,15 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
         return builder.finish()
     search = _Search(states, request, options)
     chosen = search.run()
+    if chosen.unfolded:
+        raise Unfolded(chosen.unfolded)
     slots = list(chosen.resolutions)
     merging = {
         slot: Merging(builder, slot, chosen.workers, found)
         for slot in slots
         if (found := combinations(chosen.resolutions[slot], chosen.workers, options.links))
     }
+    reducing = [Reducing(builder, slot, chosen.workers, found) for slot, found in chosen.reductions.items()]
     _reserve(builder, request, chosen, merging)
     for slot in slots:
         _supply(builder, slot, chosen)
@@ -152,17 +162,26 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
             merging[slot].supply()
     for of_slot in merging.values():
         of_slot.prepare()
+    for reduction in reducing:
+        reduction.prepare()
     _run_chunks(builder, request, chosen)
+    for reduction in reducing:
+        reduction.finish()
     reasons = search.reasons
     for slot in slots:
         _settle_owners(builder, slot, chosen)
         if slot in merging:
             merging[slot].finish()
-            reasons.extend(_why_merged(chosen, slot))
+        reasons.extend(_why_merged(chosen, slot))
         request.tidied(builder, slot, chosen.resolutions[slot].owns)
     partition = tuple(zip(chosen.workers, chosen.partition.chunks, strict=True))
-    overwrites = [slot for slot in slots if _overwrites(chosen.resolutions[slot], states[slot].nbytes)]
-    return builder.finish(partition, reasons, overwrites=overwrites)
+    overwrites = [
+        slot
+        for slot in slots
+        if slot not in chosen.reductions and _overwrites(chosen.resolutions[slot], states[slot].nbytes)
+    ]
+    # What the identity is filled into is no new content.
+    return builder.finish(partition, reasons, reads=tuple(chosen.reductions), overwrites=overwrites)
 
 
 def _overwrites(resolution: Resolution, nbytes: int) -> bool:
@@ -353,7 +372,23 @@ class _Search:
             fitting = fitted([of_chunk[slot] for of_chunk in footprints], self.states[slot])
             footprints = [of_chunk | {slot: f} for of_chunk, f in zip(footprints, fitting, strict=True)]
             resolutions[slot] = self._resolve(slot, fitting)
-        return _Candidate(partition, workers, footprints, resolutions)
+        reductions = self._reductions(resolutions)
+        unfolded = tuple(
+            slot
+            for slot, resolution in resolutions.items()
+            if self.states[slot].pending
+            and launch_stands_against(self.states[slot], resolution, reductions.get(slot, ()))
+        )
+        return _Candidate(partition, workers, footprints, resolutions, reductions, unfolded)
+
+    def _reductions(self, resolutions: dict[int, Resolution]) -> dict[int, tuple[AtomicMerge, ...]]:
+        """What stays pending, by slot; it is taken out of the resolutions."""
+        found = {}
+        for slot, resolution in resolutions.items():
+            if self.options.pending and resolution.merges and not resolution.apart:
+                found[slot] = resolution.merges
+                resolutions[slot] = replace(resolution, merges=())
+        return found
 
     def _resolve(self, slot: int, footprints: Sequence[Footprint]) -> Resolution:
         if self.states[slot].fine:
@@ -396,6 +431,25 @@ class _Search:
                 self._add_merge(candidate, merge.parts, refetched=False)
             if candidate.cost > limit:
                 return
+        self._add_reductions(candidate)
+
+    def _add_reductions(self, candidate: _Candidate) -> None:
+        """Parts that are not there yet have to be folded some time."""
+        links = self.options.links
+        for slot, reductions in candidate.reductions.items():
+            near = links.merge_on(candidate.workers)
+            for merge in reductions:
+                parts = [
+                    missing_parts(self.states[slot], worker, merge, part)
+                    for worker, part in zip(candidate.workers, merge.parts, strict=True)
+                ]
+                if not near:
+                    self._add_merge(candidate, parts, refetched=False)
+                    continue
+                first = candidate.workers[0]
+                for worker, part in zip(candidate.workers[1:], parts[1:], strict=True):
+                    candidate.cost += links.per_byte[worker][first] * part.nbytes
+                    candidate.cost += len(part) * links.per_run
 
     def _add_merges_on_workers(
         self, candidate: _Candidate, state: BufferState, resolution: Resolution
@@ -543,6 +597,10 @@ def _why_merged(chosen: _Candidate, slot: int) -> list[str]:
         reasons.append(_why_diff(resolution, [footprints[slot] for footprints in chosen.footprints]))
     for merge in resolution.merges:
         reasons.append(f"{merge.region.nbytes} bytes merged by atomic {merge.op}")
+    for merge in chosen.reductions.get(slot, ()):
+        reasons.append(
+            f"{merge.region.nbytes} bytes merged by atomic {merge.op} once something else uses them"
+        )
     return reasons
 
 

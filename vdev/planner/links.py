@@ -7,8 +7,9 @@ Never measures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
+
+from vdev.translators.values import dataclass
 
 #: Buffers from this size on leave the home alone where workers have memory of their own. Below it a copy in
 #: host memory costs less than a hand-over to several workers' threads (some 50 us, in which the host copies

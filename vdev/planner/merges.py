@@ -11,7 +11,6 @@ before the launch is the twin, since the host may have changed the home meanwhil
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
@@ -24,6 +23,7 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.placement import equal_blocks
 from vdev.translators.ranges.grain import BYTES, Grain
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 #: what is smaller is merged by one worker: several would each wait for all others to save less than that costs
 SHARED_NBYTES = 256 << 10
@@ -54,10 +54,10 @@ def combinations(resolution: Resolution, workers: Sequence[int], links: LinkCost
     on_workers, apart = merges_on(resolution, workers, links), resolution.apart
     for region, grain in resolution.grains:
         parts = tuple(part & region for part in resolution.diff_parts)
-        sites = tuple(_sites(region, parts, grain)) if on_workers else ()
+        sites = tuple(sites_of(region, parts, grain)) if on_workers else ()
         found.append(Combination(region, parts, "diff", "V1", sites, apart, grain))
     for merge in resolution.merges:
-        sites = tuple(_sites(merge.region, merge.parts, BYTES)) if on_workers else ()
+        sites = tuple(sites_of(merge.region, merge.parts, BYTES)) if on_workers else ()
         found.append(Combination(merge.region, merge.parts, merge.op, merge.dtype, sites, apart))
     return tuple(found)
 
@@ -67,7 +67,7 @@ def merges_on(resolution: Resolution, workers: Sequence[int], links: LinkCosts) 
     return not resolution.apart and links.merge_on(workers)
 
 
-def _sites(region: Region, parts: Sequence[Region], grain: Grain) -> Iterator[tuple[int, Region]]:
+def sites_of(region: Region, parts: Sequence[Region], grain: Grain) -> Iterator[tuple[int, Region]]:
     """Edges lie on whole granules, or on cuts of `grain` before them: no element and no unit of a store is cut."""
     if region.nbytes < SHARED_NBYTES:
         yield max(range(len(parts)), key=lambda index: (parts[index].nbytes, -index)), region

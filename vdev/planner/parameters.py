@@ -18,42 +18,46 @@ Decides how states are taken apart. Which plans are worth it is the caller's to 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from math import inf
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import BufferState, Replicas, Valid, interned
+from vdev.planner.directory import BufferState, Replicas, label_of, mapped_state, valid_by_labels
 from vdev.planner.footprints import Footprint, gather
 from vdev.planner.habits import Habit, Habits
-from vdev.planner.instructions import Copy, Launch, Plan, Reserve, Touch
+from vdev.planner.instructions import Copy, Deferred, Launch, Plan, Reserve, Touch
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
-from vdev.planner.tidying import MOST_BOXES, MOST_HELD, bring_together, most_boxes
-from vdev.translators.ranges.ndrange import Chunk, whole_chunk
-from vdev.translators.ranges.patterns import (
-    go_together,
-    is_array,
-    numbers_of,
-    parts_of,
-    pitches_of,
-    region_of,
-    remade,
-    replaced,
-    source_of,
+from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
+from vdev.translators.ranges.labelled import (
+    LabelledBands,
+    labelled_of,
+    numbers_of_labelled,
+    overlaid,
 )
-from vdev.translators.ranges.region import EMPTY, Region
+from vdev.translators.ranges.ndrange import Chunk, whole_chunk
+from vdev.translators.ranges.patterns import is_array, parts_of, pitches_of, remade, source_of
+from vdev.translators.ranges.region import Region, merged
 from vdev.translators.ranges.tracing import Number, Real, Trace, show, variables_in
+from vdev.translators.values import dataclass
 
 #: numbers of all views together, above which a plan is not filled in: the trace would be long
 MOST_NUMBERS = 400
 
 #: what a launch is for numbers that may be traced
 Request = Callable[[Sequence[Any]], LaunchRequest]
-View = dict[int, Region]  #: by holder, what it has in the window
 Pitches = tuple[int, ...]
+
+
+class View(NamedTuple):
+    """What lies in the window of one buffer."""
+
+    window: Region
+    pitches: Pitches  #: those of the window and of the buffer's map
+    bands: LabelledBands
 
 
 class Untraceable(Exception):
@@ -74,12 +78,14 @@ class Windows:
 
     def fit(self, states: Sequence[BufferState]) -> bool:
         """Whether ranges go with how the buffers lie, so that they are planned with as they are."""
-        return all(
-            go_together(pitches, held)
-            for state, of_slot in zip(states, self.pitches, strict=True)
-            for _, held in state.valid
-            for pitches in of_slot
-        )
+        for state, of_slot in zip(states, self.pitches, strict=True):
+            held = state.labelled
+            if held is None:
+                return False
+            for pitches in of_slot:
+                if pitches != held.pitches and merged(pitches, held.pitches) is None:
+                    return False
+        return True
 
 
 def chunks_of(request: LaunchRequest, habit: Habit | None) -> tuple[Chunk, ...]:
@@ -121,69 +127,66 @@ def _parts_of_footprint(footprint: Footprint) -> list[Region]:
 class TracedState(BufferState):
     """A view of a state, of traced numbers: not interned, as it is none."""
 
-    __slots__ = ("holders",)
+    __slots__ = ("pitches",)
 
-    #: of one that a plan leaves: who had anything of it while it was made
-    holders: tuple[int, ...]
+    pitches: Pitches  #: of its view
 
-    def followed_by(self, valid: Any, replicas: Any) -> BufferState:
-        held = dict(valid)
-        kept = sorted((holder, region) for holder, region in held.items() if region)
+    def followed_by(self, valid: Any, replicas: Any, pending: Any = ()) -> BufferState:
+        if pending:
+            raise Untraceable("a pending reduction")
+        kept = sorted((holder, region) for holder, region in valid if region)
         found = TracedState(self.nbytes, tuple(kept), tuple(replicas), self.kept)
-        found.holders = tuple(held)
+        found.pitches = self.pitches
         return found
 
 
-def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[View]:
-    """By slot, what lies in the window."""
-    return [
-        {holder: part for holder, held in state.valid if (part := held & window)}
-        for state, window in zip(states, windows, strict=True)
-    ]
+def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[View] | None:
+    """By slot, what lies in the window; None where it cannot be told from what lies beside it."""
+    found = []
+    for state, window in zip(states, windows, strict=True):
+        held = state.labelled
+        pitches = None if held is None else held.joint(window)
+        if held is None or pitches is None:
+            return None
+        bands = held.within(window, pitches) if window else ()
+        found.append(View(window, pitches, bands))
+    return found
 
 
 def taken_apart(states: Sequence[BufferState], views: Sequence[View]) -> tuple[Any, list[int]] | None:
-    """The pattern of views of states, with the states' replicas, and their numbers; None where there are too many, or no
-    pattern."""
+    """The pattern of views of states, with the states' replicas, and their numbers; None where there are too many."""
     numbers: list[int] = []
     found = []
     for state, view in zip(states, views, strict=True):
-        valid = []
-        for holder, region in view.items():
-            pattern = numbers_of(region, numbers)
-            if pattern is None or len(numbers) > MOST_NUMBERS:
-                return None
-            valid.append((holder, pattern))
+        pattern = numbers_of_labelled(view.bands, numbers)
         workers = []
         for worker, start, stop in state.replicas:
             workers.append(worker)
             numbers.append(start)
             numbers.append(stop)
-        found.append((state.nbytes, tuple(valid), tuple(workers)))
-    return tuple(found), numbers
+        found.append((state.nbytes, view.pitches, pattern, tuple(workers)))
+    return None if len(numbers) > MOST_NUMBERS else (tuple(found), numbers)
 
 
 def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[TracedState]:
     """Views of a pattern, of traced numbers."""
     rest = iter(numbers)
     found: list[TracedState] = []
-    for nbytes, held, workers in pattern:
-        valid: Valid = tuple((holder, region_of(of_region, rest)) for holder, of_region in held)
+    for nbytes, pitches, held, workers in pattern:
+        valid = valid_by_labels(labelled_of(held, rest), pitches)
         replicas: Replicas = tuple((worker, next(rest), next(rest)) for worker in workers)
         found.append(TracedState(nbytes, valid, replicas))
+        found[-1].pitches = pitches
     return found
 
 
-def _changed(state: BufferState, changes: Sequence[tuple[int, Region, Region]]) -> BufferState:
-    """The state with (holder, bytes it loses, bytes it gains)."""
-    held = dict(state.valid)
-    for holder, lost, gained in changes:
-        held[holder] = replaced(held.get(holder, EMPTY), lost, gained)
-    content = tuple([(holder, region) for holder, region in sorted(held.items(), key=_first) if region])
-    return interned((state.nbytes, content, state.replicas, state.kept, False))
-
-
-_first = itemgetter(0)
+def _changed(state: BufferState, view: View, inside: LabelledBands) -> BufferState:
+    """The state with other contents of the window."""
+    if inside == view.bands:
+        return state
+    held = state.labelled
+    assert held is not None, "there is a view of it"
+    return mapped_state(state, held.replaced(view.window, view.pitches, view.bands, inside))
 
 
 # plans --------------------------------------------------------------------------------------------------
@@ -218,24 +221,21 @@ class _Usual(Habits):
 class Form:
     """A plan with parameters."""
 
-    _fill: Callable[[Sequence[Any], Sequence[BufferState]], Plan | None]
-    #: by slot: how many boxes it writes, and who holds something meanwhile
-    _written: tuple[tuple[int, int, tuple[int, ...]], ...]
+    _fill: Callable[[Sequence[Any], Sequence[BufferState], Sequence[View]], Plan | None]
+    #: by slot: how many boxes it writes
+    _written: tuple[tuple[int, int], ...]
     _links: LinkCosts
     _merges: bool  #: whether versions are merged
 
-    def fill(self, numbers: Sequence[Any], states: Sequence[BufferState]) -> tuple[Plan, bool] | None:
+    def fill(
+        self, numbers: Sequence[Any], states: Sequence[BufferState], views: Sequence[View]
+    ) -> tuple[Plan, bool] | None:
         """The plan for the numbers of scalars, of views and the habit's cost, and whether it also brings together what is
         scattered, in instructions of its own; None where the planner would not do the same."""
-        plan = self._fill(numbers, states)
+        plan = self._fill(numbers, states, views)
         if plan is None:
             return None
-        scattered = [
-            slot
-            for slot, written, holders in self._written
-            if (total := sum([region.nboxes for _, region in plan.states[slot].valid])) > MOST_HELD
-            and total > most_boxes(len({*holders, *[holder for holder, _ in states[slot].valid]}), written)
-        ]
+        scattered = [slot for slot, written in self._written if _is_scattered(plan.states[slot], written)]
         if not scattered:
             return plan, False
         if self._merges:
@@ -244,6 +244,12 @@ class Form:
         for slot in scattered:
             bring_together(builder, slot)
         return builder.finish(plan.partition, plan.reasons, overwrites=plan.overwrites), True
+
+
+def _is_scattered(after: BufferState, written: int) -> bool:
+    """Whether the planner would bring the buffer together, of which it has written so many boxes."""
+    most = most_boxes(len(after.replicas) + 1, written)
+    return is_scattered(after.labelled, most) and boxes_of([region for _, region in after.valid]) > most
 
 
 def trace_plan(
@@ -270,35 +276,56 @@ def trace_plan(
         cost: Any = trace.real_parameter(0.0 if habit is None else habit.cost)
         usual = None if habit is None else replace(habit, cost=cost, left=2)
         made = plan_launch(
-            states, replace(request(traced), habits=_Usual(usual), tidied=note_written), options
+            states,
+            replace(request(traced), habits=_Usual(usual), tidied=note_written),
+            replace(options, pending=False),
         )
         if usual is not None and usual.left != 1:
             raise Untraceable("the launch was not cut")
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise Untraceable("memory changes")
-        fill = _Writer(trace, states, "numbers, states").function(made)
+        touches = _Writer(trace, states, "numbers").function(made.touches, known=True)
+        fill = _Writer(trace, states, "numbers, states, views", touches).function(made)
     finally:
         trace.closed = True
-    after = [made.states[slot] for slot in written]
-    holders = [state.holders if state not in states else () for state in after]  # type: ignore[attr-defined]
-    slots = tuple(zip(written, written.values(), holders, strict=True))
     return Form(
-        fill, slots, options.links, any(not isinstance(item, (Copy, Launch)) for item in made.instructions)
+        fill,
+        tuple(written.items()),
+        options.links,
+        any(not isinstance(item, (Copy, Launch)) for item in made.instructions),
     )
+
+
+def _deferred(
+    touches: Callable[[Sequence[Any]], tuple[tuple[Touch, ...], ...]], numbers: Sequence[Any]
+) -> Deferred[tuple[Touch, ...]]:
+    return Deferred(partial(touches, numbers))
 
 
 class _Writer:
     """Writes down what is made of traced numbers as a function that makes it."""
 
-    def __init__(self, trace: Trace, states: Sequence[BufferState], arguments: str) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        states: Sequence[BufferState],
+        arguments: str,
+        touches: Callable[[Sequence[Any]], tuple[tuple[Touch, ...], ...]] | None = None,
+    ) -> None:
         """`states`: the views that the plan is for; what it leaves as it was is the same object. `arguments`: of the
-        function that is made."""
+        function that is made. `touches`: what gives those of a plan."""
         self._trace = trace
         self._arguments = arguments
         self._views = states
         self._kept: list[Any] = []  #: what is told apart by identity must not go
         self._lines: list[str] = []
-        self._names: dict[str, Any] = {"region": remade, "changed": _changed, "inf": inf}
+        self._names: dict[str, Any] = {
+            "region": remade,
+            "changed": _changed,
+            "inf": inf,
+            "touches": touches,
+            "deferred": _deferred,
+        }
         self._constants: dict[int, str] = {}
         self._objects: dict[int, tuple[str, Any]] = {
             id(state): (f"states[{slot}]", state) for slot, state in enumerate(states)
@@ -308,10 +335,10 @@ class _Writer:
         self._traced: dict[int, tuple[bool, Any]] = {}
         self._solution = trace.solution()
 
-    def function(self, made: Any) -> Any:
-        """What makes `made` of other numbers."""
+    def function(self, made: Any, *, known: bool = False) -> Any:
+        """What makes `made` of other numbers. `known`: of such as keep all conditions."""
         result = self._show(made)
-        conditions = self._trace.conditions()
+        conditions = [] if known else self._trace.conditions()
         for text in conditions:
             self._use(text)
         count = len(self._trace.parameters)
@@ -344,16 +371,17 @@ class _Writer:
             elif (names := _names_of(found)) is not None:
                 kind = type(found)
                 self._names[kind.__name__] = kind
-                states = self._states(found.states) if isinstance(found, Plan) else ""
-                parts = [
-                    states if name == "states" and states else self._show(getattr(found, name))
-                    for name in names
-                ]
+                special = self._special(found) if isinstance(found, Plan) else {}
+                parts = [special.get(name) or self._show(getattr(found, name)) for name in names]
                 text = f"{kind.__name__}({', '.join(parts)})"
             else:
                 raise Untraceable(f"a {type(found).__name__} in the plan")
             known = self._objects[id(found)] = self._line(text), found
         return known[0]
+
+    def _special(self, found: Plan) -> dict[str, str]:
+        """The parts of a plan that are not shown as they are."""
+        return {"states": self._states(found.states), "touches": "deferred(touches, numbers)"}
 
     def _states(self, found: Sequence[BufferState]) -> str:
         """Those that a plan leaves, by slot."""
@@ -361,18 +389,24 @@ class _Writer:
         for slot, state in enumerate(found):
             known = self._objects.get(id(state))
             if known is None:
-                before = self._views[slot]
-                changes = []
-                for holder in sorted({holder for holder, _ in (*before.valid, *state.valid)}):
-                    old, new = before.valid_at(holder), state.valid_at(holder)
-                    lost, gained = old - new, new - old
-                    if lost or gained:
-                        changes.append((holder, lost, gained))
-                self._kept.append(changes)
-                parts.append(f"changed(states[{slot}], {self._show(tuple(changes))})")
+                inside = overlaid(
+                    [(label_of(holder), region) for holder, region in state.valid],
+                    self._pitches_of(state),
+                )
+                self._kept.append(inside)
+                parts.append(f"changed(states[{slot}], views[{slot}], {self._show(inside)})")
             else:
                 parts.append(known[0])
         return f"({', '.join(parts)},)"
+
+    @staticmethod
+    def _pitches_of(state: BufferState) -> Pitches:
+        """Those of the view that it is made of; all that was done with that was done in them."""
+        assert isinstance(state, TracedState), "nothing else comes of one"
+        pitches = state.pitches
+        if any(merged(pitches, region.pitches) != pitches for _, region in state.valid):
+            raise Untraceable("other pitches than those of the view")
+        return pitches
 
     def _line(self, text: str) -> str:
         name = self._named.get(text)  # nothing that is made changes: what is made alike is one object
@@ -423,4 +457,4 @@ def _names_of(found: Any) -> Sequence[str] | None:
     """The fields of a record; None of anything else."""
     if is_dataclass(found) and not isinstance(found, type):
         return [item.name for item in fields(found)]
-    return list(Touch.__annotations__) if isinstance(found, Touch) else None
+    return list(type(found).__annotations__) if isinstance(found, (Copy, Launch, Touch)) else None

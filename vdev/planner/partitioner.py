@@ -12,12 +12,12 @@ dimension (PPoPP'11 section 3.2, constraints 1 and 2).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
 
 from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.values import dataclass
 
 #: work-items in a group where the program leaves it open: enough for a device, few enough that there are
 #: groups to distribute

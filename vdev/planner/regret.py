@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.instructions import Launch, Plan
 from vdev.planner.links import LinkCosts
 from vdev.planner.timing import Way
+from vdev.translators.values import dataclass
 
 #: An exchange of less than this part of the bytes that its chunk touches never makes several workers slower
 #: than one: memory of a worker's own is about ten times as fast as its links, and a kernel takes at least as
@@ -74,17 +74,8 @@ def stake_of(
     kept = next((states[slot].kept for slot in slots if states[slot].kept is not None), None)
     if not slots or not plan.partition:
         return None
-    incoming: dict[int, float] = {}
-    outgoing: dict[int, float] = {}
-    arriving: dict[int, int] = {}
-    messages: dict[int, int] = {}
-    for source, target, nbytes in plan.moved:
-        if HOST not in (source, target):
-            messages[target] = messages.get(target, 0) + 1
-            cost = nbytes * links.per_byte[source][target]
-            incoming[target] = incoming.get(target, 0.0) + cost
-            outgoing[source] = outgoing.get(source, 0.0) + cost
-            arriving[target] = arriving.get(target, 0) + nbytes
+    exchange = exchange_of(plan, links)
+    arriving = exchange.arriving
     least = min(SMALL_NBYTES, links.large_nbytes)
     matters = kept is not None or any(nbytes >= least for nbytes in arriving.values())
     touched, read = _touched(plan) if matters else ({}, {})
@@ -100,14 +91,49 @@ def stake_of(
         max(chunk.ngroups for _, chunk in plan.partition) / max(groups, 1),
         kept,
         slots,
-        max([*incoming.values(), *outgoing.values()], default=0.0),
-        tuple(sorted(incoming)),
+        exchange.moved,
+        tuple(sorted(arriving)),
         sum(min(read.get(slot, 0), states[slot].nbytes) for slot in slots) * mean_cost(links),
         exchanges or kept is not None,
         len(plan.partition),
-        sum(messages.values()),
-        max(messages.values(), default=0),
+        sum(exchange.messages.values()),
+        exchange.busiest,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a plan moves between workers."""
+
+    moved: float  #: what the busiest link brings or takes away, in the unit of `LinkCosts`
+    arriving: dict[int, int]  #: bytes by worker to which any come
+    messages: dict[int, int]  #: transfers by worker
+
+    @property
+    def most(self) -> int:
+        """Bytes that come to one worker, at most."""
+        return max(self.arriving.values(), default=0)
+
+    @property
+    def busiest(self) -> int:
+        """Transfers to one worker, at most."""
+        return max(self.messages.values(), default=0)
+
+
+def exchange_of(plan: Plan, links: LinkCosts) -> Exchange:
+    """Without what goes to the host and comes from it."""
+    incoming: dict[int, float] = {}
+    outgoing: dict[int, float] = {}
+    arriving: dict[int, int] = {}
+    messages: dict[int, int] = {}
+    for source, target, nbytes in plan.moved:
+        if HOST not in (source, target):
+            messages[target] = messages.get(target, 0) + 1
+            cost = nbytes * links.per_byte[source][target]
+            incoming[target] = incoming.get(target, 0.0) + cost
+            outgoing[source] = outgoing.get(source, 0.0) + cost
+            arriving[target] = arriving.get(target, 0) + nbytes
+    return Exchange(max([*incoming.values(), *outgoing.values()], default=0.0), arriving, messages)
 
 
 def _touched(plan: Plan) -> tuple[dict[int, int], dict[int, int]]:
@@ -189,6 +215,10 @@ class Stretch:
         if self.here.seconds + self.credit <= self.there.seconds:
             self.here, self.there = NOTHING, Way(self.credit, self.credit)
         return self.regret > 0 and self.regret >= 2 * self.change
+
+    def add(self, here: Way) -> None:
+        """The way in use has taken so much beside launches, to be weighed with the next of them."""
+        self.here = self.here + here
 
     def changed(self) -> None:
         """The other way is in use."""

@@ -11,13 +11,14 @@ held, but nothing is claimed that is not valid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from vdev.planner.builder import PlanBuilder
-from vdev.planner.directory import HOST, BufferState, Draft
+from vdev.planner.directory import HOST, BufferState, Draft, map_of
 from vdev.planner.footprints import Footprint, covered_twice
 from vdev.planner.placement import equal_blocks
+from vdev.translators.ranges.labelled import Labelled
 from vdev.translators.ranges.region import EMPTY, MOST_RUNS, Region, one_of_each_pitch
 
 #: boxes of one chunk's range, above which another range with fewer is looked for
@@ -28,6 +29,8 @@ RUN_NBYTES = 4096
 MOST_HELD, HELD_EACH, HELD_FRESH = 32, 8, 4
 #: so many times more where the command wrote nothing of it
 UNWRITTEN = 8
+#: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are
+CUT_EACH = 1.75
 #: boxes that a holder keeps beside the one that has everything: of what the launch wrote, and of what lies elsewhere
 KEPT_BOXES = 4
 
@@ -78,9 +81,20 @@ def most_boxes(nholders: int, written: int) -> int:
 def tidy(builder: PlanBuilder, slot: int, fresh: Sequence[Region]) -> None:
     """Bring a buffer together where it lies in many more boxes than the command has written (`fresh`)."""
     draft = builder.drafts[slot]
-    most = most_boxes(len(draft.valid), sum(region.nboxes for region in fresh))
-    if not draft.before.fine and _boxes_held(draft) > most:
+    most = most_boxes(len(draft.replicas) + 1, sum(region.nboxes for region in fresh))
+    if (
+        not draft.before.fine
+        and _boxes_held(draft) > most
+        and is_scattered(map_of(draft.valid.items()), most)
+    ):
         bring_together(builder, slot)
+
+
+def is_scattered(held: Labelled | None, most: int) -> bool:
+    """Whether a buffer whose holders' regions are more than `most` boxes is to be brought together, by one map of it where
+    there is one: what plans that are filled in take goes by that.
+    """
+    return held is None or held.nboxes > (most * CUT_EACH if held.pitches else most)
 
 
 def bring_together(builder: PlanBuilder, slot: int) -> None:
@@ -140,7 +154,12 @@ def settle(builder: PlanBuilder, slot: int, fresh: Region, before: BufferState) 
 
 
 def _boxes_held(draft: Draft) -> int:
-    return sum(region.nboxes for region in draft.valid.values())
+    return boxes_of(draft.valid.values())
+
+
+def boxes_of(regions: Iterable[Region]) -> int:
+    """The boxes of all of them."""
+    return sum(region.nboxes for region in regions)
 
 
 def _most_boxes_beside(draft: Draft, fresh: Region) -> int:

@@ -12,8 +12,9 @@ Decides nothing about ways; knows no clock, and never measures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
+
+from vdev.translators.values import dataclass
 
 #: what a new measurement weighs in a mean
 _WEIGHT = 0.25

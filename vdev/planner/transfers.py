@@ -8,7 +8,6 @@ as boxes and regions of checked bounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.placement import Placed, place, senders, with_margin
 from vdev.planner.tidying import forget_copies, settle
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 Offsets = npt.NDArray[np.int64]
 
@@ -90,14 +90,15 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
     """A pattern over [offset, offset + nbytes), of which its length is a divisor.
 
     Bytes that workers hold are filled there, on each worker that holds them, so that nothing travels when a
-    program clears and uses a buffer again and again; all others where `placement` would have them written, or
-    at home.
+    program clears and uses a buffer again and again; those of a pending reduction on the first worker that has a
+    part; all others where `placement` would have them written, or at home.
     """
     builder = PlanBuilder((state,), links)
     region = Region.span(offset, offset + nbytes)
     rest = region
     places: Placed = []
-    for holder, held in state.valid:
+    pending = [next(part for part in item.parts if part[0] != HOST) for item in state.pending]
+    for holder, held in (*state.valid, *pending):
         if holder == HOST:
             continue
         part = (region & held).whole(len(pattern), offset)

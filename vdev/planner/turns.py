@@ -14,7 +14,6 @@ which only what is touched takes any (`Backend.allocate_sparse`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from vdev.planner.builder import GRANULE, PlanBuilder, round_out
 from vdev.planner.directory import HOST, BufferState
@@ -24,6 +23,7 @@ from vdev.planner.launches import LaunchOptions, LaunchRequest
 from vdev.planner.partitioner import make_partition, widest_partitions
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
+from vdev.translators.values import dataclass
 
 #: turns of one launch, at most: one of more is planned for longer than anybody waits
 MOST_TURNS = 4096

@@ -11,6 +11,7 @@ __all__ = [
     "capabilities",
     "commands",
     "core",
+    "kept",
     "ordering",
     "programs",
     "requests",

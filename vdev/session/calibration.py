@@ -11,7 +11,6 @@ import dataclasses
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from vdev.process.private_files import Store
 from vdev.process.switches import cache_dir
 from vdev.session.commands import BufferArg, Launch
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.session.session import Session

@@ -8,7 +8,6 @@ validates again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from vdev.backends.base import LocalBytes
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.executor import Completion

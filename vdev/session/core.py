@@ -23,6 +23,7 @@ from vdev.planner.links import LinkCosts
 from vdev.session import calibration
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Command, Launch
+from vdev.session.folding import Folding
 from vdev.session.gathering import Choosing, can_choose
 from vdev.session.ordering import Deferrals
 from vdev.session.programs import SessionProgram
@@ -85,8 +86,11 @@ class SessionCore:
             self.links,
             USUAL_MIN_ITEMS if min_items is None else min_items,
             compute_units=_own_units(self.workers) if min_items is None else 0,
+            # Who compares each launch with what it found wants to see its bytes after it.
+            pending=check is None and len(self.workers) > 1,
         )
-        self.room = RoomMaker(self.executor, self.links)
+        self.folding = Folding(self)
+        self.room = RoomMaker(self.executor, self.links, self.folding)
         #: where launches that exchange much may be better off on one worker
         self.choosing: Choosing | None = None
         exchanges = len(self.links.direct) == len(self.workers) and (
@@ -98,7 +102,7 @@ class SessionCore:
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
         self.ledger = Ledger()
-        self.executor.aside = self._aside
+        self.executor.aside = self.aside
         #: told of every command, if anybody wants to know where the time goes
         self.recorder: Recorder | None = None
         self.executor.red_zones = check is not None
@@ -143,7 +147,7 @@ class SessionCore:
         if self.recorder is not None:
             self.recorder.planned(what, started, ended)
 
-    def _aside(self, kind: str, plan: Plan, number: int) -> None:
+    def aside(self, kind: str, plan: Plan, number: int) -> None:
         """Count a plan that no command asked for."""
         tally = self.ledger.count(kind, plan)
         if self.recorder is not None:

@@ -47,10 +47,12 @@ class DirectLaunches:
         planned: Callable[[KernelTally, str, int], None],
         keeper: Callable[[Sequence[VirtualBuffer], KernelTally], int | None],
         shape: Callable[[KernelTally, Plan], Shape | None],
+        fold: Callable[[Sequence[VirtualBuffer]], None],
     ) -> None:
         """`observers`: where there are any, each launch has a plan that says what it does. `planned`: told of planning,
         as `Session._planned`. `keeper`: the worker on which launches of a kernel on some buffers run without plans, None for none;
-        asked where there are several workers. `shape`: of a plan, for the recorder, where there is one.
+        asked where there are several workers. `shape`: of a plan, for the recorder, where there is one. `fold`: fold all
+        that is pending of some buffers.
         """
         self._executor = executor
         self._room = occupancy.room
@@ -59,6 +61,7 @@ class DirectLaunches:
         self._planned = planned
         self._keeper = keeper
         self._shape = shape
+        self._fold = fold
         #: the only worker; None where launches are direct only if their buffers are kept
         self._only = 0 if len(executor.workers) == 1 else None
         self._in_place = [shares_host_memory(info) for info in executor.workers]
@@ -95,6 +98,8 @@ class DirectLaunches:
         self, cache: LaunchCache, launch: Launch, worker: int, buffers: list[VirtualBuffer]
     ) -> Found | None:
         """The same where something has to move first, or no launch has been planned yet."""
+        if any(buffer.state.pending for buffer in buffers):
+            self._fold(buffers)
         states = tuple([buffer.state for buffer in buffers])
         key = (worker, states, launch.ndrange if self._observers else None)
         found = cache.placed.get(key)

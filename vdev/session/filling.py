@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vdev.planner.habits import Habit, Habits
 from vdev.planner.instructions import Plan
@@ -25,6 +25,7 @@ from vdev.planner.parameters import (
     trace_windows,
     views_of,
 )
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
@@ -56,8 +57,7 @@ class Shape:
     kept: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """A plan that was filled in."""
 
     plan: Plan
@@ -79,12 +79,12 @@ class _Kind:
     """Launches that are alike but for their numbers and for what they find."""
 
     planned: int = 0
+    since_trace: int = 0  #: launches whose plans were not filled in, since one was traced
     windows: list[Windows] = field(default_factory=list)
     patterns: dict[Any, _Pattern] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(NamedTuple):
     """One launch."""
 
     scalars: Sequence[Any]
@@ -105,7 +105,7 @@ class _Case:
 class Forms:
     """The plans with parameters of one kernel."""
 
-    __slots__ = ("_kinds", "_last", "_options", "_varying", "filled", "traced")
+    __slots__ = ("_constant", "_kinds", "_last", "_options", "_varying", "filled", "traced")
 
     def __init__(self) -> None:
         self._kinds: dict[Any, _Kind] = {}
@@ -113,6 +113,7 @@ class Forms:
         self._last: tuple[Any, ...] | None = None
         #: places among the scalars whose numbers were not always the same
         self._varying: tuple[int, ...] = ()
+        self._constant: tuple[int, ...] = ()  #: the other places
         self.filled = 0  #: plans that were filled in
         self.traced = 0  #: launches that were traced
 
@@ -128,19 +129,20 @@ class Forms:
     ) -> Found | None:
         """The plan of a launch, filled in; None where the planner has to make it.
 
-        `where`: whatever else the plan depends on beside the scalars, the states, the options and the habits. `request`:
-        the launch with other scalars, which may be traced.
+        `where`: whatever else the plan depends on beside the scalars, the states, the options and the habits; told apart by
+        what it hashes as. `request`: the launch with other scalars, which may be traced.
         """
         last, self._last = self._last, scalars
         if last is None or len(last) != len(scalars) or options is not self._options:
             self._kinds.clear()
             self._options, self._varying = options, ()  # another number of dimensions has other places
+            self._constant = tuple(range(len(scalars)))
             return None
         self._note_changes(last, scalars)
         varying = self._varying
         habit = habits.find(work_dim, options.workers)
         cut = None if habit is None else (habit.cuts, habit.workers)
-        constant = tuple([value for index, value in enumerate(scalars) if index not in varying])
+        constant = tuple([scalars[index] for index in self._constant])
         kind = _entry(self._kinds, (where, constant, cut), _Kind)
         case = _Case(scalars, varying, states, habit, request, options)
         try:
@@ -168,21 +170,21 @@ class Forms:
             if not windows.fit(states):
                 return None
             views = views_of(states, reached)
-            apart = taken_apart(states, views)
-            if apart is None:
+            apart = None if views is None else taken_apart(states, views)
+            if views is None or apart is None:
                 return None
             pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
             cost = 0.0 if case.habit is None else case.habit.cost
             numbers = [*values, *apart[1], cost]
             for shape in pattern.shapes:
-                filled = shape.form.fill(numbers, states)
+                filled = shape.form.fill(numbers, states, views)
                 if filled is not None:
                     plan, longer = filled
                     return Found(plan, longer, shape)
             pattern.planned += 1
-            worth = self.traced < MOST_AT_FIRST + self.filled // FILLED_EACH
-            if worth and pattern.planned > pattern.most_planned and len(pattern.shapes) < MOST_FORMS:
-                pattern.planned = 0
+            kind.since_trace += 1
+            if self._is_due(kind, pattern):
+                pattern.planned = kind.since_trace = 0
                 self.traced += 1
                 form = _traced(partial(trace_plan, values, *apart, case.habit, case.request, case.options))
                 if form is None:
@@ -197,17 +199,22 @@ class Forms:
             kind.windows += [] if made is None else [made]
         return None
 
+    def _is_due(self, kind: _Kind, pattern: _Pattern) -> bool:
+        """Whether a launch that finds the pattern is to be traced: the pattern has come up often, or a second time where
+        many launches of the kind have found none that they could use."""
+        if len(pattern.shapes) >= MOST_FORMS or self.traced >= MOST_AT_FIRST + self.filled // FILLED_EACH:
+            return False
+        again = pattern.planned > 1 and kind.since_trace > pattern.most_planned
+        return again or pattern.planned > pattern.most_planned
+
     def _note_changes(self, last: tuple[Any, ...], scalars: tuple[Any, ...]) -> None:
-        if last == scalars:
-            return
         # Only whole numbers are traced; where others change, launches differ.
-        changed = {
-            index
-            for index, (old, new) in enumerate(zip(last, scalars, strict=True))
-            if old != new and type(new) is int
-        }
-        if not changed.issubset(self._varying):
-            self._varying = tuple(sorted(changed.union(self._varying)))
+        changed = [
+            index for index in self._constant if last[index] != scalars[index] and type(scalars[index]) is int
+        ]
+        if changed:
+            self._varying = tuple(sorted({*changed, *self._varying}))
+            self._constant = tuple([index for index in self._constant if index not in changed])
             self._kinds.clear()
 
 

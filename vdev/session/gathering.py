@@ -32,7 +32,20 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions, plan_launch
-from vdev.planner.regret import NOTHING, Mean, Median, Stake, Stretch, TwoWays, mean_cost, stake_of, weighty
+from vdev.planner.pending import folded
+from vdev.planner.regret import (
+    NOTHING,
+    SMALL_NBYTES,
+    Mean,
+    Median,
+    Stake,
+    Stretch,
+    TwoWays,
+    exchange_of,
+    mean_cost,
+    stake_of,
+    weighty,
+)
 from vdev.planner.timing import KernelTimes, Least, MachineTimes, Way
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
@@ -533,6 +546,27 @@ class Choosing:
         share = 1 / count if nitems >= self._options.min_items else 1.0
         return Stake(nitems, share, None, (), 0.0, (), 0.0, False, count, count, 1)
 
+    # pending reductions -----------------------------------------------------------------------------
+
+    def folded(self, buffer: VirtualBuffer, plan: Plan) -> None:
+        """What launches had left pending of a buffer was folded, which it was not on one worker: it counts like a launch
+        that has exchanged as much.
+        """
+        account = self._accounts.get(buffer)
+        if account is None or account.keeper is not None or account.barred:
+            return
+        exchange, machine = exchange_of(plan, self._options.links), self._machine
+        bulk = self.exchanges and exchange.most >= SMALL_NBYTES
+        if bulk:
+            account.ways.regret += exchange.moved * (self._unit or machine.per_byte)
+            self._open.add(account)
+            self.open = True
+        if self.thrifty and not self._shared:
+            host = machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
+            took = Way(host, machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved))
+            account.thrift.add(took)
+            account.hands.add(took)
+
     # transfers, split plans -------------------------------------------------------------------------
 
     def _weigh_kept(
@@ -573,18 +607,20 @@ class Choosing:
     ) -> Stake | None:
         """The stake that the launch would have, had its buffers never been kept. None where it is whole."""
         known = account.split_states
-        states = [known.get(buffer) or kept_on(buffer.state, None) for buffer in buffers]
+        links = self._options.links
+        states = [folded(known.get(buffer) or kept_on(buffer.state, None), links) for buffer in buffers]
         # Two launches with one plan are the same but for their buffers' states.
         key = (cached, *states)
         found = self._split_plans.get(key)
         if found is None:
             try:
-                plan = plan_launch(states, request_of(launch, buffers), self._options)
+                options = replace(self._options, pending=False)  # what is folded later is exchanged, too
+                plan = plan_launch(states, request_of(launch, buffers), options)
             except EvaluationFault:  # it runs whole
                 return None
             if len(self._split_plans) >= _MOST_PLANS:
                 self._split_plans.clear()
-            split = stake_of(plan, states, self._options.links, stake.nitems)
+            split = stake_of(plan, states, links, stake.nitems)
             found = self._split_plans[key] = (plan.states, split)
         after, split = found
         for buffer, state in zip(buffers, after, strict=True):

@@ -14,10 +14,10 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import vdev
 from vdev import translators
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["CACHE_NBYTES", "KeptProgram", "kept_program", "own_content"]
 
 logger = logging.getLogger("vdev.session.kept")
+
+T = TypeVar("T")
 
 #: Bytes of translations and summaries kept; the ones unused for longest go first.
 CACHE_NBYTES = 64 << 20
@@ -71,18 +73,23 @@ class KeptProgram:
     """The entries of one program. Any thread may ask."""
 
     def __init__(self, store: Store, key: str) -> None:
-        self.key = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+        #: names the source and all that was included, once its translation is known: what is made of it holds as long;
+        #: empty before, and where that cannot be told
+        self.content = ""
+        self._key = _hash(key)
         self._store = store
 
     def translation(self) -> Translation | None:
         """What was kept, where it still holds."""
-        plain = self._get("translation")
+        plain = self._get(f"{self._key} translation")
         if plain is None:
             return None
         try:
             if any(_stamp(path) != stamp for path, stamp in plain["sought"]):
                 return None
-            return _translation_of_plain(plain)
+            found = _translation_of_plain(plain)
+            self.content = self._content(plain["sought"])
+            return found
         except _NOT_OURS as error:
             logger.info("what is kept of a program is none of ours: %r", error)
             return None
@@ -91,30 +98,47 @@ class KeptProgram:
         """Keep it, where what it comes from can be told."""
         if translation.sought is None or _OF_TODAY.search(translation.source):
             return
-        stamps = [(path, _stamp(path)) for path in sorted(translation.sought)]
-        self._put("translation", _plain_translation(translation) | {"sought": stamps})
+        stamps = [[path, _stamp(path)] for path in sorted(translation.sought)]
+        self._put(f"{self._key} translation", _plain_translation(translation) | {"sought": stamps})
+        self.content = self._content(stamps)
 
     def summary(self, kernel: str) -> KernelSummary | None:
         """What was kept for a translation that still holds."""
-        plain = self._get(f"summary {kernel}")
-        try:
-            return None if plain is None else summary_of_plain(plain)
-        except _NOT_OURS as error:
-            logger.info("what is kept of kernel %s is none of ours: %r", kernel, error)
-            return None
+        return self.made(f"summary {kernel}", summary_of_plain)
 
     def keep_summary(self, summary: KernelSummary) -> None:
-        self._put(f"summary {summary.name}", plain_summary(summary))
+        self.keep_made(f"summary {summary.name}", plain_summary(summary))
 
-    def _get(self, what: str) -> Any:
-        content = self._store.get(f"{self.key} {what}")
+    def made(self, what: str, of_plain: Callable[[Any], T]) -> T | None:
+        """What was made of the translated program and kept, which `of_plain` reads."""
+        plain = self._get(f"{self.content} {what}") if self.content else None
+        try:
+            return None if plain is None else of_plain(plain)
+        except _NOT_OURS as error:
+            logger.info("what is kept as %s is none of ours: %r", what, error)
+            return None
+
+    def keep_made(self, what: str, plain: Mapping[str, Any]) -> None:
+        """Keep it, where it can be told how long it holds."""
+        if self.content:
+            self._put(f"{self.content} {what}", plain)
+
+    def _content(self, stamps: Sequence[Sequence[str | None]]) -> str:
+        return _hash(json.dumps([self._key, stamps]))
+
+    def _get(self, name: str) -> Any:
+        content = self._store.get(name)
         try:
             return None if content is None else json.loads(content)
         except ValueError:
             return None
 
-    def _put(self, what: str, plain: Mapping[str, Any]) -> None:
-        self._store.put(f"{self.key} {what}", json.dumps(plain).encode(), CACHE_NBYTES)
+    def _put(self, name: str, plain: Mapping[str, Any]) -> None:
+        self._store.put(name, json.dumps(plain).encode(), CACHE_NBYTES)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @functools.cache

@@ -51,6 +51,7 @@ class Launches:
             session.planned,
             self._keeper,
             session.shape,
+            session.folding.fold,
         )
 
     def _keeper(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
@@ -196,12 +197,16 @@ class Launches:
         return self._with_plan
 
     def _with_plan(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer]]:
-        return cache.find(command, self._plan_launch)
+        while True:
+            cached, buffers = cache.find(command, self._plan_launch)
+            if not cached.unfolded:
+                return cached, buffers
+            self._session.folding.fold([buffers[slot] for slot in cached.unfolded])
 
     def _direct_or_planned(
         self, cache: LaunchCache, command: Launch
     ) -> tuple[CachedPlan, list[VirtualBuffer]]:
-        return self.direct.find(cache, command) or cache.find(command, self._plan_launch)
+        return self.direct.find(cache, command) or self._with_plan(cache, command)
 
     @long
     def _meet(self, kernel: SessionKernel) -> LaunchCache:
@@ -227,6 +232,7 @@ class Launches:
     ) -> CachedPlan:
         """The plan of a launch that does not fit whole, with room made for it. NoRoom where no part fits."""
         cached: CachedPlan | None = None
+        self._session.folding.fold(buffers, at_home=True)
         with suppress(NoTurns):
             cached = self._plan_launch(command, buffers, self._session.room.occupancy.room)
         if cached is None or not self._session.room.fit_turns(cached.plan, buffers):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from vdev.executor.executor import Executor
@@ -30,8 +30,9 @@ from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
 from vdev.planner.in_place import plan_in_place
 from vdev.planner.instructions import Plan
-from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
+from vdev.planner.pending import Unfolded
 from vdev.planner.regret import Stake, weighty
 from vdev.planner.turns import plan_in_turns
 from vdev.session.buffers import VirtualBuffer
@@ -42,16 +43,18 @@ from vdev.session.programs import SessionKernel
 from vdev.session.requests import (
     EvaluationFault,
     RangeCache,
+    Reader,
     everything,
     hidden_packer,
     pointer_args,
     request_of,
     request_with,
-    scalar_value,
+    scalar_readers,
     sizes_of,
 )
 from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.session.launching")
 
@@ -94,6 +97,8 @@ class CachedPlan:
     direct: bool = False
     #: it was not made, but filled in (`vdev.session.filling`)
     filled: bool = False
+    #: slots whose pending bytes have to be folded before: there is no plan yet
+    unfolded: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +140,13 @@ class TransferPlans:
         self._known.clear()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """What launches have in common whose arguments point to the same places in buffers, and whose work-groups are alike."""
+
+    pointers: tuple[PointerArg, ...]
+
+
 class LaunchCache:
     """The plans of one kernel."""
 
@@ -142,7 +154,9 @@ class LaunchCache:
         "_in_vain",
         "_kernel",
         "_once",
+        "_places",
         "_plans",
+        "_readers",
         "_scalars",
         "forms",
         "habits",
@@ -162,6 +176,8 @@ class LaunchCache:
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
         self._plans: dict[Any, CachedPlan] = {}
         self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
+        self._places: dict[Any, Place] = {}  #: by local size, and by slot and bounds of each pointer argument
+        self._readers: tuple[Reader, ...] | None = None
         self.ranges = RangeCache()
         self.habits = Habits()
         self.forms = Forms()
@@ -171,6 +187,28 @@ class LaunchCache:
         #: plans of direct launches: by worker and number of buffers where all are there, else by their states
         self.resident: dict[tuple[int, int], CachedPlan] = {}
         self.placed: dict[Any, CachedPlan] = {}
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """The value arguments on which the kernel's ranges depend, in order, and what reads each of them."""
+        if self._readers is None:
+            self._readers = scalar_readers(self._kernel)
+        return self._readers
+
+    def place_of(self, launch: Launch, buffers: Sequence[VirtualBuffer]) -> Place:
+        """One object for all launches that point to the same places. `buffers`: by slot."""
+        parts: list[Any] = [launch.ndrange.local_size, launch.ndrange.regroups]
+        for index in self.pointers:
+            arg = launch.args[index]
+            if type(arg) is BufferArg:
+                parts.append((index, buffers.index(arg.buffer), arg.offset, arg.nbytes, arg.before))
+        key = tuple(parts)
+        found = self._places.get(key)
+        if found is None:
+            if len(self._places) >= _MOST_PLANS:
+                self._places.clear()
+            found = self._places[key] = Place(pointer_args(launch, buffers))
+        return found
 
     def expects_repetition(self) -> bool:
         """Whether it is worth while to be ready for the same launch again, whatever its arguments."""
@@ -281,11 +319,10 @@ def make_plan(
         if launch.shared:
             plan = _plan_in_place(launch, buffers, pointers, options, executor)
         else:
-            plan = _plan(states, request, options, room)
-    except EvaluationFault:
-        reason = Reason("its access ranges could not be evaluated (see the log)", kernel.info.line)
-        evaluate = everything(launch, sizes_of(pointers))
-        plan = _plan(states, replace(request, evaluate=evaluate, one_worker=(reason,)), options, room)
+            plan, evaluate = _planned(launch, states, request, options, room)
+    except Unfolded as refusal:
+        plan = Plan((), (), (), tuple(states))
+        return CachedPlan(plan, executor.prepare(plan), plan.states, unfolded=refusal.slots)
     if kernel.one_worker and not plan.reasons:
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     if kept is not None:
@@ -300,11 +337,28 @@ def make_plan(
     return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
 
 
+def _planned(
+    launch: Launch,
+    states: Sequence[BufferState],
+    request: LaunchRequest,
+    options: LaunchOptions,
+    room: Sequence[int],
+) -> tuple[Plan, Evaluate]:
+    """A plan and the ranges that it goes by: everything, on one worker, where a kernel's own cannot be evaluated."""
+    try:
+        return _plan(states, request, options, room), request.evaluate
+    except EvaluationFault:
+        reason = Reason("its access ranges could not be evaluated (see the log)", launch.kernel.info.line)
+        evaluate = everything(launch, sizes_of(request.args))
+        everywhere = replace(request, evaluate=evaluate, one_worker=(reason,))
+        return _plan(states, everywhere, options, room), evaluate
+
+
 def _may_be_filled_in(launch: Launch, states: Sequence[BufferState]) -> bool:
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
         return False
-    return not any(state.fine or state.kept is not None for state in states)
+    return not any(state.fine or state.kept is not None or state.pending for state in states)
 
 
 @dataclass(slots=True, eq=False)
@@ -312,6 +366,7 @@ class _Filled:
     """What the plans of one form have in common beside what the planner says."""
 
     prepared: PreparedPlan
+    recipe: LaunchRecipe
     reasons: tuple[str, ...]
     outcome: Outcome
     by_slot: dict[int, ArgumentTally]
@@ -326,31 +381,32 @@ def _filled_in(
 ) -> CachedPlan | None:
     """The plan of a launch like earlier ones, if it is one of theirs with other numbers."""
     kernel = launch.kernel
-    cache = kernel.plans
-    assert cache is not None
-    pointers = pointer_args(launch, buffers)
-    indices = sorted(kernel.scalars)
-
+    cache: LaunchCache = kernel.plans
+    place = cache.place_of(launch, buffers)
+    pointers, readers = place.pointers, cache.readers
     ndrange = launch.ndrange
-    count, work_dim = len(indices), ndrange.work_dim
+    count, work_dim = len(readers), ndrange.work_dim
 
     def request(values: Sequence[Any]) -> LaunchRequest:
         sizes, offset = tuple(values[count : count + work_dim]), tuple(values[count + work_dim :])
-        by_argument = dict(zip(indices, values[:count], strict=True))
+        by_argument = {index: value for (index, _), value in zip(readers, values, strict=False)}
         return request_with(
             launch, NDRange(sizes, ndrange.local_size, offset, ndrange.regroups), pointers, by_argument
         )
 
-    passed = [scalar_value(kernel, index, launch.args[index]) for index in indices]
+    args = launch.args
+    passed = [args[index] if unpack is None else unpack(args[index])[0] for index, unpack in readers]
     scalars = (*passed, *ndrange.global_size, *ndrange.offset)
-    where = (ndrange.local_size, pointers)
-    found = cache.forms.find(where, scalars, states, options, cache.habits, work_dim, request)
+    found = cache.forms.find(place, scalars, states, options, cache.habits, work_dim, request)
     if found is None:
         return None
     plan, shape = found.plan, found.shape
-    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
     steady = tuple(states) == plan.states
-    kept = shape.kept
+    kept: _Filled | None = shape.kept
+    if kept is None or kept.recipe.ndrange != ndrange:
+        recipe = LaunchRecipe(kernel.program.native, kernel.name, ndrange, hidden_packer(kernel))
+    else:
+        recipe = kept.recipe
     if kept is None:
         if kernel.one_worker and not plan.reasons:
             plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
@@ -360,7 +416,7 @@ def _filled_in(
         counted = count_plan(cache.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
         by_slot = arguments_by_slot(cache.tally, pointers)
         if not found.longer:
-            shape.kept = _Filled(prepared, plan.reasons, counted[0], by_slot)
+            shape.kept = _Filled(prepared, recipe, plan.reasons, counted[0], by_slot)
         return CachedPlan(plan, prepared, plan.states, *counted, steady=steady, filled=True)
     if plan.reasons != kept.reasons:
         plan = replace(plan, reasons=kept.reasons)
@@ -370,6 +426,7 @@ def _filled_in(
         prepared = executor.prepare(plan, recipe)
     else:
         prepared = kept.prepared = kept.prepared.with_numbers(plan, recipe)
+        kept.recipe = recipe
     return CachedPlan(plan, prepared, plan.states, kept.outcome, traffic, steady=steady, filled=True)
 
 
@@ -401,12 +458,14 @@ def _plan_in_place(
     options: LaunchOptions,
     executor: Executor,
 ) -> Plan:
-    """The plan of a launch that works on the homes of what is shared."""
+    """The plan of a launch that works on the homes of what is shared. Raises Unfolded where anything is pending."""
     homes = set(map(id, launch.shared))
     shared = {slot for slot, buffer in enumerate(buffers) if id(buffer) in homes}
     able = [number for number, info in enumerate(executor.workers) if shares_host_memory(info)]
     workers = [number for number in options.workers if number in able] or able
     states = [buffer.state for buffer in buffers]
+    if unfolded := tuple(slot for slot, state in enumerate(states) if state.pending):
+        raise Unfolded(unfolded)
     reason = str(launch.kernel.addresses)
     return plan_in_place(states, pointers, shared, launch.ndrange, workers, options.links, reason)
 

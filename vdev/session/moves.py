@@ -71,6 +71,8 @@ class Moves:
     def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
         """The plan of a command that is no launch; with room made for it, where it takes any."""
         session, buffers, make = self._session, transfer.buffers, transfer.make
+        if any(buffer.state.pending for buffer in buffers):
+            session.folding.before(transfer)
         if transfer.what is None:
             return self._ready(make(session.links))
         key = (type(command), transfer.what, *(buffer.state for buffer in buffers))
@@ -125,6 +127,8 @@ class Moves:
         if not queue.in_order and queue.barrier is not None and not queue.barrier.settled:
             return None
         buffer = command.buffer
+        if buffer.state.pending:
+            session.folding.before(transfer_of(command))
         found = self.plans.find((Read, command.layout, buffer.state))
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:

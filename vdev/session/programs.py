@@ -140,6 +140,11 @@ class SessionProgram:
         return _pack_binary(content | {"source": self.source})
 
     @property
+    def kept(self) -> KeptProgram | None:
+        """What is kept of it between processes; None: nothing is."""
+        return self._kept
+
+    @property
     def parsed(self) -> ParsedProgram | None:
         """The source as clang's parser has it, parsed where it is asked for first; None where it does not take it."""
         translation = self._translation
@@ -229,7 +234,7 @@ class SessionProgram:
             program = self.lowered
             return None if program is None else program.program
 
-        key = "" if self._kept is None else self._kept.key
+        key = "" if self._kept is None else self._kept.content
         return BackendProgram(
             translation.source,
             translation.options,

@@ -26,6 +26,10 @@ logger = logging.getLogger("vdev.session.requests")
 _MOST_BOXES = 1 << 16
 
 
+#: a value argument, and what makes a tuple with its number of its bytes; None where they are taken as they are
+Reader = tuple[int, Callable[[Any], tuple[Any, ...]] | None]
+
+
 class EvaluationFault(Exception):
     """Analysis could not say what a chunk touches, for a reason of its own."""
 
@@ -155,6 +159,12 @@ def scalar_value(kernel: SessionKernel, index: int, content: Any) -> Any:
     """The number in the bytes of a value argument; the bytes themselves of a vector or a structure."""
     code = kernel.info.args[index].scalar
     return content if code is None else struct.unpack("=" + code, content)[0]
+
+
+def scalar_readers(kernel: SessionKernel) -> tuple[Reader, ...]:
+    """The value arguments on which a kernel's ranges depend, in order, and how the number is read from each."""
+    codes = [(index, kernel.info.args[index].scalar) for index in sorted(kernel.scalars)]
+    return tuple((index, None if code is None else struct.Struct("=" + code).unpack) for index, code in codes)
 
 
 def hidden_packer(

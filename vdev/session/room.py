@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, NoRoom
 from vdev.executor import Completion, Executor
@@ -26,12 +26,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vdev.session.room")
 
 
+class Folds(Protocol):
+    """Who folds pending reductions (`folding.Folding`)."""
+
+    def fold(self, buffers: Sequence[VirtualBuffer], *, at_home: bool = False) -> None:
+        """All that is pending of these buffers."""
+
+
 class RoomMaker:
     """Keeps what plans take within the workers' memory. Under the session's lock."""
 
-    def __init__(self, executor: Executor, links: LinkCosts) -> None:
+    def __init__(self, executor: Executor, links: LinkCosts, folding: Folds) -> None:
         self._executor = executor
         self._links = links
+        self._folding = folding
         self.occupancy = Occupancy([info.room_nbytes or info.memory_nbytes for info in executor.workers])
 
     def fit(self, make: Callable[[LinkCosts], Plan], buffers: Sequence[VirtualBuffer]) -> Plan | None:
@@ -147,8 +155,13 @@ class RoomMaker:
     ) -> None:
         """Free `nbytes` of the worker, as far as `candidates` have them; other workers take as `room` says."""
         found = [buffer for buffer in candidates if buffer.state.replica(worker)]
-        states = [buffer.state for buffer in found]
-        evictions = propose_evictions(states, worker, nbytes)
+        while True:
+            states = [buffer.state for buffer in found]
+            evictions = propose_evictions(states, worker, nbytes)
+            unfolded = [found[item.slot] for item in evictions if item.folds]
+            if not unfolded:
+                break
+            self._folding.fold(unfolded, at_home=True)
         if not evictions:
             return
         plan = plan_evictions(states, worker, evictions, self._links, room)

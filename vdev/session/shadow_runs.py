@@ -22,6 +22,7 @@ from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.footprints import PointerArg
 from vdev.planner.instructions import Touch
 from vdev.planner.links import LinkCosts
+from vdev.planner.pending import plan_fold
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.programs import SessionProgram
@@ -50,6 +51,10 @@ class Shadows:
         Raises ShadowFailure where its content was lost to a failure.
         """
         content = np.zeros(buffer.nbytes, np.uint8)
+        if buffer.state.pending:
+            folding = plan_fold(buffer.state, self._links)
+            self._executor.submit_aside("check", folding, [buffer.holdings], Completion())
+            (buffer.state,) = folding.states
         plan = transfers.plan_read(buffer.state, Region.span(0, buffer.nbytes), self._links, contiguous=True)
         buffer.state = plan.states[0]
         completion = Completion()

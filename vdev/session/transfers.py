@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vdev.planner import transfers
 from vdev.session.commands import Command, CopyBuffer, Fill, Map, Migrate, Read, Unmap, Write
 from vdev.translators.ranges.rectangles import Layout
-from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.region import EMPTY, Region
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
@@ -29,6 +29,9 @@ class Transfer(NamedTuple):
     make: Callable[[LinkCosts], Plan]
     #: with the buffers' states and the costs all that `make` depends on; None: its plan is not kept
     what: Hashable = None
+    #: by buffer, the bytes that have to be there for the command, and those that it replaces whatever they were; None:
+    #: all have to be there
+    reaches: Callable[[], Sequence[tuple[Region, Region]]] | None = None
     host: Bytes | None = None  #: the program's memory
     layout: Layout | None = None  #: where the bytes lie there
     host_writes: bool = False  #: the command writes the program's memory
@@ -41,6 +44,7 @@ def _write(command: Write) -> Transfer:
         (buffer,),
         lambda links: transfers.plan_write(buffer.state, layout.buffer_region(), links),
         layout,
+        lambda: [(EMPTY, layout.buffer_region())],
         command.host,
         layout,
     )
@@ -54,6 +58,7 @@ def _read(command: Read) -> Transfer:
             buffer.state, layout.buffer_region(), links, contiguous=layout.is_contiguous
         ),
         layout,
+        lambda: [(layout.buffer_region(), EMPTY)],
         command.host,
         layout,
         host_writes=True,
@@ -68,12 +73,19 @@ def _copy(command: CopyBuffer) -> Transfer:
         buffers,
         lambda links: transfers.plan_copy([buffer.state for buffer in buffers], source, target, links),
         (source, target),
+        None if len(buffers) == 1 else lambda: [(source.region(), EMPTY), (EMPTY, target.region())],
     )
 
 
 def _fill(command: Fill) -> Transfer:
     buffer, what = command.buffer, (command.offset, command.nbytes, command.pattern)
-    return Transfer((buffer,), lambda links: transfers.plan_fill(buffer.state, *what, links), what)
+    region = Region.span(command.offset, command.offset + command.nbytes)
+    return Transfer(
+        (buffer,),
+        lambda links: transfers.plan_fill(buffer.state, *what, links),
+        what,
+        lambda: [(EMPTY, region)],
+    )
 
 
 def _map(command: Map) -> Transfer:
@@ -84,7 +96,8 @@ def _map(command: Map) -> Transfer:
         command.before = buffer.state
         return transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write)
 
-    return Transfer((buffer,), make, homes=(0,))
+    reach = (region if command.read else EMPTY, region if command.write else EMPTY)
+    return Transfer((buffer,), make, reaches=lambda: [reach], homes=(0,))
 
 
 def _unmap(command: Unmap) -> Transfer:
@@ -96,6 +109,7 @@ def _unmap(command: Unmap) -> Transfer:
         lambda links: transfers.plan_unmap(
             buffer.state, region, links, write=mapping.write, before=mapping.before
         ),
+        reaches=lambda: [(EMPTY, region if mapping.write else EMPTY)],
         homes=(0,),
     )
 

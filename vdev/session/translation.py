@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import CompileError, KernelInfo, Untranslatable
 from vdev.translators.frontend.options import may_include
 from vdev.translators.interpreter.summaries import Reason
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.translators.dialects.image_lowering import LoweredProgram

@@ -4,8 +4,8 @@ them.
 Decides which drivers the process's loader sees. What the user says with OCL_ICD_VENDORS is left as it is,
 so that `opencl:P.D` counts as the user's other programs count. Otherwise the loader gets a folder with an
 .icd file for each driver found: those the machine has registered, those that came with Python packages
-(whose own .icd files name no path that exists) and NVIDIA's where it is merely installed. It never loads a
-driver and chooses no device.
+(whose own .icd files name no path that exists) and NVIDIA's where it is merely installed. It chooses
+no device, and loads a driver only to say why the loader could not.
 
 The loader (ocl-icd in PyOpenCL's wheels, Khronos' elsewhere) reads OCL_ICD_VENDORS once, at the process's
 first clGetPlatformIDs, so all this comes before it.
@@ -14,6 +14,7 @@ first clGetPlatformIDs, so all this comes before it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import logging
@@ -22,13 +23,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from vdev.process import switches
 from vdev.process.private_files import private_folder, read_private, write_private
+from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.start.engines")
 
@@ -46,8 +47,8 @@ _LONGEST_KEY = 100
 #: folders tried in one place, where others have files that are not ours
 _MOST_FOLDERS = 16
 
-NO_ENGINE = (
-    "vdev found no OpenCL device to run on. "
+_NO_DEVICE = "vdev found no OpenCL device to run on. "
+_WHAT_TO_INSTALL = (
     "On x86-64 Linux, pip install 'vdev[cpu]' brings one for the CPU; a driver of the machine's own (PoCL, a "
     "GPU vendor's) is used as well once it is registered in /etc/OpenCL/vendors or named by OCL_ICD_VENDORS."
 )
@@ -75,6 +76,28 @@ def find_engines() -> tuple[Engine, ...]:
     for engine in (*_packaged(), *_beside_pyopencl(), *_registered(_vendors_folder()), *_unregistered()):
         engines.setdefault(engine.key, engine)
     return tuple(engines.values())
+
+
+def no_engine() -> str:
+    """What to say where no device was found: why the drivers that are there do not load, else what to install.
+
+    The loader passes over such a driver without a word; most often a library that it needs is missing.
+    """
+    reasons = [
+        f"{engine.library} ({engine.origin}) cannot be loaded: {why}."
+        for engine in find_engines()
+        if (why := _why_not_loaded(engine.library))
+    ]
+    return _NO_DEVICE + (" ".join(reasons) or _WHAT_TO_INSTALL)
+
+
+def _why_not_loaded(library: str) -> str:
+    """What the dynamic linker says of a library; empty where it loads."""
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return f"{error}"
+    return ""
 
 
 def register_engines() -> tuple[Engine, ...]:

@@ -52,7 +52,7 @@ def _limited(opener: Callable[[], Backend], memory: MemoryLimit) -> Callable[[],
 def _open_cpu(spec: WorkerSpec) -> list[Callable[[], Backend]]:
     device = _preferred_cpu()
     if device is None:
-        raise NoWorkers(engines.NO_ENGINE)
+        raise NoWorkers(engines.no_engine())
     return _on_native(device, spec.count)
 
 
@@ -66,7 +66,7 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
             for d, device in enumerate(group)
         )
         raise NoWorkers(
-            f"VDEV_WORKERS names {spec}, which is not there; there are: {known or engines.NO_ENGINE}"
+            f"VDEV_WORKERS names {spec}, which is not there; there are: {known or engines.no_engine()}"
         )
     return _on_native(devices[platform][number], spec.count)
 

@@ -4,7 +4,9 @@ Decides what is checked and how the text says so; what is found is read by whoev
 cannot follow it leaves as it is, and says where and why.
 """
 
+from .barriers import waits
 from .numbers import ON_REQUEST
+from .plain import checked_of_plain, plain_checked
 from .program import CheckedKernel, CheckedProgram, Root, Site
 from .rewriting import translate_checked, translate_fast
 
@@ -14,7 +16,10 @@ __all__ = [
     "CheckedProgram",
     "Root",
     "Site",
+    "checked_of_plain",
+    "plain_checked",
     "program",
     "translate_checked",
     "translate_fast",
+    "waits",
 ]

@@ -23,6 +23,7 @@ from .roots import Roots, expression_parts, is_array, is_pointer
 from .sites import Recorder, flat, integer_name
 from .uses import (
     ATOMICALLY,
+    CHECKS,
     MODES,
     SETTLES,
     UNSURE,
@@ -33,11 +34,11 @@ from .uses import (
     is_place,
     part_of,
     touched_nbytes,
+    wanted_runs,
 )
 
 __all__ = ["CHECKS", "Body", "Recorder"]
 
-CHECKS = {Space.GLOBAL: "g", Space.LOCAL: "l", Space.CONSTANT: "k"}
 _STATEMENT_PARTS = (
     CursorKind.COMPOUND_STMT,
     CursorKind.LABEL_STMT,
@@ -69,6 +70,7 @@ class Body:
         self.p = recorder.prefix
         self.roots = Roots(function.cursor, known)
         self.own = frozenset(function.key for function in functions.defined)
+        self._stored_whole: set[int] = set()  #: places of structures that are copied to memory as they are
 
     def rewrite(self) -> None:
         ends = self._wrapped(self.function.cursor)
@@ -131,6 +133,7 @@ class Body:
         """An expression statement: what a store replaces can be looked at behind it."""
         if cursor.kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(cursor) is Joining.ASSIGN:
             target, value = expression_parts(cursor)
+            self._copies(target, value)
             settles = self._space(target) in (Space.GLOBAL, Space.LOCAL) and not self._calls_own(value)
             self._expression(target, Use.WRITE, SETTLES if settles else 0)
             self._expression(value)
@@ -140,6 +143,13 @@ class Body:
             self._call(cursor, wanted=False)
         else:
             self._expression(cursor)
+
+    def _copies(self, target: Cursor, value: Cursor) -> None:
+        """A structure that goes from memory to memory is wanted whole, but for its padding."""
+        if value.type.get_canonical().kind is TypeKind.RECORD and self._space(target) is not None:
+            while value.kind in (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR):
+                value = expression_parts(value)[0]
+            self._stored_whole.add(int(value.hash))
 
     def _after(self, cursor: Cursor) -> None:
         self.edits.insert(self.recorder.extent(cursor)[1], f", {self.p}after({self.p}c)")
@@ -206,6 +216,7 @@ class Body:
             use = Use.UPDATE
         elif operator is Joining.ASSIGN:
             use = Use.WRITE
+            self._copies(target, value)
         self._expression(target, use)
         self._value(cursor, target, value)
 
@@ -336,9 +347,15 @@ class Body:
             space=space.name.lower(),
             nbytes=part.nbytes,
         )
-        raw = self.recorder.text(cursor)
-        before = f"(*(__typeof__(&({raw}))){self.p}{CHECKS[space]}({self.p}c, &("
-        return before, f"), {part.offset}u, {part.nbytes}u, {site}, {root}, {mode}u))"
+        raw, p, check = self.recorder.unevaluated(cursor), self.p, CHECKS[space]
+        looks = []
+        if use is Use.READ and int(cursor.hash) in self._stored_whole and space is not Space.CONSTANT:
+            looks = wanted_runs(type_)
+        before = f"(*(__typeof__(&({raw}))){p}{check}({p}c, {f'{p}members_{check}({p}c, ' * len(looks)}&("
+        after = "".join(f", {byte}u, {nbytes}u, {site}, {root})" for byte, nbytes in looks)
+        if use is Use.READ and int(cursor.hash) in self.recorder.noted:
+            before, after = before[:-2] + f"{p}note_{check}({p}c, &(", ")" + after
+        return before, f"){after}, {part.offset}u, {part.nbytes}u, {site}, {root}, {mode}u))"
 
     def _root_name(self, cursor: Cursor) -> str:
         """The variable at the bottom of a place, for people."""
@@ -464,7 +481,7 @@ class Body:
             f"({text}).d.{name}" for name in ("width", "height", "depth", "row", "slice", "elem")
         )
         start, stop = self.recorder.extent(place)
-        self.edits.insert(start, f"({{ __typeof__({self.recorder.text(place)}) {p}at = (")
+        self.edits.insert(start, f"({{ __typeof__({self.recorder.unevaluated(place)}) {p}at = (")
         at = call.coordinates(p, text, sampler)
         tail = f"{at}, {sampler}, {site}, {root}, {call.mode}u); {p}at; }})"
         for argument in arguments:
@@ -517,7 +534,7 @@ class Body:
         start, stop = self.recorder.extent(pointer)
         check = f"{self.p}{CHECKS[space]}"
         if call.offset is None:
-            raw = self.recorder.text(pointer)
+            raw = self.recorder.unevaluated(pointer)
             self.edits.insert(start, f"({_pointer_type(raw)}){check}({self.p}c, (")
             first = "0u"
         else:
@@ -528,7 +545,7 @@ class Body:
 
     def _offset(self, offset: Cursor, pointer: Cursor) -> None:
         """Vectors are counted from the pointer: the function gets a pointer to the one that is meant."""
-        raw, space = self.recorder.text(pointer), self._pointee_space(pointer)
+        raw, space = self.recorder.unevaluated(pointer), self._pointee_space(pointer)
         start, stop = self.recorder.extent(offset)
         self.edits.insert(start, f"0, ({_pointer_type(raw)}){self.p}{CHECKS[space]}v({self.p}c, (long)(")
         self._expression(offset)

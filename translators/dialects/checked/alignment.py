@@ -108,6 +108,6 @@ def _check(
     p = recorder.prefix
     site = recorder.site(cursor, "alignment", function.name, limit=alignment)
     start, stop = recorder.extent(pointer)
-    type_ = f"__typeof__({recorder.text(pointer)})"
+    type_ = f"__typeof__({recorder.unevaluated(pointer)})"
     tail = f"); {p}askew({p}c, (ulong){p}at, {alignment}, {site}) ? ({type_})((ulong){p}at & ~{alignment - 1}UL) : {p}at; }})"
     put(pointer, Wrap(start, f"({{ {type_} {p}at = (", stop, tail))

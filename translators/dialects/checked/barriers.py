@@ -8,14 +8,17 @@ parted no barrier is executed, so that a mistake ends in a finding and not in a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from clang.cindex import Cursor, CursorKind, TypeKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Function, Functions, after_blanks, insert_at_entry
 from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import LOGICAL
+from ...frontend.source import ArgKind, ParsedProgram
+from ...frontend.types import Space
 from . import jumps
 from .roots import expression_parts
 from .sites import Recorder
@@ -39,6 +42,25 @@ _ESCAPES = {
     CursorKind.BREAK_STMT: _BREAK,
     CursorKind.CONTINUE_STMT: _CONTINUE,
 }
+
+
+def waits(program: ParsedProgram) -> bool:
+    """Whether work-items of a group may have to wait for each other in the checked program: there are barriers or functions of
+    the whole group, or local memory, whose shadow is cleared before anybody uses it.
+    """
+    if any(arg.kind is ArgKind.LOCAL for kernel in program.kernels.values() for arg in kernel.args):
+        return True
+    return any(
+        _is_awaited(cursor)
+        for function in Functions(program).defined
+        for cursor in clang.walk(function.cursor)
+    )
+
+
+def _is_awaited(cursor: Cursor) -> bool:
+    if cursor.kind is CursorKind.VAR_DECL:
+        return clang.address_space(cursor.type) is Space.LOCAL
+    return cursor.kind is CursorKind.CALL_EXPR and _MEETS.fullmatch(str(cursor.spelling)) is not None
 
 
 @dataclass
@@ -328,7 +350,7 @@ class Meetings:
             self._asked(cursor, asked, f"{p}loop({p}c, ", tail)
         elif kind is CursorKind.SWITCH_STMT:
             assert asked is not None
-            raw = self._recorder.text(asked)
+            raw = self._recorder.unevaluated(asked)
             start, stop = self._recorder.extent(asked)
             head = f"(__typeof__({raw})){p}pick({p}c, (ulong)("
             self.put(asked, Wrap(start, head, stop, f"), {level}, {site})"))

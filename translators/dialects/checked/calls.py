@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from clang.cindex import Cursor, CursorKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 from ...frontend.operator_kinds import Joining, Placed

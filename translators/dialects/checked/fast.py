@@ -19,7 +19,18 @@ from .calls import Call
 from .intervals import Touch
 from .roots import UNKNOWN, expression_parts, is_array, is_pointer
 from .sites import integer_name
-from .uses import ATOMICALLY, MODES, READS, UNSURE, VECTORS, WRITES, Part, Use, touched_nbytes
+from .uses import (
+    ATOMICALLY,
+    MODES,
+    READS,
+    UNSURE,
+    VECTORS,
+    WRITES,
+    Part,
+    Use,
+    touched_nbytes,
+    wanted_runs,
+)
 
 INSIDE = 64  #: the indices' own tests say that the access is within its array
 _FLOATS = {TypeKind.FLOAT: "float", TypeKind.DOUBLE: "double", TypeKind.HALF: "half"}
@@ -155,7 +166,9 @@ class FastBody(Body):
     def _tested(self, cursor: Cursor, space: Space, use: Use, part: Part, flags: int) -> tuple[str, str]:
         """A statement expression's beginning, up to the place, and the test whether the access may happen."""
         type_ = cursor.type.get_canonical()
-        mode = MODES[use] | (UNSURE if type_.kind is TypeKind.RECORD else 0)
+        record = type_.kind is TypeKind.RECORD
+        runs = wanted_runs(type_) if record and use is Use.READ and space is not Space.CONSTANT else []
+        mode = MODES[use] | (UNSURE if record and runs != [(0, part.nbytes)] else 0)
         if type_.is_volatile_qualified():
             self.refuse("volatile memory")
         root = self.roots.of(cursor)
@@ -166,7 +179,7 @@ class FastBody(Body):
         p, name = self.p, value_name(type_)
         const = "const " if use is Use.READ else ""
         pointer = (
-            f"__typeof__(&({self.recorder.text(cursor)})) {p}q"
+            f"__typeof__(&({self.recorder.unevaluated(cursor)})) {p}q"
             if name is None
             else f"{const}{_SPELLED[space]} {name} *{p}q"
         )
@@ -175,6 +188,8 @@ class FastBody(Body):
         if self.recorder.askew and alignment > 1:
             ok += f" & !((ulong){p}q & {alignment - 1})"
         test = f"{p}try_{CHECKS[space]}({p}c, {p}q, {part.offset}u, {part.nbytes}u, {root}, {mode}u, {ok})"
+        for byte, nbytes in runs if mode & UNSURE else ():
+            test += f" && {p}set_{CHECKS[space]}({p}c, {p}q, {byte}u, {nbytes}u, {root})"
         return head, test
 
     def _touched(self, cursor: Cursor, space: Space, root: str, mode: int) -> None:

@@ -8,9 +8,10 @@ that what never shares an interval is never in a race. Where control flow does n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from clang.cindex import Cursor, CursorKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 

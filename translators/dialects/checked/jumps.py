@@ -8,9 +8,9 @@ not show that all of them come there it refuses the program: a vote that some ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from clang.cindex import Cursor, CursorKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 from ...frontend.edits import Function

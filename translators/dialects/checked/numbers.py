@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Function, Functions

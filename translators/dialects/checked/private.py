@@ -2,28 +2,30 @@
 
 Decides which variables are surely written before each use, by the paths through a function; only the others get shadow
 memory of their own (`include/checked/private.cl`). A copy to another variable is no use: the copy is as unwritten as what it
-was made from. Whoever has a variable's address may have written it.
+was made from, whether that was a variable or a structure in local or global memory. Whoever has a variable's address may have
+written it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Function, Functions
 from ...frontend.operator_kinds import LOGICAL, Joining, Placed
 from ...frontend.syntax import swizzle_components
-from ...frontend.types import OWN
+from ...frontend.types import OWN, Space
 from .barriers import Wrap
 from .calls import is_plain
 from .roots import expression_parts, is_array, is_pointer
 from .sites import Recorder, flat, least_scalar
 from .uniform import LOOPS, condition
-from .uses import VECTORS, touched_nbytes
+from .uses import MOST_LEAVES, VECTORS, is_place, leaves, touched_nbytes
 
 _SCALARS = (
     TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.SHORT, TypeKind.USHORT, TypeKind.INT, TypeKind.UINT,
@@ -33,7 +35,6 @@ _THROUGH = (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR)
 _SWIZZLE = re.compile(r"\s*\.\s*(\w+)\s*")
 #: Bytes of a variable, beyond which it has no shadow.
 _LARGEST = 4096
-_MOST_LEAVES = 32
 
 #: Variables surely written; None where no path comes.
 State = frozenset[int] | None
@@ -67,8 +68,10 @@ class _Variable:
 class _Paths:
     """The paths through a function: `unsure` has the variables that some path may use unwritten."""
 
-    def __init__(self, variables: dict[int, Cursor]) -> None:
+    def __init__(self, variables: dict[int, Cursor], needs: Callable[[Cursor, int], bool]) -> None:
+        """`needs`: whether a call needs the value of its argument of that number."""
         self._variables = variables
+        self._needs = needs
         self.unsure: set[int] = set()
         self._breaks: list[list[State]] = []
         self._continues: list[list[State]] = []
@@ -104,6 +107,8 @@ class _Paths:
         if kind is CursorKind.DECL_REF_EXPR:
             return self._used(cursor, state)
         parts = expression_parts(cursor)
+        if kind is CursorKind.CALL_EXPR:
+            return self._called(cursor, parts, state)
         if kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(cursor) is Joining.ASSIGN:
             return self._assigned(parts[0], self.follow(parts[1], state))
         if kind is CursorKind.CONDITIONAL_OPERATOR and len(parts) == 3:
@@ -125,6 +130,12 @@ class _Paths:
             state = self._all(cursor, state)
             return None if state is None else state - {int(cursor.hash)}
         return self._all(cursor, state)
+
+    def _called(self, cursor: Cursor, parts: list[Cursor], state: State) -> State:
+        for number, part in enumerate(parts):
+            if number == 0 or _named(part) not in self._variables or self._needs(cursor, number - 1):
+                state = self.follow(part, state)
+        return state
 
     def _used(self, cursor: Cursor, state: State) -> State:
         key = 0 if cursor.referenced is None else int(cursor.referenced.hash)
@@ -207,6 +218,16 @@ class _Paths:
         return set() if leaves else found & set(self._variables)
 
 
+class _Within(_Paths):
+    """The same for the parameters of a function that is called: a component that is written stands for all of them."""
+
+    def _assigned(self, place: Cursor, state: State) -> State:
+        base = place
+        while base.kind in (*_THROUGH, CursorKind.MEMBER_REF_EXPR) and len(expression_parts(base)) == 1:
+            base = expression_parts(base)[0]
+        return super()._assigned(base if _named(base) in self._variables else place, state)
+
+
 def _counter(loop: Cursor) -> tuple[int, int] | None:
     """(variable, turns) of `for (int i = 0; i < N; i++)`."""
     parts = list(loop.get_children())
@@ -256,8 +277,16 @@ class Private:
     """The private variables of one program. `put`: takes what is put around a cursor."""
 
     def __init__(
-        self, functions: Functions, recorder: Recorder, edits: Edits, put: Callable[[Cursor, Wrap], None]
+        self,
+        functions: Functions,
+        recorder: Recorder,
+        edits: Edits,
+        put: Callable[[Cursor, Wrap], None],
+        *,
+        fast: bool,
     ) -> None:
+        """`fast`: what is copied out of memory is looked at there."""
+        self._fast = fast
         self._functions = functions
         self._recorder = recorder
         self._edits = edits
@@ -266,6 +295,9 @@ class Private:
         self._parents: dict[int, Cursor] = {}
         self._tracked: dict[int, _Variable] = {}
         self._sites: dict[int, int] = {}
+        self._own = {function.key: function for function in functions.defined}
+        #: by function and number of a parameter: whether its value is used; True while nobody knows
+        self._needed: dict[tuple[int, int], bool] = {}
 
     @property
     def used(self) -> bool:
@@ -292,13 +324,15 @@ class Private:
                 elif child.kind is CursorKind.VAR_DECL:
                     self._declare(declared, child, cursor)
         candidates = {key: v.cursor for key, v in declared.items() if v.initial is None}
-        if not candidates:
+        fetched = {key for key in declared if self._is_fetched(declared[key], references)}
+        if not (candidates or fetched):
             return
-        paths = _Paths(candidates)
+        paths = _Paths(candidates, self._needs)
         for child in function.cursor.get_children():
             if child.kind is CursorKind.COMPOUND_STMT:
                 paths.follow(child, frozenset())
-        self._tracked = self._with_copies({key: declared[key] for key in paths.unsure}, declared, references)
+        unsure = {key: declared[key] for key in paths.unsure | fetched}
+        self._tracked = self._with_copies(unsure, declared, references)
         for variable in self._tracked.values():
             self._declaration(function, variable)
         for reference in references:
@@ -326,6 +360,58 @@ class Private:
                 return
             variable = _Variable(len(declared), cursor, statement, least_scalar(type_), initial)
             declared[variable.key] = variable
+
+    def _needs(self, call: Cursor, number: int) -> bool:
+        """Whether a function uses the value of an argument, or overwrites it first: an argument alone is a copy."""
+        callee = None if call.referenced is None else self._own.get(self._functions.key(call.referenced))
+        if callee is None:
+            return True
+        key = callee.key, number
+        if key not in self._needed:
+            self._needed[key] = True
+            parameters = list(callee.cursor.get_arguments())
+            parameter = int(parameters[number].hash) if number < len(parameters) else 0
+            paths = _Within({parameter: parameters[number]} if parameter else {}, self._needs)
+            for child in callee.cursor.get_children():
+                if child.kind is CursorKind.COMPOUND_STMT:
+                    paths.follow(child, frozenset())
+            self._needed[key] = not parameter or parameter in paths.unsure
+        return self._needed[key]
+
+    def _is_needed(self, reference: Cursor) -> bool:
+        """False for an argument that its function overwrites."""
+        cursor, parent = reference, self._parents[int(reference.hash)]
+        while parent.kind in _THROUGH and len(expression_parts(parent)) == 1:
+            cursor, parent = parent, self._parents[int(parent.hash)]
+        if parent.kind is not CursorKind.CALL_EXPR or _named(cursor) is None:
+            return True
+        numbers = [number for number, part in enumerate(expression_parts(parent)[1:]) if part == cursor]
+        return not numbers or self._needs(parent, numbers[0])
+
+    def _is_fetched(self, variable: _Variable, references: list[Cursor]) -> bool:
+        """Whether a variable gets a whole structure out of memory that others write."""
+        alone = len(list(variable.statement.get_children())) == 1
+        if self._fast or not alone or variable.cursor.type.get_canonical().kind is not TypeKind.RECORD:
+            return False
+        values = [] if variable.initial is None else [variable.initial]
+        for reference in references:
+            parent = self._parents[int(reference.hash)]
+            if _named(reference) == variable.key and _is_assigned(reference, parent):
+                values.append(expression_parts(parent)[1])
+        found = {int(self._innermost(value).hash) for value in values if self._is_memory(value)}
+        self._recorder.noted |= found
+        return bool(found)
+
+    def _is_memory(self, value: Cursor) -> bool:
+        place = self._innermost(value)
+        return is_place(place) and clang.address_space(place.type) in (Space.GLOBAL, Space.LOCAL)
+
+    def _fetched(self, variable: _Variable, value: Cursor | None) -> str | None:
+        """What marks a variable as written where the place that it is a copy of is."""
+        if value is None or int(self._innermost(value).hash) not in self._recorder.noted:
+            return None
+        cells, p = -(-variable.nbytes // variable.granule), self._p
+        return f"{p}fetched({p}c, {self._shadow(variable)}, {cells}, {variable.granule})"
 
     def _with_copies(
         self, tracked: dict[int, _Variable], declared: dict[int, _Variable], references: list[Cursor]
@@ -382,7 +468,8 @@ class Private:
         elif copied and source is not None:
             text += f"{p}copied({name}, {self._shadow(source)}, {cells});"
         else:
-            text += f"{p}mark({name}, 0, {cells}, {cells}, 1);"
+            fetched = self._fetched(variable, variable.initial)
+            text += f"{fetched or f'{p}mark({name}, 0, {cells}, {cells}, 1)'};"
         stop = self._recorder.extent(variable.statement)[1]
         self._edits.insert(stop, text)
 
@@ -422,7 +509,9 @@ class Private:
             kind is CursorKind.UNARY_OPERATOR and clang.unary_operator(parent) in (Placed.RAISE, Placed.LOWER)
         ):
             self._read(function, variable, place, parent)
-        elif self._copied_to(reference) not in self._tracked or place != reference:
+        elif self._is_needed(reference) and (
+            self._copied_to(reference) not in self._tracked or place != reference
+        ):
             self._read(function, variable, place, place)
 
     def _place(self, reference: Cursor) -> tuple[Cursor, Cursor]:
@@ -506,7 +595,10 @@ class Private:
             return
         value = expression_parts(assignment)[1]
         source = self._tracked.get(_named(value) or 0)
-        if source is not None and self._copied_to(self._innermost(value)) == variable.key:
+        fetched = self._fetched(variable, value) if place.kind is CursorKind.DECL_REF_EXPR else None
+        if fetched is not None:
+            marks = [fetched]
+        elif source is not None and self._copied_to(self._innermost(value)) == variable.key:
             marks = [f"{p}copied({shadow}, {self._shadow(source)}, {cells})"]
         else:
             marks = [f"{p}mark({shadow}, {first}, {count}, {cells}, 1)" for first, count in parts]
@@ -520,11 +612,11 @@ class Private:
         whole = place.type.get_canonical().kind in (TypeKind.RECORD, *VECTORS)
         stored = whole and around == place and self._is_stored(place)
         if stored and place.type.get_canonical().kind is TypeKind.RECORD:
-            leaves = list(_leaves(place.type, 0))
-            if len(leaves) <= _MOST_LEAVES:
+            scalars = list(leaves(place.type))
+            if len(scalars) <= MOST_LEAVES:
                 first, granule = parts[0][0], variable.granule
                 parts = [
-                    (f"{first} + {byte // granule}", str(max(1, size // granule))) for byte, size in leaves
+                    (f"{first} + {byte // granule}", str(max(1, size // granule))) for byte, size in scalars
                 ]
         site = self._recorder.site(
             place,
@@ -556,6 +648,11 @@ class Private:
         return value == cursor and clang.address_space(target.type) not in OWN
 
 
+def _is_assigned(place: Cursor, parent: Cursor) -> bool:
+    assigns = parent.kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(parent) is Joining.ASSIGN
+    return assigns and expression_parts(parent)[0] == place
+
+
 def _is_data(type_: Type) -> bool:
     canonical = type_.get_canonical()
     if canonical.kind in (TypeKind.CONSTANTARRAY, *VECTORS):
@@ -565,19 +662,3 @@ def _is_data(type_: Type) -> bool:
         union = canonical.get_declaration().kind is CursorKind.UNION_DECL
         return bool(fields) and not union and all(not f.is_bitfield() and _is_data(f.type) for f in fields)
     return canonical.kind in _SCALARS or canonical.kind is TypeKind.POINTER
-
-
-def _leaves(type_: Type, byte: int) -> Iterable[tuple[int, int]]:
-    """(byte, bytes) of what is no padding."""
-    canonical = type_.get_canonical()
-    if canonical.kind is TypeKind.RECORD:
-        for each in canonical.get_fields():
-            yield from _leaves(each.type, byte + each.get_field_offsetof() // 8)
-    elif canonical.kind is TypeKind.CONSTANTARRAY:
-        size = canonical.element_type.get_size()
-        for index in range(canonical.element_count):
-            yield from _leaves(canonical.element_type, byte + index * size)
-    elif canonical.kind in VECTORS:
-        yield byte, canonical.element_type.get_size() * canonical.element_count
-    else:
-        yield byte, canonical.get_size()

@@ -6,8 +6,9 @@ Decides the layout of the hidden arguments and of the log; `include/checked.cl` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from vdev.translators.values import dataclass
 
 from ...frontend.source import ArgKind
 

@@ -106,7 +106,7 @@ class _Translation:
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
-        self.recorder = Recorder(program, self.prefix)
+        self.recorder = Recorder(program, self.prefix, self.functions)
         self.kernels: dict[str, CheckedKernel] = {}
         self.kinds = kinds
 
@@ -122,7 +122,7 @@ class _Translation:
         self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
         self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
         self.numbers.look()
-        self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put)
+        self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put, fast=self.fast)
         self.private.look()
         self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
         self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
@@ -328,6 +328,7 @@ class _Translation:
         parts += [_include("tracked.cl")] if self.tracked else []
         parts += [_include("checked/barriers.cl")] if careful else []
         parts += [_include("checked/private.cl")] if self.private.used else []
+        parts += [_include("checked/fetched.cl")] if self.recorder.noted else []
         parts += [alignment.DEFINITION] if self.aligned else []
         parts += [images.PRECISE + _include("checked/pixels.cl")] if self.recorder.has_images else []
         return "".join(parts)

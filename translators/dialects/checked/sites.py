@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 
-from clang.cindex import Cursor, Type, TypeKind
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ...frontend import clang
+from ...frontend.edits import Edits, Functions
 from ...frontend.source import ParsedProgram
 from .program import Site
+from .roots import expression_parts, is_pointer
 
 #: OpenCL C's names of integer types by clang's kinds.
 _INTEGERS = {
@@ -51,8 +53,10 @@ def least_scalar(type_: Type) -> int:
 class Recorder:
     """What is collected over all functions of a program."""
 
-    def __init__(self, program: ParsedProgram, prefix: str) -> None:
+    def __init__(self, program: ParsedProgram, prefix: str, functions: Functions) -> None:
         self.program = program
+        self._functions = functions
+        self._own = {function.key for function in functions.defined}
         self.prefix = prefix
         self.sites: list[Site] = []
         self.skipped: list[tuple[int, str]] = []
@@ -66,6 +70,8 @@ class Recorder:
         self.has_images = False
         #: in a fast program: whether pointers may be less aligned than what they lead to
         self.askew = False
+        #: places of structures, by their hashes, whose addresses the context keeps until the copy is made
+        self.noted: set[int] = set()
         self._text = program.preprocessed.encode("utf-8", "surrogateescape")
         self._divisors: set[str] = set()
         self._shifts: set[str] = set()
@@ -86,6 +92,24 @@ class Recorder:
         """What stands there, in one line."""
         start, stop = self.extent(cursor)
         return flat(self._text[start:stop].decode("utf-8", "replace"))
+
+    def unevaluated(self, cursor: Cursor) -> str:
+        """The same for `__typeof__`: calls of the program's own functions have the arguments that those get here, of the right
+        types.
+        """
+        start, stop = self.extent(cursor)
+        edits = Edits(self._text[start:stop])
+        for call in clang.walk(cursor):
+            if call.kind is CursorKind.CALL_EXPR and self._is_own(call):
+                arguments = expression_parts(call)[1:]
+                place = self.extent(arguments[0])[0] if arguments else self.extent(call)[1] - 1
+                hidden = "".join(", 0" for argument in arguments if is_pointer(argument))
+                edits.insert(place - start, f"{self.prefix}c{hidden}{', ' if arguments else ''}")
+        return flat(edits.apply())
+
+    def _is_own(self, call: Cursor) -> bool:
+        callee = call.referenced
+        return callee is not None and self._functions.key(callee) in self._own
 
     def site(
         self,

@@ -5,7 +5,7 @@ Decides nothing; `rewriting` makes it. Lines and files are the user's, as `#line
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vdev.translators.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from vdev.translators.values import dataclass
 
 from ...frontend import clang
 from ...frontend.edits import Edits, after_blanks, matching

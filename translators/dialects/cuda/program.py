@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from vdev.translators.values import dataclass
 
 from ...frontend.kernels import Untranslatable
 from ...ranges.ndrange import Chunk, NDRange

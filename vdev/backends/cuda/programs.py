@@ -12,7 +12,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from vdev.process.private_files import Store
 from vdev.translators.dialects.cuda.program import VERSION, CudaKernel, CudaProgram, UnknownOption
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import Untranslatable
+from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.cuda")
 

@@ -14,13 +14,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vdev.backends.base import Box, Bytes, copy_box
 from vdev.backends.cuda.driver import Driver
+from vdev.translators.values import dataclass
 
 #: Bytes of a pinned block: long enough to hide what a piece costs in Python, short enough to fill a pipeline.
 BLOCK_NBYTES = 8 << 20

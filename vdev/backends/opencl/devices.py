@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from vdev.backends.opencl.native import load_native
+from vdev.translators.values import dataclass
 
 
 @dataclass(frozen=True)

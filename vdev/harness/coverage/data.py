@@ -12,9 +12,11 @@ import os
 import socket
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from vdev.translators.values import dataclass
 
 #: Where processes leave what they counted, in the folder in which they were started.
 FOLDER = ".opencl-coverage"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from vdev.harness.coverage.data import Condition, FileCount
+from vdev.translators.values import dataclass
 
 _PER_CENT = re.compile(r"\d+(\.\d+)?(,\d+(\.\d+)?)?", re.ASCII)
 

@@ -6,7 +6,6 @@ Decides what a run with coverage ends with; `services` and `pages` write the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from vdev.harness.coverage.data import Data, erase, load
@@ -21,6 +20,7 @@ from vdev.harness.coverage.figures import (
 )
 from vdev.harness.coverage.pages import write_pages
 from vdev.harness.coverage.services import as_cobertura, as_lcov
+from vdev.translators.values import dataclass
 
 #: By kind: where it goes if nobody says.
 PATHS = {

@@ -1,0 +1,25 @@
+%% OpenCL from Erlang (erlang-cl): a buffer written, a kernel run and its result read, each behind the other's event.
+main(_) ->
+    {ok, Platforms} = cl:get_platform_ids(),
+    {ok, [Device | _]} = cl:get_device_ids(hd(Platforms), all),
+    {ok, Context} = cl:create_context([Device]),
+    {ok, Queue} = cl:create_queue(Context, Device, []),
+    Source = <<"__kernel void square(__global const float *x, __global float *y, int n) {"
+               " int i = get_global_id(0); if (i < n) y[i] = x[i] * x[i] + i; }">>,
+    {ok, Program} = cl:create_program_with_source(Context, Source),
+    ok = cl:build_program(Program, [Device], ""),
+    {ok, Kernel} = cl:create_kernel(Program, "square"),
+    Count = 1 bsl 16,
+    Given = << <<(float(I rem 100)):32/native-float>> || I <- lists:seq(0, Count - 1) >>,
+    {ok, X} = cl:create_buffer(Context, [read_only], byte_size(Given)),
+    {ok, Y} = cl:create_buffer(Context, [read_write], byte_size(Given)),
+    {ok, Written} = cl:enqueue_write_buffer(Queue, X, 0, byte_size(Given), Given, []),
+    ok = cl:set_kernel_arg(Kernel, 0, X),
+    ok = cl:set_kernel_arg(Kernel, 1, Y),
+    ok = cl:set_kernel_arg(Kernel, 2, Count),
+    {ok, Ran} = cl:enqueue_nd_range_kernel(Queue, Kernel, [Count], [64], [Written]),
+    {ok, Read} = cl:enqueue_read_buffer(Queue, Y, 0, byte_size(Given), [Ran]),
+    ok = cl:flush(Queue),
+    {ok, Content} = cl:wait(Read, 60000),
+    Values = [V || <<V:32/native-float>> <= Content],
+    io:format("~p ~p ~p~n", [lists:nth(2, Values), lists:last(Values), lists:sum(Values)]).

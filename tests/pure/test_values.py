@@ -1,0 +1,122 @@
+"""Classes of `vdev.translators.values` are what those of `dataclasses` are."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pickle
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+import pytest
+from vdev.translators.values import dataclass
+
+OPTIONS = [
+    dict(zip(("frozen", "slots", "eq", "repr"), values, strict=True))
+    for values in itertools.product((False, True), repeat=4)
+]
+
+
+def _classes(decorator: Callable[..., Any], options: dict[str, bool]) -> tuple[type, type]:
+    @decorator(**options)
+    class Base:
+        """With every kind of field."""
+
+        number: int
+        items: list[int] = field(default_factory=list)
+        note: str = field(default="", compare=False)
+        twice: int = field(init=False, default=4)
+        hidden: int = field(default=5, repr=False, kw_only=True)
+
+    @decorator(**options)
+    class Derived(Base):
+        more: int = 6
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "twice", 2 * self.number)
+
+    return Base, Derived
+
+
+def _tried(function: Callable[[], Any]) -> object:
+    try:
+        found = function()
+    except Exception as error:
+        return type(error), str(error)
+    return found if isinstance(found, bool | int | tuple | dict) else repr(found)
+
+
+def _facts(classes: tuple[type, type]) -> list[object]:
+    found: list[object] = []
+    for cls in classes:
+        one, other = cls(1, note="a"), cls(1)
+        different = cls(2, [3], hidden=7)
+        found += [
+            one == other,
+            one == different,
+            one == (1, [], "a", 4, 5),
+            cls.__hash__ is None,
+            cls.__match_args__,
+            hasattr(one, "__dict__"),
+            repr(one).partition(" object at ")[0],
+            dataclasses.asdict(different),
+            dataclasses.asdict(dataclasses.replace(different, number=9)),
+            _tried(lambda one=one: setattr(one, "number", 3)),
+            _tried(lambda one=one: delattr(one, "note")),
+            # with slots, the standard library's own method of a frozen class fails otherwise
+            isinstance(_tried(lambda one=one: setattr(one, "unknown", 3) is None), tuple),
+            _tried(lambda cls=cls: cls()),
+            _tried(lambda cls=cls: cls(1, unknown=2)),
+            _tried(lambda cls=cls: hash(cls(1, ())) == hash(cls(1, (), note="b"))),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_as_the_standard_library(options: dict[str, bool]) -> None:
+    assert _facts(_classes(dataclass, options)) == _facts(_classes(dataclasses.dataclass, options))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kept:
+    first: int
+    second: str = "b"
+
+
+def test_order_and_pickles() -> None:
+    assert sorted([Kept(2), Kept(1, "c"), Kept(1)]) == [Kept(1), Kept(1, "c"), Kept(2)]
+    assert pickle.loads(pickle.dumps(Kept(3, "d"))) == Kept(3, "d")
+    with pytest.raises(TypeError):
+        Kept(1) < 1  # type: ignore[operator]  # noqa: B015
+    assert len({Kept(1), Kept(1), Kept(2)}) == 2
+
+
+def test_what_a_class_defines_stays() -> None:
+    @dataclass(frozen=True)
+    class Own:
+        number: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __repr__(self) -> str:
+            return "own"
+
+    assert Own(1) == Own(2)
+    assert repr(Own(1)) == "own"
+
+
+def test_nothing_is_compiled_before_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[object] = []
+    execute = exec
+
+    def noted(text: str, *names: dict[str, Any]) -> None:
+        compiled.append(text)
+        execute(text, *names)
+
+    monkeypatch.setattr("builtins.exec", noted)
+    _classes(dataclass, {"frozen": True, "slots": True, "order": True})
+    assert not compiled
+    _classes(dataclasses.dataclass, {"frozen": True})
+    assert compiled

@@ -1,0 +1,456 @@
+"""Bytes with labels: disjoint regions in one structure, so that one walk tells what lies where.
+
+A label is a set of small numbers, as the bits of an integer above 0: whoever has the bytes, say. A `Labelled` is nested
+bands (`bands`) in which a label stands in the place of None: all of these digits have it. What has no label is not there.
+So where n regions share out a buffer, a question about a window, or a change in it, costs what there are boxes in the
+window, not n times that. Everything here works on whole bands; nothing enumerates runs, and regions without pitches in
+many runs have no place in it (`labelled` says so).
+
+Decides nothing, and knows neither holders nor buffers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Union
+
+from . import bands as nested
+from .bands import Bands, Units
+from .region import FEW_BANDS, Region, merged, region_in
+
+Pitches = tuple[int, ...]
+LabelledBand = tuple[int, int, Union[int, "LabelledBands"]]
+LabelledBands = tuple[LabelledBand, ...]
+Inner = int | LabelledBands
+#: by band: BREAK before one that does not go on where the last one ends, and its label or what is inside
+LabelledPattern = tuple[Union[int, "LabelledPattern"], ...]
+
+BREAK = -1
+#: bands up to which it costs less to look at each than to search
+FEW = 6
+NOWHERE = 1 << 200  #: behind all digits
+NO_BAND: LabelledBand = (-NOWHERE, -NOWHERE, 0)
+END: LabelledBand = (NOWHERE, NOWHERE, 0)
+
+_start, _stop = itemgetter(0), itemgetter(1)
+
+
+class Labelled:
+    """An immutable map from byte offsets to labels.
+
+    >>> found = labelled([(1, Region.span(0, 8)), (2, Region.span(6, 12))])
+    >>> found.bands
+    ((0, 6, 1), (6, 8, 3), (8, 12, 2))
+    >>> found.regions()
+    {0: Region([0, 8)), 1: Region([6, 12))}
+    """
+
+    __slots__ = ("_hash", "_nboxes", "bands", "pitches")
+
+    pitches: Pitches  #: as of a Region
+    bands: LabelledBands
+    _hash: int | None
+    _nboxes: int  #: -1 until asked for
+
+    def __init__(self, pitches: Pitches, bands: LabelledBands) -> None:
+        self.pitches = pitches
+        self.bands = bands
+        self._nboxes = -1
+        self._hash = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are made alike: the same labels in other pitches are not equal."""
+        if not isinstance(other, Labelled):
+            return NotImplemented
+        return self is other or (self.bands == other.bands and self.pitches == other.pitches)
+
+    def __hash__(self) -> int:
+        if self._hash is None:  # it is a key that is looked up and then entered
+            self._hash = hash((self.pitches, self.bands))
+        return self._hash
+
+    @property
+    def nboxes(self) -> int:
+        """The number of boxes with one label each."""
+        if self._nboxes < 0:
+            self._nboxes = _count(self.bands, len(self.pitches))
+        return self._nboxes
+
+    def joint(self, region: Region) -> Pitches | None:
+        """The pitches of this and of a region; None where they do not go together, or the region has no bands."""
+        if region.pitches == self.pitches:
+            return self.pitches
+        return None if region.bands is None else merged(self.pitches, region.pitches)
+
+    def within(self, region: Region, pitches: Pitches) -> LabelledBands:
+        """What lies in a region, in joint pitches."""
+        return _within(self._refined(pitches), region.refined(pitches))
+
+    def replaced(
+        self, region: Region, pitches: Pitches, before: LabelledBands, inside: LabelledBands
+    ) -> Labelled:
+        """This outside of a region, and `inside` there, all in joint pitches. `before`: what is there now (`within`)."""
+        window = region.refined(pitches)
+        if pitches:  # to look which rows change takes less than to make them
+            window, inside = _changed_rows(window, before, inside)
+        bands = _replaced(self._refined(pitches), window, inside, (*pitches, 1), 0)
+        return _normal(bands, pitches)
+
+    def regions(self) -> dict[int, Region]:
+        """By number, the bytes whose labels have it."""
+        return regions_of(self.bands, self.pitches)
+
+    def _refined(self, pitches: Pitches) -> LabelledBands:
+        return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
+
+
+def labelled(regions: Iterable[tuple[int, Region]]) -> Labelled | None:
+    """Bytes with the labels of all of these regions that have them; None where the regions do not go together."""
+    parts = [(label, region) for label, region in regions if region]
+    pitches: Pitches | None = ()
+    for _, region in parts:
+        pitches = None if region.bands is None or pitches is None else merged(pitches, region.pitches)
+    if pitches is None:
+        return None
+    return _normal(overlaid(parts, pitches), pitches)
+
+
+def overlaid(parts: Iterable[tuple[int, Region]], pitches: Pitches) -> LabelledBands:
+    """The same as bands in `pitches`, which have all of the regions'. Their numbers may be traced."""
+    units = (*pitches, 1)
+    found = [_painted(region.refined(pitches), label) for label, region in parts]
+    while len(found) > 1:  # in pairs, so that none is walked through again and again
+        pairs = [_overlaid(a, b, units, 0) for a, b in zip(found[::2], found[1::2], strict=False)]
+        found = pairs + found[len(found) & ~1 :]
+    return found[0] if found else ()
+
+
+def regions_of(bands: LabelledBands, pitches: Pitches) -> dict[int, Region]:
+    """By number, the bytes whose labels have it; numbers of bands may be traced."""
+    found = _by_number(bands, (*pitches, 1), 0)
+    return {number: region_in(found[number], pitches) for number in sorted(found)}
+
+
+@lru_cache(maxsize=1024)
+def _numbers(label: int) -> tuple[int, ...]:
+    return tuple([number for number in range(label.bit_length()) if label >> number & 1])
+
+
+# bands with labels: the sets of `bands`, with labels in the place of None -----------------------------------
+
+
+def _append(bands: list[Any], lo: int, hi: int, inner: Any) -> None:
+    """Add a band behind the others, joined with the last where it goes on."""
+    if bands:
+        last = bands[-1]
+        if last[1] == lo and last[2] == inner:
+            bands[-1] = (last[0], hi, inner)
+            return
+    bands.append((lo, hi, inner))
+
+
+def _joined(a: LabelledBands, b: LabelledBands) -> LabelledBands:
+    """Bands behind others, joined where they go on."""
+    if not a or not b:
+        return a or b
+    lo, hi, inner = a[-1]
+    start, stop, other = b[0]
+    if hi == start and inner == other:
+        return (*a[:-1], (lo, stop, inner), *b[1:])
+    return a + b
+
+
+def _painted(bands: Bands, label: int) -> LabelledBands:
+    """A set whose members all have the label."""
+    return tuple([(lo, hi, label if inner is None else _painted(inner, label)) for lo, hi, inner in bands])
+
+
+def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Bands]:
+    """By number, the set of those whose labels have it."""
+    found: dict[int, list[Any]] = {}
+    for lo, hi, inner in bands:
+        if isinstance(inner, int):
+            for number in _numbers(inner):
+                _append(found.setdefault(number, []), lo, hi, None)
+            continue
+        size = units[level] // units[level + 1]
+        for number, below in _by_number(inner, units, level + 1).items():
+            full = len(below) == 1 and below[0] == (0, size, None)
+            _append(found.setdefault(number, []), lo, hi, None if full else below)
+    return {number: tuple(parts) for number, parts in found.items()}
+
+
+def _within(a: LabelledBands, window: Bands) -> LabelledBands:
+    """What of `a` lies in a set."""
+    found: list[LabelledBand] = []
+    for first, last, below in window:
+        low = bisect_right(a, first, key=_stop) if len(a) > FEW else 0
+        for lo, hi, inner in a[low:]:
+            if lo >= last:
+                break
+            if hi <= first:
+                continue
+            if below is not None:
+                inner = _painted(below, inner) if isinstance(inner, int) else _within(inner, below)
+                if not inner:
+                    continue
+            _append(found, lo if lo > first else first, hi if hi < last else last, inner)
+    return tuple(found)
+
+
+def _changed_rows(window: Bands, before: LabelledBands, inside: LabelledBands) -> tuple[Bands, LabelledBands]:
+    """The part of a set, and of what is put there, with those digits of which something becomes different."""
+    rows = list[nested.Band]()
+    for lo, hi, old, new in _side_by_side(before, inside, window[0][0], window[-1][1]):
+        if old != new:
+            if rows and rows[-1][1] == lo:
+                lo = rows.pop()[0]
+            rows.append((lo, hi, None))
+    changed = tuple(rows)
+    if changed == ((window[0][0], window[-1][1], None),):
+        return window, inside
+    return nested.intersect(window, changed), _within(inside, changed)
+
+
+def _parted(a: LabelledBands, start: int, stop: int) -> tuple[LabelledBands, LabelledBands]:
+    """What of `a` lies before a digit, and what at another one and behind it."""
+    count = bisect_left(a, (start,))
+    left = a[:count]
+    if count and a[count - 1][1] > start:
+        lo, _, inner = a[count - 1]
+        left = (*a[: count - 1], (lo, start, inner))
+    count = bisect_left(a, (stop,), count)
+    if count and a[count - 1][1] > stop:
+        _, hi, inner = a[count - 1]
+        return left, ((stop, hi, inner), *a[count:])
+    return left, a[count:]
+
+
+def _replaced(
+    a: LabelledBands, window: Bands, inside: LabelledBands, units: Units, level: int
+) -> LabelledBands:
+    """`a` outside of a set, and `inside`, which lies in it, there."""
+    found: LabelledBands = ()
+    for first, last, below in window:
+        here, inside = _parted(inside, last, last)
+        if below is not None:
+            here = _rows_replaced(a, (first, last, below), here, units, level)
+        left, a = _parted(a, first, last)
+        found = _joined(_joined(found, left), here)
+    return _joined(found, a)
+
+
+def _rows_replaced(
+    a: LabelledBands, window: nested.Band, inside: LabelledBands, units: Units, level: int
+) -> LabelledBands:
+    """The same for the digits of one band, of which only a part of each is replaced."""
+    first, last, below = window
+    assert below is not None
+    size, found = units[level] // units[level + 1], list[LabelledBand]()
+    for lo, hi, old, new in _side_by_side(a, inside, first, last):
+        outer: LabelledBands = old if isinstance(old, tuple) else ((0, size, old),) if old else ()
+        put: LabelledBands = new if isinstance(new, tuple) else ((0, size, new),) if new else ()
+        if len(below) == 1 and below[0][2] is None:  # as nearly always
+            left, right = _parted(outer, below[0][0], below[0][1])
+            inner = _joined(_joined(left, put), right)
+        else:
+            inner = _replaced(outer, below, put, units, level + 1)
+        if inner:
+            _append(found, lo, hi, _unless_whole(inner, size))
+    return tuple(found)
+
+
+def _side_by_side(
+    a: LabelledBands, b: LabelledBands, first: int, last: int
+) -> list[tuple[int, int, Inner, Inner]]:
+    """From digit `first` to `last`, what two maps have; 0 where they have nothing."""
+    found: list[tuple[int, int, Inner, Inner]] = []
+    left = iter(a[bisect_right(a, first, key=_stop) :] if len(a) > FEW else a)
+    right = iter(b)
+    alo, ahi, ain = blo, bhi, bin_ = NO_BAND
+    while first < last:
+        while ahi <= first:
+            alo, ahi, ain = next(left, END)
+        while bhi <= first:
+            blo, bhi, bin_ = next(right, END)
+        hi = min(last, ahi if alo <= first else alo, bhi if blo <= first else blo)
+        found.append((first, hi, ain if alo <= first else 0, bin_ if blo <= first else 0))
+        first = hi
+    return found
+
+
+def _overlaid(a: LabelledBands, b: LabelledBands, units: Units, level: int) -> LabelledBands:
+    """What either has, with the labels of both where both have it."""
+    if not a or not b:
+        return a or b
+    found: list[LabelledBand] = []
+    i, j, na, nb = 0, 0, len(a), len(b)
+    alo, ahi, ain = a[0]
+    blo, bhi, bin_ = b[0]
+    while i < na and j < nb:
+        if alo < blo:
+            hi = ahi if ahi < blo else blo
+            _append(found, alo, hi, ain)
+            alo = hi
+        elif blo < alo:
+            hi = bhi if bhi < alo else alo
+            _append(found, blo, hi, bin_)
+            blo = hi
+        else:
+            hi = ahi if ahi < bhi else bhi
+            _append(found, alo, hi, _both(ain, bin_, units, level))
+            alo = blo = hi
+        if alo == ahi:
+            i += 1
+            if i < na:
+                alo, ahi, ain = a[i]
+        if blo == bhi:
+            j += 1
+            if j < nb:
+                blo, bhi, bin_ = b[j]
+    rest: LabelledBands = ((alo, ahi, ain), *a[i + 1 :]) if i < na else ()
+    if j < nb:
+        rest = ((blo, bhi, bin_), *b[j + 1 :])
+    return _joined(tuple(found), rest)
+
+
+def _both(a: Inner, b: Inner, units: Units, level: int) -> Inner:
+    """What lies inside one digit of level `level` that two maps have."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a | b
+    size = units[level] // units[level + 1]
+    mine = ((0, size, a),) if isinstance(a, int) else a
+    yours = ((0, size, b),) if isinstance(b, int) else b
+    found = _overlaid(mine, yours, units, level + 1)
+    return _unless_whole(found, size)
+
+
+def _unless_whole(bands: LabelledBands, size: int) -> Inner:
+    """Bands, or their label where they are all of `size` digits and have the same."""
+    if len(bands) == 1:
+        lo, hi, inner = bands[0]
+        if isinstance(inner, int) and lo == 0 and hi == size:
+            return inner
+    return bands
+
+
+def _refine(bands: LabelledBands, old: Pitches, new: Pitches) -> LabelledBands:
+    """The same map in more pitches."""
+    depth = 0
+    old_units, new_units = (*old, 1), (*new, 1)
+    while old_units != new_units:
+        if old_units[depth] != new_units[depth]:
+            bands = _split_at(bands, depth, new_units[depth] // old_units[depth])
+            old_units = (*old_units[:depth], new_units[depth], *old_units[depth:])
+        depth += 1
+    return bands
+
+
+def _split_at(bands: LabelledBands, depth: int, ratio: int) -> LabelledBands:
+    if depth:
+        return tuple(
+            [
+                (lo, hi, inner if isinstance(inner, int) else _split_at(inner, depth - 1, ratio))
+                for lo, hi, inner in bands
+            ]
+        )
+    found: list[LabelledBand] = []
+    parts: list[LabelledBand] = []  # of the row that is not complete yet
+    open_row = 0
+    for start, hi, inner in bands:
+        lo = start
+        while lo < hi:
+            row, low = divmod(lo, ratio)
+            end = (row + 1) * ratio
+            if parts and row != open_row:
+                _append(found, open_row, open_row + 1, _unless_whole(tuple(parts), ratio))
+                parts = []
+            if low or hi < end:
+                end = min(hi, end)
+                _append(parts, low, end - row * ratio, inner)
+                open_row = row
+            else:
+                end = hi - hi % ratio
+                _append(found, row, end // ratio, inner if isinstance(inner, int) else ((0, ratio, inner),))
+            lo = end
+    if parts:
+        _append(found, open_row, open_row + 1, _unless_whole(tuple(parts), ratio))
+    return tuple(found)
+
+
+def _normal(bands: LabelledBands, pitches: Pitches) -> Labelled:
+    """A map of bands that may have pitches too many."""
+    if pitches and len(bands) <= FEW_BANDS:
+        for depth in range(len(pitches) - 1, -1, -1):
+            if not _repeats(bands, depth):
+                bands = _flat_at(bands, depth, (*pitches, 1)[depth] // (*pitches, 1)[depth + 1])
+                pitches = pitches[:depth] + pitches[depth + 1 :]
+    return Labelled(pitches, bands)
+
+
+def _repeats(bands: LabelledBands, depth: int) -> bool:
+    """Whether a proper part of a unit of this level is there for several digits."""
+    parts = [(hi - lo, inner) for lo, hi, inner in bands if not isinstance(inner, int)]
+    return any(width > 1 if depth == 0 else _repeats(inner, depth - 1) for width, inner in parts)
+
+
+def _flat_at(bands: LabelledBands, depth: int, ratio: int) -> LabelledBands:
+    if depth:
+        return tuple(
+            [
+                (lo, hi, inner if isinstance(inner, int) else _flat_at(inner, depth - 1, ratio))
+                for lo, hi, inner in bands
+            ]
+        )
+    found: list[LabelledBand] = []
+    for lo, hi, inner in bands:
+        if isinstance(inner, int):
+            _append(found, lo * ratio, hi * ratio, inner)
+            continue
+        for row in range(lo, hi):
+            for low, high, below in inner:
+                _append(found, row * ratio + low, row * ratio + high, below)
+    return tuple(found)
+
+
+def _count(bands: LabelledBands, depth: int) -> int:
+    """Boxes with one label each; `depth`: levels below this one."""
+    if depth == 0:
+        return len(bands)
+    inside = [inner for _, _, inner in bands if not isinstance(inner, int)]
+    below = sum(map(len, inside)) if depth == 1 else sum([_count(inner, depth - 1) for inner in inside])
+    return len(bands) - len(inside) + below
+
+
+# patterns ------------------------------------------------------------------------------------------------
+
+
+def numbers_of_labelled(bands: LabelledBands, numbers: list[int]) -> LabelledPattern:
+    """The pattern of a map, its numbers added to `numbers`. What goes on where a band ends is no number of its own."""
+    found: list[Any] = []
+    end: int | None = None
+    for lo, hi, inner in bands:
+        if lo != end:
+            found.append(BREAK)
+            numbers.append(lo)
+        numbers.append(hi)
+        end = hi
+        found.append(inner if isinstance(inner, int) else numbers_of_labelled(inner, numbers))
+    return tuple(found)
+
+
+def labelled_of(pattern: LabelledPattern, numbers: Iterator[Any]) -> LabelledBands:
+    """The bands of a pattern with these numbers, which may be traced."""
+    found: list[LabelledBand] = []
+    lo: Any = 0
+    for item in pattern:
+        if item == BREAK:
+            lo = next(numbers)
+            continue
+        hi = next(numbers)
+        found.append((lo, hi, item if isinstance(item, int) else labelled_of(item, numbers)))
+        lo = hi
+    return tuple(found)

@@ -1,0 +1,185 @@
+"""Data classes that cost little where they are defined.
+
+`dataclasses.dataclass` compiles the text of up to six functions for each class. For over a hundred classes that took half
+of what importing vdev took, and a short program makes objects of few of them. Here a class's constructor is compiled when
+it is first called, and what compares, hashes and prints is one function for all classes, given the class's fields. Fields,
+`replace` and the rest of `dataclasses` are its own. Decides nothing else: a class behaves as one of `dataclasses`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from operator import attrgetter, ge, gt, le, lt
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+_MISSING = dataclasses.MISSING
+_Getter = Callable[[Any], "tuple[Any, ...]"]
+
+
+def _define(cls: type, *, eq: bool, repr: bool, frozen: bool, order: bool, slots: bool) -> type:
+    if cls.__doc__ is None:
+        cls.__doc__ = cls.__name__  # else made of a signature, which takes longer than all the rest
+    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+    fields = dataclasses.fields(made)
+    compared = _getter([field.name for field in fields if field.compare])
+    methods: dict[str, Any] = {"__init__": _constructor(made, frozen, slots)}
+    if repr:
+        methods["__repr__"] = _repr([field.name for field in fields if field.repr])
+    if eq:
+        methods["__eq__"] = _equality(compared)
+    if order:
+        methods |= {f"__{test.__name__}__": _order(test, compared) for test in (lt, le, gt, ge)}
+    if frozen:
+        methods |= _refusals(made, {field.name for field in fields})
+        if slots:
+            methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
+    own = vars(made)
+    methods = {name: method for name, method in methods.items() if name not in own}
+    # A class that says what is equal has no hash, unless it says that too.
+    if eq and (own.get("__hash__") is None):
+        kept = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
+        methods["__hash__"] = _hash(_getter(kept)) if frozen else None
+    for name, method in methods.items():
+        setattr(made, name, method)
+    return made
+
+
+def _getter(names: Sequence[str]) -> _Getter:
+    """The values of attributes, as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    if names:
+        get = attrgetter(names[0])
+        return lambda item: (get(item),)
+    return lambda item: ()
+
+
+def _equality(values: _Getter) -> Callable[[Any, object], Any]:
+    def __eq__(self: Any, other: object) -> Any:
+        if other.__class__ is self.__class__:
+            return values(self) == values(other)
+        return NotImplemented
+
+    return __eq__
+
+
+def _order(test: Callable[[Any, Any], Any], values: _Getter) -> Callable[[Any, object], Any]:
+    def compare(self: Any, other: object) -> Any:
+        if other.__class__ is self.__class__:
+            return test(values(self), values(other))
+        return NotImplemented
+
+    return compare
+
+
+def _hash(values: _Getter) -> Callable[[Any], int]:
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    return __hash__
+
+
+def _repr(names: Sequence[str]) -> Callable[[Any], str]:
+    @recursive_repr()
+    def __repr__(self: Any) -> str:
+        values = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        return f"{type(self).__qualname__}({values})"
+
+    return __repr__
+
+
+def _refusals(cls: type, names: set[str]) -> dict[str, Any]:
+    """What keeps an object as it is."""
+
+    def __setattr__(self: Any, name: str, value: object) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        object.__delattr__(self, name)
+
+    return {"__setattr__": __setattr__, "__delattr__": __delattr__}
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
+
+
+# constructors -----------------------------------------------------------------------------------
+
+
+def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
+    """A constructor that puts the compiled one in its place when it is first called."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        compiled = _compile(cls, frozen, slots)
+        cls.__init__ = compiled
+        compiled(self, *args, **kwargs)
+
+    return __init__
+
+
+def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
+    names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
+    parameters, body = ["self"], []
+    by_keyword: list[str] = []
+    for field in dataclasses.fields(cls):
+        name, value = field.name, field.name
+        if field.default_factory is not _MISSING:
+            names[f"_make_{name}"] = field.default_factory
+            value = f"_make_{name}() if {name} is _missing else {name}" if field.init else f"_make_{name}()"
+            parameter = f"{name}=_missing"
+        elif field.default is not _MISSING:
+            names[f"_default_{name}"] = field.default
+            parameter = f"{name}=_default_{name}"
+            value = name if field.init else f"_default_{name}"
+        else:
+            parameter = name
+        if field.init:
+            (by_keyword if field.kw_only else parameters).append(parameter)
+        elif value == name or (field.default is not _MISSING and not slots):
+            continue  # has no value yet, or the class's
+        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    if by_keyword:
+        parameters += ["*", *by_keyword]
+    text = f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(body or ["pass"])
+    exec(text, names)
+    made: Callable[..., None] = names["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(
+        cls: type | None = None,
+        /,
+        *,
+        eq: bool = True,
+        repr: bool = True,
+        frozen: bool = False,
+        order: bool = False,
+        slots: bool = False,
+    ) -> Any:
+        """`dataclasses.dataclass`, as far as vdev uses it."""
+
+        def define(cls: type) -> type:
+            return _define(cls, eq=eq, repr=repr, frozen=frozen, order=order, slots=slots)
+
+        return define if cls is None else define(cls)

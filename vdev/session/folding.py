@@ -1,0 +1,62 @@
+"""Folding: what launches have left pending of a buffer becomes one content again, before a command that wants it.
+
+Decides when that is done, and where: on the workers, or at home where they have no room for it. Each fold is a plan of
+its own, submitted before the command's; so it is carried out whatever becomes of the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vdev.executor import Completion
+from vdev.planner.pending import plan_fold, stands_against
+from vdev.session.launching import ReadyPlan, TransferPlans
+
+if TYPE_CHECKING:
+    from vdev.session.buffers import VirtualBuffer
+    from vdev.session.core import SessionCore
+    from vdev.session.transfers import Transfer
+
+
+class Folding:
+    """That of one session. Under its lock."""
+
+    def __init__(self, session: SessionCore) -> None:
+        self._session = session
+        self._plans = TransferPlans()
+
+    def before(self, transfer: Transfer) -> None:
+        """Fold what a transfer wants to be folded."""
+        if transfer.reaches is None:
+            self.fold(transfer.buffers)
+            return
+        for buffer, (used, replaced) in zip(transfer.buffers, transfer.reaches(), strict=True):
+            if stands_against(buffer.state, used, replaced):
+                self.fold((buffer,))
+
+    def fold(self, buffers: Sequence[VirtualBuffer], *, at_home: bool = False) -> None:
+        """Fold all that is pending of these buffers. `at_home`: none of the workers' memory is to be taken for it."""
+        for buffer in buffers:
+            if buffer.state.pending:
+                self._fold(buffer, at_home)
+
+    def _fold(self, buffer: VirtualBuffer, at_home: bool) -> None:
+        session = self._session
+        found = self._ready(buffer, at_home)
+        if not at_home and session.room.lacks(found.plan):
+            found = self._ready(buffer, True)
+        number = session.executor.submit(found.prepared, [buffer.holdings], Completion())
+        (buffer.state,) = found.plan.states
+        session.aside("fold", found.plan, number)
+        if session.choosing is not None:
+            session.choosing.folded(buffer, found.plan)
+
+    def _ready(self, buffer: VirtualBuffer, at_home: bool) -> ReadyPlan:
+        key = (buffer.state, at_home)
+        found = self._plans.find(key)
+        if found is None:
+            plan = plan_fold(buffer.state, self._session.links, at_home=at_home)
+            found = ReadyPlan(plan, self._session.executor.prepare(plan))
+            self._plans.remember(key, found)
+        return found
