@@ -172,3 +172,23 @@ def test_work_done_inline_lets_go_who_waits_for_it(
     go.set_status(0)
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+def test_the_last_launch_keeps_no_memory(session: Session, ctx: Any) -> None:
+    """A program may let go of its buffers and then need the room for others."""
+    program = cl._Program(ctx, "__kernel void k(__global int *a) { a[get_global_id(0)] += 1; }")
+    program._build(b"")
+    queue = cl.CommandQueue(ctx)
+    kernel = cl.Kernel(program, "k")
+    buffer = cl.Buffer(ctx, mf.READ_WRITE | mf.COPY_HOST_PTR, hostbuf=np.zeros(1 << 16, np.int32))
+    kernel.set_arg(0, buffer)
+    cl.enqueue_nd_range_kernel(queue, kernel, (1 << 16,), None)
+    queue.finish()
+
+    def held() -> int:
+        return sum(counters.allocated_nbytes for counters in session.executor.counters())
+
+    assert held() >= 4 << 16
+    buffer.release()
+    del kernel, buffer
+    assert stress.settled(held, 0, 5.0) == 0

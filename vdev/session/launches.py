@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, Launch, same_arguments
+from vdev.session.commands import Launch, marks
 from vdev.session.direct import DirectLaunches
 from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
@@ -42,7 +42,7 @@ class Launches:
         self._session = session
         self._thought_ns = 0  #: to plan the launch that is being submitted
         self._latest: CachedPlan | None = None  #: of the last launch
-        self._latest_args: Sequence[Argument] = ()
+        self._latest_marks: tuple[Hashable, ...] = ()
         self.direct = DirectLaunches(
             session.executor,
             session.room.occupancy,
@@ -102,8 +102,7 @@ class Launches:
             checker.end(command, buffers, case, completion)
         elif not weighed and self._may_come_again(cache, cached, command):
             self._be_ready(cache, cached, command, completion, queue)
-        # Direct ones are not made again here, and nothing shall keep their buffers alive.
-        self._latest, self._latest_args = cached, () if cached.direct else command.args
+        self._latest, self._latest_marks = cached, () if cached.direct else marks(command.args)
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """The launch happens: what it changes, and where it is counted."""
@@ -149,7 +148,7 @@ class Launches:
         """
         if cached is not self._latest or cached.direct:
             return False
-        return cache.expects_repetition() or same_arguments(command.args, self._latest_args)
+        return cache.expects_repetition() or marks(command.args) == self._latest_marks
 
     def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
         """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""
