@@ -389,6 +389,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "(`vdev-info --explain --help`)",
     )  # fmt: skip
     parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="with --explain, which comes behind it: write the report as a page into FILE",
+    )
+    parser.add_argument(
         "--icd", action="store_true",
         help="print what makes OpenCL programs in other languages find vdev, as lines for a shell (`vdev-run` does it "
         "for one program)",
@@ -404,7 +409,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return access_report.main(options.access)
     if options.explain is not None:
-        return program.main(options.explain, as_json=options.json)
+        return program.main(options.explain, as_json=options.json, page=options.html)
+    if options.html is not None:
+        parser.error("--html is for --explain and a program")
     if options.icd:
         return _print_icd()
     if options.links:

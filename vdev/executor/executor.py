@@ -71,7 +71,7 @@ class Executor:
         #: bytes that travelled in no plan after all, by (source, target): a command had failed
         self.undone_nbytes: dict[tuple[int, int], int] = {}
         #: told of plans that no command asked for, and of their numbers
-        self.aside: Callable[[str, Plan, int], None] | None = None
+        self.aside: Callable[[str, Plan, int, Sequence[Holdings]], None] | None = None
         self.red_zones = False  #: whether replicas get them
         #: another object whenever something is submitted behind which a launch of before may not be made again as it
         #: was; with one worker, launches that move nothing are no such thing
@@ -271,7 +271,7 @@ class Executor:
         """Submit a plan that no command asked for: of `kind` 'evict' or 'check'. `rest` as in `submit`."""
         number = self.submit(self.prepare(plan, recipe), holdings, completion, **rest)
         if self.aside is not None:
-            self.aside(kind, plan, number)
+            self.aside(kind, plan, number, holdings)
 
     def throttle(self) -> None:
         """Hold the caller back while a worker's queue is long. Call it outside every lock."""

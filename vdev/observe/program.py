@@ -17,22 +17,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 USAGE = """\
-usage: vdev-info --explain [--json] [-m module | -c code | script.py] [argument ...]
+usage: vdev-info --explain [--json | --html FILE] [-m module | -c code | script.py] [argument ...]
 
 Runs a program on vdev's virtual device and says what was split and what was not, what moved and where the
 time went, with advice. VDEV_EXPLAIN=1 does the same for a program that is run otherwise.
+--html writes the report as one page into FILE, with a time line, traffic and who holds what; reports of processes that
+the program started go beside it, with their numbers in the names.
 """
 
 
-def main(arguments: Sequence[str], *, as_json: bool = False) -> int:
-    """Run the program that `arguments` name; its exit status, 128 and the signal's number if one ended it."""
+def main(arguments: Sequence[str], *, as_json: bool = False, page: str | None = None) -> int:
+    """Run the program that `arguments` name; its exit status, 128 and the signal's number if one ended it.
+
+    `page`: the file that the report is to be in as a page. 2 where options are wrong, 1 where a page could not be written.
+    """
     rest = list(arguments)
     if rest and rest[0] == "--json":
         as_json = True
         del rest[0]
-    if not rest or rest[0] in ("-h", "--help"):
+    if len(rest) > 1 and rest[0] == "--html":
+        page = rest[1]
+        del rest[:2]
+    if not rest or rest[0] in ("-h", "--help", "--html") or (as_json and page is not None):
         (sys.stdout if rest else sys.stderr).write(USAGE)
-        return 0 if rest else 2
+        return 0 if rest and rest[0] != "--html" and not (as_json and page is not None) else 2
+    if page is not None:
+        return _write_page(rest, Path(page))
     with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
         suffix = ".json" if as_json else ".txt"
         process, status = _run(rest, str(Path(folder, f"%p{suffix}")), as_json)
@@ -57,6 +67,24 @@ def _run(arguments: Sequence[str], report: str, as_json: bool) -> tuple[int, int
     finally:
         signal.signal(signal.SIGINT, before)
     return program.pid, status if status >= 0 else 128 - status
+
+
+def _write_page(arguments: Sequence[str], page: Path) -> int:
+    """Run the program; its report becomes `page`, others' beside it."""
+    with tempfile.TemporaryDirectory(prefix="vdev-") as folder:
+        process, status = _run(arguments, str(Path(folder, "%p.html")), False)
+        reports = {int(path.stem): path.read_bytes() for path in Path(folder).glob("*.html")}
+    if process not in reports:
+        print(f"\nvdev: {_why_none(status)}", file=sys.stderr)
+    for number, text in reports.items():
+        target = page if number == process else page.with_name(f"{page.stem}.{number}{page.suffix}")
+        try:
+            target.write_bytes(text)
+        except OSError as error:
+            print(f"\nvdev: the page could not be written: {error}", file=sys.stderr)
+            return status or 1
+        print(f"\nvdev: {target}", file=sys.stderr)
+    return status
 
 
 def _why_none(status: int) -> str:

@@ -28,6 +28,8 @@ from vdev.planner.instructions import (
 
 if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
+    from vdev.observe.exchanges import Exchanges
+    from vdev.observe.history import History
 
 #: commands after which what is complete is worked out and let go
 _MOST_KEPT = 1 << 14
@@ -111,6 +113,9 @@ class Recorder:
         self.queues: dict[int, bool] = {}
         self.queue = 0  #: the queue of the command in hand
         self.started = 0  #: when the session took it up
+        #: what else a report shows; None where none is wanted
+        self.exchanges: Exchanges | None = None
+        self.history: History | None = None
         self._drain = drain
         self._shapes: dict[str, Shape] = {}
 

@@ -15,7 +15,10 @@ from vdev.observe.figures import Moved, Times
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
+    from vdev.observe.exchanges import Exchange, Steady
+    from vdev.observe.history import Past
     from vdev.observe.observed import ObservedSession
+    from vdev.observe.recorder import Recorder
     from vdev.observe.tallies import ArgumentTally, CommandTally, KernelTally, Outcome
 
 
@@ -155,6 +158,10 @@ class Statistics:
     counted: Moved
     undone: Moved
     timed: bool
+    #: only with VDEV_EXPLAIN; what `moved` is made of, by the command that wrote the bytes and the one that wanted them
+    exchanges: tuple[Exchange, ...] | None = None
+    steady: Steady | None = None  #: only with VDEV_EXPLAIN
+    past: Past | None = None  #: only with VDEV_EXPLAIN
 
     @property
     def launches(self) -> int:
@@ -169,9 +176,16 @@ class Statistics:
         raise KeyError(name)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same in dictionaries, lists, strings and numbers, as `--json` prints it."""
-        found: dict[str, Any] = dataclasses.asdict(self)
+        """The same without `past` in dictionaries, lists, strings and numbers, as `--json` prints it."""
+        found: dict[str, Any] = dataclasses.asdict(dataclasses.replace(self, past=None))
+        del found["past"]  # that is what a trace is for
         return found
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the page of `vdev-info --explain --html`."""
+        from vdev.observe import page  # nothing is loaded until somebody looks
+
+        return page.as_fragment(self)
 
 
 def current() -> Statistics:
@@ -201,12 +215,23 @@ def snapshot(session: ObservedSession, until: int = 0) -> Statistics:
         for part in (*(row.moved for row in kernels), *(row.moved for row in commands)):
             moved.include(part)
         undone = _undone(session)
+        recorded = _recorded(session.recorder)
     counted = Moved(
         sum(worker.from_host_nbytes for worker in workers),
         sum(worker.from_peer_nbytes for worker in workers),
         sum(worker.to_host_nbytes for worker in workers),
     )
-    return Statistics(workers, kernels, commands, moved, counted, undone, session.recorder is not None)
+    return Statistics(
+        workers, kernels, commands, moved, counted, undone, session.recorder is not None, *recorded
+    )
+
+
+def _recorded(
+    recorder: Recorder | None,
+) -> tuple[tuple[Exchange, ...] | None, Steady | None, Past | None]:
+    if recorder is None or recorder.exchanges is None or recorder.history is None:
+        return None, None, None
+    return recorder.exchanges.table(), recorder.exchanges.steady(), recorder.history.past()
 
 
 def _undone(session: ObservedSession) -> Moved:

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdev.observe.exchanges import Exchanges
+from vdev.observe.history import History
 from vdev.observe.recorder import Recorder
 from vdev.observe.timeline import Timeline
 from vdev.observe.trace import TraceWriter
@@ -41,7 +43,9 @@ class Watch:
         self._pid = os.getpid()
         self._session: ObservedSession | None = None
         self._broken = False
-        self._timeline = Timeline([] if writer is None else [writer])
+        self._history = None if report is None else History()
+        sinks = (writer, self._history)
+        self._timeline = Timeline([sink for sink in sinks if sink is not None])
         ending.at_end(self.finish)
 
     def begin(self, session: ObservedSession) -> None:
@@ -50,9 +54,11 @@ class Watch:
         if self.writer is not None:
             self.writer.name_workers([info.name for info in session.workers])
         records = session.executor.record(exact=self.report is not None)
-        session.recorder = Recorder(records, self._take)
+        session.recorder = recorder = Recorder(records, self._take)
+        if self._history is not None:
+            recorder.history, recorder.exchanges = self._history, Exchanges()
         if self.writer is not None:
-            self.writer.name_queues(session.recorder.queues)
+            self.writer.name_queues(recorder.queues)
 
     def _take(self, recorder: Recorder, until: int) -> None:
         if self._broken:
@@ -80,19 +86,24 @@ class Watch:
             self._write_report(self.report, figures)
 
     def _write_report(self, target: str, figures: Statistics) -> None:
-        from vdev.observe import explain
-
         if target == "-":
             if sys.stderr is not None:
-                sys.stderr.write(explain.as_text(figures) + "\n")
+                sys.stderr.write(_in_form("", figures) + "\n")
             return
         path = Path(target)
-        as_json = path.suffix == ".json"
-        text = json.dumps(explain.as_dict(figures), indent=2) if as_json else explain.as_text(figures)
         try:
-            path.write_text(text + "\n", encoding="utf-8")
+            path.write_text(_in_form(path.suffix, figures) + "\n", encoding="utf-8", errors="replace")
         except OSError as error:
             logger.error("the report could not be written: %s", error)
+
+
+def _in_form(suffix: str, figures: Statistics) -> str:
+    """The report as a file whose name ends so has it: JSON, a page, or text."""
+    from vdev.observe import explain, page  # only now are they wanted
+
+    if suffix == ".json":
+        return json.dumps(explain.as_dict(figures), indent=2)
+    return page.as_page(figures) if suffix == ".html" else explain.as_text(figures)
 
 
 def _own(path: Path) -> Path:

@@ -333,7 +333,8 @@ EXPLAIN = Switch(
     "VDEV_EXPLAIN",
     "0",
     "1 prints a report at exit, on standard error: what was split and what was not, what moved, where the time went, "
-    "and advice. A file's path writes it there, as JSON if the name ends with `.json`; `%p` is the process's number.",
+    "and advice. A file's path writes it there, as JSON if the name ends with `.json`, as a page "
+    "for a browser if it ends with `.html`; `%p` is the process's number.",
     "0, 1, a file's path",
     _parse_report,
 )

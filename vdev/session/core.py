@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from vdev.backends.base import Backend, WorkerInfo
 from vdev.executor import Completion, Executor
+from vdev.executor.holdings import Holdings
 from vdev.observe.recorder import Recorder, Shape
 from vdev.observe.tallies import CommandTally, KernelTally, Ledger
 from vdev.planner.instructions import Plan
@@ -147,11 +148,13 @@ class SessionCore:
         if self.recorder is not None:
             self.recorder.planned(what, started, ended)
 
-    def aside(self, kind: str, plan: Plan, number: int) -> None:
+    def aside(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
         """Count a plan that no command asked for."""
         tally = self.ledger.count(kind, plan)
         if self.recorder is not None:
             self.recorder.submitted_aside(number, Shape(kind, tally.times, plan))
+            if self.recorder.exchanges is not None:
+                self.recorder.exchanges.note(kind, plan, holdings, writes=False)
 
 
 def _links_between(workers: Sequence[WorkerInfo]) -> LinkCosts:

@@ -48,7 +48,7 @@ class Folding:
             found = self._ready(buffer, True)
         number = session.executor.submit(found.prepared, [buffer.holdings], Completion())
         (buffer.state,) = found.plan.states
-        session.aside("fold", found.plan, number)
+        session.aside("fold", found.plan, number, [buffer.holdings])
         if session.choosing is not None:
             session.choosing.folded(buffer, found.plan)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from vdev.errors import DEPENDENCY_FAILED
 from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Launch, marks
+from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
 from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
@@ -26,6 +26,7 @@ from vdev.session.room import fail_for_room
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
+    from vdev.observe.exchanges import Exchanges
     from vdev.observe.tallies import KernelTally
     from vdev.session.core import SessionCore
 
@@ -110,6 +111,8 @@ class Launches:
         number = session.next_number()
         for buffer in buffers:
             buffer.used = number
+        if session.recorder is not None and session.recorder.exchanges is not None:
+            _exchange(session.recorder.exchanges, command, cached, buffers)
         if not cached.steady:
             session.executor.standing = object()
             for buffer, state in zip(buffers, cached.states, strict=True):
@@ -262,3 +265,17 @@ class Launches:
                 "; ".join(cached.plan.reasons) or "split",
             )
         return cached
+
+
+def _exchange(
+    exchanges: Exchanges, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]
+) -> None:
+    """Tell who wants to know what is exchanged for a launch, before its buffers change."""
+    names = [""] * len(buffers)
+    for info, arg in zip(command.kernel.info.args, command.args, strict=False):
+        if type(arg) is BufferArg and arg.buffer in buffers:
+            slot = buffers.index(arg.buffer)
+            names[slot] = names[slot] or info.name or ""
+    holdings, name = [buffer.holdings for buffer in buffers], command.kernel.name
+    exchanges.note(name, cached.plan, holdings)
+    exchanges.changed(name, holdings, names, [buffer.state for buffer in buffers], cached.states)

@@ -67,6 +67,8 @@ class Moves:
             if found.shape is None:
                 found.shape = Shape(kind, tally.times, plan)
             session.recorder.submitted(job, found.shape)
+            if session.recorder.exchanges is not None:
+                session.recorder.exchanges.note(kind, plan, [buffer.holdings for buffer in buffers])
 
     def _plan_transfer(self, command: Command, completion: Completion, transfer: Transfer) -> ReadyPlan:
         """The plan of a command that is no launch; with room made for it, where it takes any."""

@@ -1,0 +1,214 @@
+"""Exchanges: which command made the bytes that another one had brought, and what buffers' holders were around launches.
+
+Decides what is kept, and keeps it small: sums by pair of commands and by route, and the last launches with the states of
+their buffers, which hold no memory. Made only where a report is wanted; told under the session's lock.
+
+A buffer has one writer here, the command that last changed any of it: of a buffer in parts of which several commands wrote
+all bytes count as the last one's. What no command of its own brings somewhere (evictions, folds) writes nothing new.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+from vdev.planner.instructions import (
+    Combine,
+    CopyBetween,
+    Fill,
+    Launch,
+    Merge,
+    Plan,
+    Restore,
+    Upload,
+    route_of,
+)
+from vdev.translators.values import dataclass
+
+if TYPE_CHECKING:
+    from vdev.executor.holdings import Holdings
+    from vdev.planner.directory import BufferState
+
+NOBODY = "(no command)"
+OTHERS = "(others)"
+#: launches that are kept, of which one period or the last few are shown
+_MOST_CHANGES = 48
+_SHOWN = 6
+#: pairs of commands and routes that are told apart
+_MOST_ROUTES = 4096
+CELLS = 32  #: parts of a buffer that a picture tells apart
+_WRITERS = (Launch, Merge, Combine, Restore, Fill, CopyBetween, Upload)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Bytes that `user` had brought from holder `source` to `target` (-1: host memory), of buffers last written by `writer`."""
+
+    writer: str
+    user: str
+    source: int
+    target: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one holder (-1: host memory) has valid of a buffer: bytes in all, and the share of each of `CELLS` equal parts."""
+
+    holder: int
+    nbytes: int
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class BufferHeld:
+    """Who held what of a buffer before and after a launch; `pending`: bytes that several workers have parts of a sum of."""
+
+    buffer: int  #: its number, in the order of first use
+    name: str  #: of the argument
+    nbytes: int
+    before: tuple[Held, ...]
+    after: tuple[Held, ...]
+    pending_before: int
+    pending_after: int
+
+
+@dataclass(frozen=True)
+class LaunchHeld:
+    """A launch with its buffers."""
+
+    kernel: str
+    buffers: tuple[BufferHeld, ...]
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Of the last launches that were planned: the last period that came twice in a row, else the last few."""
+
+    periodic: bool
+    launches: tuple[LaunchHeld, ...]
+
+
+class _Change(NamedTuple):
+    kernel: str
+    buffers: tuple[int, ...]
+    names: tuple[str, ...]
+    before: tuple[BufferState, ...]
+    after: tuple[BufferState, ...]
+
+
+class Exchanges:
+    """Those of one session."""
+
+    def __init__(self) -> None:
+        self._routes: dict[tuple[str, str, int, int], int] = {}
+        self._numbers: WeakKeyDictionary[Holdings, int] = WeakKeyDictionary()
+        self._writers: WeakKeyDictionary[Holdings, str] = WeakKeyDictionary()
+        self._count = 0
+        self._changes: deque[_Change] = deque(maxlen=_MOST_CHANGES)
+
+    def note(self, user: str, plan: Plan, holdings: Sequence[Holdings], *, writes: bool = True) -> None:
+        """A plan is carried out for `user`. `holdings`: of its buffers, by slot."""
+        for item in plan.instructions:
+            route = route_of(item)
+            if route is not None:
+                slot: int = getattr(item, "slot", -1)
+                writer = self._writers.get(holdings[slot], NOBODY) if slot >= 0 else NOBODY
+                self._add(writer, user, *route)
+        if not writes:
+            return
+        for item, touches in zip(plan.instructions, plan.touches, strict=True):
+            if isinstance(item, _WRITERS):
+                for touch in touches:
+                    if touch.writes:
+                        self._writers[holdings[touch.slot]] = user
+
+    def _add(self, writer: str, user: str, source: int, target: int, nbytes: int) -> None:
+        key = (writer, user, source, target)
+        if key not in self._routes and len(self._routes) >= _MOST_ROUTES:
+            key = (OTHERS, OTHERS, source, target)
+        self._routes[key] = self._routes.get(key, 0) + nbytes
+
+    def changed(
+        self,
+        kernel: str,
+        holdings: Sequence[Holdings],
+        names: Sequence[str],
+        before: Sequence[BufferState],
+        after: Sequence[BufferState],
+    ) -> None:
+        """A launch was planned, which finds its buffers in states `before` and leaves them `after`; all by slot."""
+        numbers = tuple([self._number(each) for each in holdings])
+        self._changes.append(_Change(kernel, numbers, tuple(names), tuple(before), tuple(after)))
+
+    def _number(self, holdings: Holdings) -> int:
+        found = self._numbers.get(holdings)
+        if found is None:
+            self._count += 1
+            found = self._numbers[holdings] = self._count
+        return found
+
+    def table(self) -> tuple[Exchange, ...]:
+        """All exchanges, the largest first."""
+        rows = [Exchange(*key, nbytes) for key, nbytes in self._routes.items()]
+        return tuple(
+            sorted(rows, key=lambda row: (-row.nbytes, row.writer, row.user, row.source, row.target))
+        )
+
+    def steady(self) -> Steady:
+        """The last launches with their buffers' holders."""
+        changes = list(self._changes)
+        period = last_period(changes)
+        shown = changes[-_SHOWN:] if period is None else changes[period]
+        return Steady(period is not None, tuple([_launch_held(change) for change in shown]))
+
+
+def period_of(items: Sequence[object], most: int = _MOST_CHANGES // 2) -> int | None:
+    """After how many items the last ones repeat; None where they do not.
+
+    >>> period_of("xababab"), period_of("abc"), period_of("aa"), period_of("")
+    (2, None, 1, None)
+    """
+    for period in range(1, min(most, len(items) // 2) + 1):
+        if items[-period:] == items[-2 * period : -period]:
+            return period
+    return None
+
+
+def last_period(items: Sequence[object]) -> slice | None:
+    """Where the last period stands that came twice in a row, maybe with others behind it.
+
+    >>> last_period("xababy"), last_period("abc")
+    (slice(3, 5, None), None)
+    """
+    for stop in range(len(items), 1, -1):
+        period = period_of(items[:stop])
+        if period is not None:
+            return slice(stop - period, stop)
+    return None
+
+
+def _launch_held(change: _Change) -> LaunchHeld:
+    rows = zip(change.buffers, change.names, change.before, change.after, strict=True)
+    return LaunchHeld(change.kernel, tuple([_buffer_held(*row) for row in rows]))
+
+
+def _buffer_held(number: int, name: str, before: BufferState, after: BufferState) -> BufferHeld:
+    pending = [sum(item.region.nbytes for item in state.pending) for state in (before, after)]
+    return BufferHeld(number, name, after.nbytes, holders_of(before), holders_of(after), *pending)
+
+
+def holders_of(state: BufferState) -> tuple[Held, ...]:
+    """What each holder has valid, host memory first."""
+    edges = [state.nbytes * cell // CELLS for cell in range(CELLS + 1)]
+    found = []
+    for holder, region in state.valid:
+        shares = [
+            region.clip(start, stop).nbytes / (stop - start) if stop > start else 0.0
+            for start, stop in pairwise(edges)
+        ]
+        found.append(Held(holder, region.nbytes, tuple(shares)))
+    return tuple(found)
