@@ -17,6 +17,8 @@ def test_c_functions_take_the_programs_objects() -> None:
         pytest.skip("there is no OpenCL loader")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}
     environ |= {"VDEV": "1", "VDEV_WORKERS": "cpu:2", "PYTHONWARNINGS": "ignore"}
+    # What a loader of this environment needs lies beside it.
+    environ["LD_LIBRARY_PATH"] = str(LOADERS[-1].path.parent)
     words = [sys.executable, str(HERE / "joined.py"), str(LOADERS[-1].path)]
     done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")

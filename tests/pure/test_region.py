@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vdev.translators.ranges import bands
 from vdev.translators.ranges.region import Region
 
 from . import region_long
@@ -114,3 +117,33 @@ def test_a_region_survives_pickling() -> None:
 
 def test_blocks_compress_a_column_block() -> None:
     assert len(Region.boxes(64, 16, ((1024, 1000),)).blocks()) == 1
+
+
+def test_another_thread_never_sees_half_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers share the regions of a plan, and each makes its own copies of them."""
+    region = Region.boxes(3, 2, [(8, 5)])
+    make, seen = bands.runs, []
+
+    def meanwhile(*args: Any) -> Any:
+        monkeypatch.setattr(bands, "runs", make)
+        seen.append(region.runs.tolist())  # as another thread does
+        return make(*args)
+
+    monkeypatch.setattr(bands, "runs", meanwhile)
+    found = region.runs.tolist()
+    assert found == seen[0] == [[at, at + 2] for at in range(3, 43, 8)]
+
+
+def test_another_threads_pitches_do_not_come_between() -> None:
+    region = Region.boxes(0, 2, [(16, 4)])
+
+    class Asked(tuple[int, ...]):
+        def __eq__(self, other: object) -> bool:
+            found = tuple.__eq__(self, other)
+            region.refined((64, 16))  # as another thread does
+            return found
+
+        __hash__ = tuple.__hash__
+
+    expected = region.refined((32, 16))
+    assert region.refined(Asked((32, 16))) == expected != region.refined((64, 16))

@@ -157,12 +157,14 @@ class Region:
 
         For reports and for sets known to be small: costs a step for each run.
         """
-        if self._runs is None:
-            self._runs = byte_runs.NO_RUNS
+        runs = self._runs
+        if runs is None:
+            runs = byte_runs.NO_RUNS
             if self.bands:
-                self._runs = byte_runs.joined(nested.runs(self.bands, self.units))
-                self._runs.setflags(write=False)
-        return self._runs
+                runs = byte_runs.joined(nested.runs(self.bands, self.units))
+                runs.setflags(write=False)
+            self._runs = runs  # complete: threads of several workers ask
+        return runs
 
     @property
     def nbytes(self) -> int:
@@ -434,8 +436,9 @@ class Region:
         """The bands in `pitches`, which have all of its own."""
         if self.is_span:
             return nested.span(self.start, self.stop, (*pitches, 1))
-        if self._fine is not None and self._fine[0] == pitches:  # as one set is compared with many
-            return self._fine[1]
+        fine = self._fine  # read once: another thread may ask in other pitches meanwhile
+        if fine is not None and fine[0] == pitches:  # as one set is compared with many
+            return fine[1]
         bands = nested.refine(self.flat(), self.units, (*pitches, 1))
         self._fine = pitches, bands
         return bands
