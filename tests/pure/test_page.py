@@ -12,7 +12,7 @@ from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 
 from tests.pure.test_explain import KERNEL, MB, SCATTER, figures
-from vdev.observe import page
+from vdev.observe import explain, page
 from vdev.observe.exchanges import (
     CELLS,
     BufferHeld,
@@ -146,7 +146,10 @@ def test_traffic_as_matrices():
     assert [nbytes(cell) for cell in found.row("between holders", "host")[1:]] == [7, 0]
     assert found.tables["between commands"][0][0] == ["last written by", "a", "b"]
     assert [nbytes(cell) for cell in found.row("between commands", "a")[1:]] == [0, 330]
-    assert "went from what a wrote to b" in found.text
+    assert "went from what a wrote to b: 330 bytes." in found.text
+    text = explain.as_text(replace(figures(KERNEL), exchanges=rows))
+    assert "most bytes between workers: 330 bytes that a wrote and b wanted. If both" in text
+    assert "most bytes between" not in explain.as_text(replace(figures(KERNEL), exchanges=rows[2:]))
 
 
 def test_who_holds_what():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vdev.observe.exchanges import OTHERS
 from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
     ArgumentStatistics,
@@ -17,6 +18,7 @@ from vdev.observe.statistics import (
     Reason,
     Statistics,
 )
+from vdev.planner.instructions import HOST
 from vdev.translators.values import dataclass
 
 #: what a byte costs where no transfer was timed, in nanoseconds: a link of ten gigabytes a second
@@ -79,6 +81,26 @@ def most_expensive(figures: Statistics) -> Expense | None:
     """
     found = max(_expenses(figures), key=lambda item: (item.cost_ns, item.nbytes), default=None)
     return None if found is None or not (found.cost_ns or found.nbytes) else found
+
+
+#: what helps against bytes that go from one kernel's workers to another's
+AVOIDS_EXCHANGE = (
+    "If both go over the buffer along the same dimension, each worker finds what it needs where it was made."
+)
+
+
+def costliest_exchange(figures: Statistics) -> tuple[str, str, int] | None:
+    """(who wrote them, for whom they were brought, bytes) of the two commands between which most bytes went from worker to
+    worker. None where there were none, or it was not recorded.
+    """
+    sums: dict[tuple[str, str], int] = {}
+    for row in figures.exchanges or ():
+        if HOST not in (row.source, row.target) and OTHERS not in (row.writer, row.user):
+            sums[row.writer, row.user] = sums.get((row.writer, row.user), 0) + row.nbytes
+    if not sums:
+        return None
+    writer, user = max(sums, key=lambda key: (sums[key], key))
+    return writer, user, sums[writer, user]
 
 
 def _expenses(figures: Statistics) -> Iterator[Expense]:

@@ -11,7 +11,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vdev.observe.advice import Advice, Expense, advise, most_expensive, size
+from vdev.observe.advice import (
+    AVOIDS_EXCHANGE,
+    Advice,
+    Expense,
+    advise,
+    costliest_exchange,
+    most_expensive,
+    size,
+)
 from vdev.observe.figures import Moved, Times
 from vdev.observe.statistics import (
     ArgumentStatistics,
@@ -54,7 +62,7 @@ def as_text(figures: Statistics) -> str:
         lines += ["", "other commands", *_commands(figures.commands, figures.timed)]
     lines += ["", *_totals(figures)]
     advice = advise(figures)
-    lines += ["", *_most_expensive(most_expensive(figures))]
+    lines += ["", *_most_expensive(most_expensive(figures)), *_exchange(figures)]
     lines.append("advice, most expensive first" if advice else "no advice")
     for number, item in enumerate(advice, 1):
         lines += textwrap.wrap(
@@ -67,6 +75,18 @@ def _most_expensive(expense: Expense | None) -> list[str]:
     if expense is None:
         return []
     text = f"most expensive beside the kernels' own work: {expense} [about {duration(expense.cost_ns)}]"
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
+
+
+def _exchange(figures: Statistics) -> list[str]:
+    """The two commands between which most bytes went from worker to worker."""
+    found = costliest_exchange(figures)
+    if found is None:
+        return []
+    writer, user, nbytes = found
+    text = (
+        f"most bytes between workers: {size(nbytes)} that {writer} wrote and {user} wanted. {AVOIDS_EXCHANGE}"
+    )
     return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from vdev.observe.advice import advise, most_expensive, size
+from vdev.observe.advice import AVOIDS_EXCHANGE, advise, costliest_exchange, most_expensive, size
 from vdev.observe.exchanges import OTHERS, BufferHeld, Exchange, Held, LaunchHeld
 from vdev.observe.explain import duration
 from vdev.observe.figures import Times
@@ -553,7 +553,7 @@ def _advice(figures: Statistics) -> str:
             f"<p>Most expensive beside the kernels' own work: {_text(expense)} "
             f"[about {duration(expense.cost_ns)}].</p>"
         )
-    exchange = _costliest(figures.exchanges)
+    exchange = _costliest(figures)
     if exchange:
         parts.append(exchange)
     found = []
@@ -569,18 +569,12 @@ def _advice(figures: Statistics) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _costliest(rows: Sequence[Exchange] | None) -> str:
-    """The pair of commands between which most bytes went from worker to worker."""
-    sums = _sums(
-        ((row.writer, row.user), row.nbytes)
-        for row in rows or ()
-        if HOST not in (row.source, row.target) and OTHERS not in (row.writer, row.user)
-    )
-    if not sums:
+def _costliest(figures: Statistics) -> str:
+    found = costliest_exchange(figures)
+    if found is None:
         return ""
-    writer, user = max(sums, key=lambda key: (sums[key], key))
+    writer, user, nbytes = found
     return (
         f"<p>Most bytes between workers went from what <b>{_name(writer)}</b> wrote to <b>{_name(user)}</b>: "
-        f"{_nbytes(sums[writer, user])}. If both go over the buffer along the same dimension, each worker finds what it "
-        "needs where it was made.</p>"
+        f"{_nbytes(nbytes)}. {_text(AVOIDS_EXCHANGE)}</p>"
     )
