@@ -26,17 +26,23 @@ from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
 
-@pytest.fixture(autouse=True)
-def handed_over_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only worker lets any thread work with it, and its transfers do not wait."""
+@pytest.fixture(autouse=True, params=[True, False], ids=["transfers go on", "transfers wait"])
+def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only worker lets any thread work with it; its transfers of host memory do not wait, or they do, as on GPUs."""
 
     def again(
         self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
     ) -> Callable[[], None]:
         return partial(self.launch, kernel, args, shape)
 
-    monkeypatch.setattr(ReferenceBackend, "any_thread_alone", True)
+    monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if request.param else "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda backend: waited.append(backend))
+    waited.clear()
     monkeypatch.setattr(ReferenceBackend, "again", again)
+
+
+#: what has been waited for before a read
+waited: list[ReferenceBackend] = []
 
 
 class Reader:
@@ -54,6 +60,8 @@ class Reader:
         )
         if status is not None:
             self.at_once += 1
+            worker = self.program.session.executor.worker(0)
+            assert bool(waited) is not worker.takes_transfers
             return status, host
         completion, host = self.program.read(buffer, queue=queue)
         return ended(completion), host

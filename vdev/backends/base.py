@@ -317,6 +317,12 @@ class Backend(ABC):
     #: whether `enter` and `leave` do anything
     has_visitors = False
 
+    def wait_for_all(self) -> None:
+        """Return when all that has been handed over is done, or has failed. On any thread, beside other calls; asked for where
+        `any_thread` is.
+        """
+        raise TypeError("this back end waits for markers")
+
     def enter(self) -> None:  # noqa: B027
         """Make the calling thread ready to call other methods; the worker's own thread need not."""
 

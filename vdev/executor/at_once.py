@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.rectangles import Layout
 
+#: bytes of reads at most, where a read keeps the calling thread waiting with locks held: some 10 us
+_SMALL_NBYTES = 64 << 10
+#: seconds that a read waits for what is queued before it is queued as well
+_DRAINING = 0.001
+
 
 class Reading:
     """A read that was handed over: step number `step` of the worker's."""
@@ -57,13 +62,27 @@ class Reading:
 
 
 def begin_reading(
-    executor: Executor, step: DownloadStep, number: int, holdings: Holdings, host: Bytes, layout: Layout
-) -> Reading | None:
-    """Hand the read of a `step` over to worker `number`; None where it has to be submitted: then nothing has happened."""
+    executor: Executor,
+    step: DownloadStep,
+    number: int,
+    holdings: Holdings,
+    host: Bytes,
+    layout: Layout,
+    quiet: Worker | None = None,
+) -> Reading | Worker | None:
+    """Hand the read of a `step` over to worker `number`; None where it has to be submitted: then nothing has happened.
+
+    A worker where that has to be quiet first: call `calm` without any lock, and ask again with the worker as `quiet`.
+    """
     worker = executor.all_workers[number]
-    if not worker.takes_transfers or worker.records is not None or not may_wait():
+    if not worker.backend.any_thread or worker.records is not None or not may_wait():
         return None
-    if worker.queue or worker.busy or not worker.take_turn():
+    if not worker.takes_transfers and layout.nbytes > _SMALL_NBYTES:
+        return None
+    busy = worker.queue or worker.busy
+    if worker is not quiet and (busy or not worker.takes_transfers):
+        return worker
+    if busy or not worker.take_turn():
         return None
     try:
         with executor.lock:
@@ -73,6 +92,16 @@ def begin_reading(
             return _handed_over(worker, step, holdings, host, layout)
     finally:
         worker.give_turn_to_nobody()
+
+
+def calm(worker: Worker) -> None:
+    """Give its thread a moment to hand over what is queued, which comes before a read anyway. Where a read would keep the
+    calling thread waiting for the device, do that here, where no lock is held.
+    """
+    if (worker.queue or worker.busy) and not worker.drain(_DRAINING):
+        return
+    if not worker.takes_transfers:
+        worker.backend.wait_for_all()
 
 
 def _handed_over(

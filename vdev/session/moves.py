@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.executor.at_once import Reading, begin_reading
+from vdev.executor.at_once import Reading, begin_reading, calm
+from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Marker, Read
@@ -113,15 +114,23 @@ class Moves:
         with self._session.lock:
             order = queue.last if queue.in_order else None
             reading = self._begin_reading(command, queue)
-        if reading is None:
+        if isinstance(reading, Worker):
+            quiet = reading
+            calm(quiet)
+            with self._session.lock:
+                order = queue.last if queue.in_order else None
+                reading = self._begin_reading(command, queue, quiet)
+        if not isinstance(reading, Reading):
             return None
         status = reading.wait()
         if order is not None and not order.settled:
             order.wait()
         return status
 
-    def _begin_reading(self, command: Read, queue: QueueOrder) -> Reading | None:
-        """Hand over a read like one whose plan is known, where nobody wants to hear of it."""
+    def _begin_reading(
+        self, command: Read, queue: QueueOrder, quiet: Worker | None = None
+    ) -> Reading | Worker | None:
+        """Hand over a read like one whose plan is known, where nobody wants to hear of it (`begin_reading`)."""
         session = self._session
         watched = session.recorder is not None or session.observers or session.checker is not None
         if watched or queue.profiled or session.deferrals or session.executor.damaged:
@@ -136,9 +145,9 @@ class Moves:
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None
         reading = begin_reading(
-            session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout
+            session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout, quiet
         )
-        if reading is not None:
+        if isinstance(reading, Reading):
             buffer.used = session.next_number()
             session.ledger.count("read", found.plan)
         return reading

@@ -148,6 +148,14 @@ class CudaBackend(Backend):
         if outside or self.number:
             self.driver.set_context(outside)
 
+    def wait_for_all(self) -> None:
+        outside = self.outside()
+        self.enter()
+        try:
+            self.driver.stream_synchronize(self.stream)  # what has failed is told by a marker
+        finally:
+            self.leave(outside)
+
     # memory -------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Allocation:

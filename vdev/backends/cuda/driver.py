@@ -52,6 +52,7 @@ class Driver:
         # These may wait: other threads go on meanwhile.
         waiting = ctypes.CDLL("libcuda.so.1")
         self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
+        self.stream_synchronize = _declared(waiting.cuStreamSynchronize, handle)
         self._init = _declared(waiting.cuInit, number)
         self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
         self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
