@@ -187,6 +187,24 @@ def test_times_of_operations_are_the_steps():
     assert times == Times(kernel_ns=30, transfer_ns=40, merge_ns=50)
 
 
+@pytest.mark.parametrize("count", [1, 20], ids=["one command", "many at once"])
+def test_nothing_begins_before_its_command(count):
+    """A device's clock that is behind the host's by 70 ns: flows would arrive before they have begun."""
+    seen, times = Seen(), Times()
+    session = Session(1, [seen])
+    session.clock = 1000
+    shape = Shape("k", times, launch_on(0))
+    spans = []
+    for number in range(1, count + 1):
+        spans.append((session.clock - 60, session.clock + 5))
+        session.submit(number, shape)
+    session.records.marks[0].append((list(range(1, count + 1)), list(range(1, count + 1)), spans, None))
+    session.take()
+    assert [item[3:] for item in seen.slices] == [
+        (1000 + 60 * index, 1005 + 60 * index, False) for index in range(count)
+    ]
+
+
 def test_what_failed_or_is_nobodys_has_no_time():
     seen, times = Seen(), Times()
     session = Session(1, [seen])
@@ -306,7 +324,8 @@ def test_no_share_of_a_time_begins_before_its_command() -> None:
     track.add_mark(((5, 6, 7, 8), (1, 2, 3, 4), (), (1000, 1400)))
     where = track.find_run([5, 6, 7, 8])
     assert where is not None
-    starts, ends, shared = track.take_run(where, np.array([1000, 1050, 1290, 1310]))
+    submitted = np.array([1000, 1050, 1290, 1310])
+    starts, ends, shared = track.take_run(where, submitted - 900, submitted)
     assert starts.tolist() == [1000, 1100, 1290, 1310]
     assert ends.tolist() == [1100, 1200, 1300, 1400]
     assert shared.all()
@@ -314,4 +333,5 @@ def test_no_share_of_a_time_begins_before_its_command() -> None:
     known.add_mark(((5, 6), (1, 2), ((1000, 1100), (1100, 1200)), None))
     where = known.find_run([5, 6])
     assert where is not None
-    assert known.take_run(where, np.array([1010, 1110]))[0].tolist() == [1000, 1100]  # measured
+    submitted = np.array([1010, 1110])
+    assert known.take_run(where, submitted - 500, submitted)[0].tolist() == [1000, 1100]  # measured

@@ -3,8 +3,9 @@
 Decides what a step's time is. Where a worker's markers tell the times of each operation, it is from the
 start of its first to the end of its last on the device. Of many short operations between two markers only
 the whole time is known: it is shared evenly among them, and the slice says so. The host's steps are timed as
-they are performed. A worker does one thing at a time: where clocks disagree, a slice begins when the one
-before has ended. Report and trace are both made of these slices and of nothing else.
+they are performed. A worker does one thing at a time, and nothing before the command was taken up: where
+clocks disagree, a slice begins when the one before has ended, and not before its command. Report and trace
+are both made of these slices and of nothing else.
 """
 
 from __future__ import annotations
@@ -156,14 +157,17 @@ class _Track:
             return None
         return None if self._numbers[found.stop : found.stop + 1] == [numbers[-1]] else found
 
-    def take_run(self, where: slice, submitted: Times64) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
+    def take_run(
+        self, where: slice, started: Times64, submitted: Times64
+    ) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
         """The operations there, one after the other as on a worker that does one thing at a time.
 
-        `submitted`: when each was. A share of a time may lie before that, where a worker is faster than the host.
+        Each begins after its command's `started` at the earliest, by whichever clock. A share of a time may lie
+        before `submitted`, where a worker is faster than the host.
         """
         shared = np.array(self._shared[where], np.int64) > 1
         starts = np.array(self._starts[where], np.int64)
-        starts = np.where(shared, np.maximum(starts, submitted), starts)
+        starts = np.maximum(starts, np.where(shared, submitted, started))
         ends = np.maximum.accumulate(np.maximum(starts, np.array(self._ends[where], np.int64)))
         ends = np.maximum(ends, self.ended)
         starts = np.maximum(starts, np.concatenate(([self.ended], ends[:-1])))
@@ -259,7 +263,7 @@ class Timeline:
             return False
         run = Run(commands)
         for worker, track, place in zip(workers, tracks, places, strict=True):
-            starts, ends, shared = track.take_run(place, run.submitted)
+            starts, ends, shared = track.take_run(place, run.started, run.submitted)
             run.workers.append((worker, starts, ends, shared))
             run.count_times(ends - starts)
         for sink in self.sinks:
@@ -277,9 +281,7 @@ class Timeline:
             track.skip_to(number)
             ended = track.ended
             for step, start, end, shared in _parts(track, worker, number, steps):
-                if shared:  # as in `take_run`
-                    start = max(start, command[2])
-                start = start if start > ended else ended
+                start = max(start, ended, command[2] if shared else command[1])  # as in `take_run`
                 ended = end = end if end > start else start
                 _add(times, step.kind, end - start)
                 slices.append((step, start, end, shared))
