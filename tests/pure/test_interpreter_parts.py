@@ -4,8 +4,6 @@ types say of their objects.
 
 from __future__ import annotations
 
-from math import inf
-
 import pytest
 from vdev.translators.frontend import types as ct
 from vdev.translators.frontend.operator_kinds import Binary, Unary
@@ -25,7 +23,7 @@ from vdev.translators.frontend.syntax import (
     Use,
 )
 from vdev.translators.interpreter.calculation import Calculator
-from vdev.translators.interpreter.memory import Components, Location, Memory, TooLong
+from vdev.translators.interpreter.memory import Components, Location, Memory
 from vdev.translators.interpreter.values import (
     OPAQUE,
     SHARED,
@@ -93,7 +91,7 @@ def test_which_types_are_the_same_bytes() -> None:
 
 
 def test_private_memory_is_followed_and_leaves_no_record() -> None:
-    memory, place = Memory(inf), Private("x", INT)
+    memory, place = Memory(), Private("x", INT)
     memory.store(pointer_to(place), INT, number(5), None)
     found = memory.load(pointer_to(place), INT, None)
     assert isinstance(found, Number)
@@ -103,7 +101,7 @@ def test_private_memory_is_followed_and_leaves_no_record() -> None:
 
 
 def test_accesses_behind_arguments_are_recorded() -> None:
-    memory, pointer = Memory(inf), pointer_to(Argument(3)).moved(ex.const(8))
+    memory, pointer = Memory(), pointer_to(Argument(3)).moved(ex.const(8))
     loaded = memory.load(pointer, INT, 7)
     memory.store(pointer, INT, number(1), 8)
     found = [(r.arg, r.mode, r.offset, r.nbytes, r.line) for r in memory.records]
@@ -113,7 +111,7 @@ def test_accesses_behind_arguments_are_recorded() -> None:
 
 
 def test_local_memory_is_no_buffer() -> None:
-    memory = Memory(inf)
+    memory = Memory()
     memory.store(pointer_to(SHARED), INT, number(1), None)
     assert not memory.records
 
@@ -129,20 +127,20 @@ def test_local_memory_is_no_buffer() -> None:
     ],
 )
 def test_padding_may_be_written(ctype: ct.CType, value: Value, certain: bool) -> None:
-    memory = Memory(inf)
+    memory = Memory()
     memory.store(pointer_to(Argument(0)), ctype, value, None)
     (record,) = memory.records
     assert (record.way is memory.state.way) == certain
 
 
 def test_three_components_are_written_and_a_fourth_may_be() -> None:
-    memory = Memory(inf)
+    memory = Memory()
     memory.store(pointer_to(Argument(0)), INT3, unknown_value(INT3), None)
     assert [(r.nbytes, r.way is memory.state.way) for r in memory.records] == [(12, True), (16, False)]
 
 
 def test_components_are_stored_one_by_one() -> None:
-    memory, place = Memory(inf), Private("v", INT2)
+    memory, place = Memory(), Private("v", INT2)
     memory.state.env[place] = Vector((number(1), number(2)))
     memory.store_place(Components(pointer_to(place), INT2, (1, 0)), Vector((number(3), number(4))), None)
     found = memory.load_place(Location(pointer_to(place), INT2), None)
@@ -151,17 +149,9 @@ def test_components_are_stored_one_by_one() -> None:
 
 
 def test_an_address_that_is_stored_is_shown() -> None:
-    memory = Memory(inf)
+    memory = Memory()
     memory.store(pointer_to(Argument(0)), ct.CPointer(8, INT), pointer_to(Argument(1)), 4)
     assert memory.addresses == [("the address of a buffer is stored", 4)]
-
-
-def test_work_ends_in_time() -> None:
-    memory = Memory(0.0)
-    for _ in range(63):  # it looks at the clock now and then
-        memory.tick()
-    with pytest.raises(TooLong):
-        memory.tick()
 
 
 # calculation ----------------------------------------------------------------------------------------
@@ -189,7 +179,7 @@ GID = ex.workitem(ex.GlobalId, 0)
 @pytest.fixture
 def calculator() -> Calculator:
     """`a` is argument 0, a pointer; `i` is the global id, `j` is 10."""
-    memory = Memory(inf)
+    memory = Memory()
     values = {
         "a": (ct.CPointer(8, INT), pointer_to(Argument(0))),
         "i": (INT, Number(GID, ex.INT)),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, Type, TypeKind
 
+from ..symbolic.effort import spend
 from ..symbolic.expression import IntType
 from . import clang
 from .operator_kinds import Binary, Joining, Placed
@@ -123,6 +124,9 @@ _SEQUENCES = {
     TypeKind.VARIABLEARRAY,
 }
 
+#: What reading a node takes (see `effort`).
+_STEPS = 10
+
 _lib: Any = clang._library()
 #: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
 _RARE = (b"__builtin", b"_Generic", b"offsetof", b"va_arg", b"__c11_", b"__opencl_atomic")
@@ -161,7 +165,9 @@ class SyntaxReader:
         #: whether there may be expressions of one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
         self._types: dict[int, CType] = {}
-        self._functions: dict[tuple[str, int | None], Function | None] = {}
+        self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
+        self._nnodes = 0  #: read so far
+        self._reached: Cursor | None = None  #: the last statement begun
         self._variables: dict[int, Cursor] = {}  #: declarations of variables that are used
         self._definitions: dict[str, list[Cursor]] = {}
         for cursor in clang.children(unit.cursor):
@@ -171,15 +177,34 @@ class SyntaxReader:
     # functions and types ----------------------------------------------------------------------------
 
     def function(self, name: str, key: int | None = None) -> Function | None:
-        """The function of a name (see `Call.key`); None where it has no body in the program."""
+        """The function of a name (see `Call.key`); None where it has no body in the program.
+
+        Takes the same number of steps whether it has been read before or not.
+        """
         place = name, key
-        if place not in self._functions:
-            found = self._definitions.get(name, ())
-            cursor = next((c for c in found if key is None or c.hash == key), None)
-            self._functions[place] = None if cursor is None else self._read_function(cursor)
-        return self._functions[place]
+        known = self._functions.get(place)
+        if known is not None:
+            function, nnodes = known
+            spend(_STEPS * nnodes)
+            return function
+        before = self._nnodes
+        found = self._definitions.get(name, ())
+        cursor = next((c for c in found if key is None or c.hash == key), None)
+        function = None if cursor is None else self._read_function(cursor)
+        self._functions[place] = function, self._nnodes - before
+        return function
+
+    @property
+    def reached(self) -> int | None:
+        """The user's line of the last statement that was begun to be read."""
+        return None if self._reached is None else self.line(self._reached)
+
+    def _count(self) -> None:
+        self._nnodes += 1
+        spend(_STEPS)
 
     def _read_function(self, cursor: Cursor) -> Function | None:
+        self._reached = cursor
         parameters: list[Variable] = []
         body: Compound | None = None
         for child in clang.children(cursor):
@@ -253,9 +278,11 @@ class SyntaxReader:
 
     def statement(self, cursor: Cursor) -> Node:
         """A statement, or an expression in the place of one."""
+        self._reached = cursor
         reader = self._statements.get(cursor.kind)
         if reader is None:
             return self.expression(cursor)
+        self._count()
         node: Statement = reader(self, cursor)
         return node
 
@@ -400,6 +427,7 @@ class SyntaxReader:
     # expressions ------------------------------------------------------------------------------------
 
     def expression(self, cursor: Cursor) -> Expression:
+        self._count()
         reader = self._readers.get(cursor.kind) or SyntaxReader._other
         return reader(self, cursor, self.ctype(cursor.type))
 
@@ -408,6 +436,7 @@ class SyntaxReader:
         for child in clang.children(cursor):
             reader = self._readers.get(child.kind, SyntaxReader._other)
             if reader is not None:
+                self._count()
                 found.append(reader(self, child, self.ctype(child.type)))
         return found
 

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ..frontend.source import BUFFERS, ArgKind
+from ..frontend.source import BUFFERS, ArgKind, KernelInfo
 from ..frontend.syntax import Unsupported
 from ..frontend.syntax_reader import SyntaxReader
 from ..frontend.types import MOST_LEAVES, CBool, CInt, CPointer, CRecord, CType, CVector, Whole
@@ -20,6 +20,7 @@ from ..ranges.grain import BYTES, NOTHING, Grain, joined, of_store
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.domain import Infeasible
+from ..symbolic.effort import TooMuch, limited, spend
 from ..symbolic.expression import Expr
 from .access_recorder import Record
 from .summaries import Access, AccessRange, KernelSummary, Reason
@@ -37,14 +38,14 @@ from .values import (
     pointer_to,
     unknown_value,
 )
-from .walk import Interpreter, interpret
+from .walk import Interpreter
 from .ways import Step, StepKind
 
 if TYPE_CHECKING:
     from ..frontend.source import ParsedProgram
 
-#: Seconds after which the analysis of a kernel gives up.
-TIME_LIMIT = 1.8
+#: Steps of work (see `effort`) after which the analysis of a kernel gives up.
+MOST_STEPS = 4_000_000
 
 #: Deeply nested expressions need deep recursion.
 _RECURSION_LIMIT = 6000
@@ -73,35 +74,61 @@ def analyse_kernel(program: ParsedProgram, name: str) -> KernelSummary:
 
 def _analyse(program: ParsedProgram, name: str) -> KernelSummary:
     info = program.kernels[name]
-    images = tuple(index for index, arg in enumerate(info.args) if arg.kind is ArgKind.IMAGE)
-    pointers = [index for index, arg in enumerate(info.args) if arg.kind in BUFFERS]
-    names = {index: arg.name for index, arg in enumerate(info.args)}
-    try:
-        reader = _readers.get(program)
-        if reader is None:
-            reader = _readers[program] = SyntaxReader(program)
-        function = reader.function(name)
-        if function is None:
-            raise Unsupported("the kernel has no body")
-        arguments = {
-            parameter.name: _argument(index, info.args[index].kind, parameter.type)
-            for index, parameter in enumerate(function.parameters)
-        }
-        walked = interpret(reader, function, arguments, TIME_LIMIT)
-    except (Unsupported, RecursionError) as problem:
-        return _gave_up(name, problem, pointers, names, images)
+    reader = _readers.get(program)
+    if reader is None:
+        reader = _readers[program] = SyntaxReader(program)
+    interpreter = Interpreter(reader)
+    problem: Unsupported
+    with limited(MOST_STEPS):
+        try:
+            _walk(interpreter, info)
+            return _summary(interpreter, info)
+        except Unsupported as unsupported:
+            problem = unsupported
+        except RecursionError:
+            problem = Unsupported("its expressions are nested too deeply", interpreter.reached)
+        except TooMuch:
+            problem = Unsupported(f"not analysed: more than {MOST_STEPS:,} steps", interpreter.reached)
+    return _gave_up(info, problem)
+
+
+def _walk(interpreter: Interpreter, info: KernelInfo) -> None:
+    function = interpreter.reader.function(info.name)
+    if function is None:
+        raise Unsupported("the kernel has no body")
+    arguments = {
+        parameter.name: _argument(index, info.args[index].kind, parameter.type)
+        for index, parameter in enumerate(function.parameters)
+    }
+    interpreter.run(function, arguments)
+
+
+def _summary(walked: Interpreter, info: KernelInfo) -> KernelSummary:
+    names, pointers = _names(info), _pointers(info)
     constant = {index for index in pointers if info.args[index].kind is ArgKind.CONSTANT}
     accesses = list(_accesses(walked.memory.records, pointers, constant, names))
     return KernelSummary(
-        name,
+        info.name,
         tuple(accesses),
         tuple(Reason(text, line) for text, line in walked.outside_program) + _waiting(walked, names),
         _scalars(accesses),
-        images,
+        _images(info),
         Reason(*walked.memory.addresses[0]) if walked.memory.addresses else None,
         names,
         _merged_dimensions(accesses),
     )
+
+
+def _names(info: KernelInfo) -> dict[int, str]:
+    return {index: arg.name for index, arg in enumerate(info.args)}
+
+
+def _pointers(info: KernelInfo) -> list[int]:
+    return [index for index, arg in enumerate(info.args) if arg.kind in BUFFERS]
+
+
+def _images(info: KernelInfo) -> tuple[int, ...]:
+    return tuple(index for index, arg in enumerate(info.args) if arg.kind is ArgKind.IMAGE)
 
 
 def _waiting(walked: Interpreter, names: Mapping[int, str]) -> tuple[Reason, ...]:
@@ -111,19 +138,15 @@ def _waiting(walked: Interpreter, names: Mapping[int, str]) -> tuple[Reason, ...
     return tuple(Reason(f"a loop that waits for `{names[arg]}` to change", line) for arg, line in polls)
 
 
-def _gave_up(
-    name: str, problem: Exception, pointers: Sequence[int], names: Mapping[int, str], images: tuple[int, ...]
-) -> KernelSummary:
-    text = problem.text if isinstance(problem, Unsupported) else "functions are nested too deeply"
-    line = problem.line if isinstance(problem, Unsupported) else None
-    root = Step(None, StepKind.ROOT, logic.TRUE)
+def _gave_up(info: KernelInfo, problem: Unsupported) -> KernelSummary:
+    names, root = _names(info), Step(None, StepKind.ROOT, logic.TRUE)
     accesses = tuple(
-        Access(index, mode, 1, line, None, None, text, names, None, root)
-        for index in pointers
+        Access(index, mode, 1, problem.line, None, None, problem.text, names, None, root)
+        for index in _pointers(info)
         for mode in ("read", "write")
     )
-    reason = Reason(text, line)
-    return KernelSummary(name, accesses, (reason,), frozenset(), images, reason, names)
+    reason = Reason(problem.text, problem.line)
+    return KernelSummary(info.name, accesses, (reason,), frozenset(), _images(info), reason, names)
 
 
 def _argument(index: int, kind: ArgKind, ctype: CType) -> Value:
@@ -161,6 +184,7 @@ def _accesses(
     records: Sequence[Record], pointers: Sequence[int], constant: set[int], names: Mapping[int, str]
 ) -> Iterator[Access]:
     for record in records:
+        spend(4)
         targets = [record.arg] if record.arg is not None else list(pointers)
         for arg in targets:
             if record.mode != "read" and arg in constant:
@@ -199,6 +223,7 @@ def _leaves(accesses: Sequence[Access]) -> set[Expr]:
             found |= access.offset.leaves
         way: Step | None = access.way
         while way is not None and way not in seen:
+            spend(2)
             seen.add(way)
             found |= way.expr.leaves
             way = way.parent

@@ -13,6 +13,7 @@ from vdev.translators.values import dataclass
 
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.effort import spend
 from ..symbolic.expression import LOOP_END, Expr
 from ..symbolic.substitution import substitute
 from .ways import Step, StepKind
@@ -39,6 +40,7 @@ class Ways:
         if kind in _CONDITIONS and expr is logic.TRUE:
             return parent
         key = (parent, kind, expr, counter, text)
+        spend(1)
         found = self._known.get(key)
         if found is None:
             found = Step(parent, kind, expr, counter, text, line)
@@ -160,6 +162,7 @@ class LoopRewriter:
         return result
 
     def record(self, record: Record) -> Record:
+        spend(8)
         offset = record.offset
         return replace(record, way=self.way(record.way), offset=None if offset is None else self.expr(offset))
 
@@ -169,6 +172,7 @@ def merge_branches(records: Iterable[Record], ways: Ways) -> list[Record]:
     without it."""
     groups: dict[tuple[object, ...], dict[Step, Record]] = {}
     for record in records:
+        spend(2)
         key = (record.arg, record.mode, record.offset, record.nbytes, record.op, record.dtype, record.pieces)
         groups.setdefault(key, {}).setdefault(record.way, record)
     result: list[Record] = []

@@ -61,6 +61,7 @@ from ..frontend.types import (
 )
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.effort import spend
 from ..symbolic.exhaustive import assert_never
 from ..symbolic.expression import INT, LONG, Expr, IntType
 from . import operators
@@ -120,6 +121,10 @@ class Flow(Protocol):
     def block(self, node: Block) -> Value: ...
 
     def program_place(self, node: Use) -> Place: ...
+
+
+#: What evaluating a node takes (see `effort`).
+_STEPS = 4
 
 
 class Calculator:
@@ -200,7 +205,9 @@ class Calculator:
 
     def value(self, node: Expression) -> Value:  # noqa: C901 (a case for each kind)
         """The value of an expression, after its side effects."""
-        self.memory.tick()
+        spend(_STEPS)
+        if node.line is not None:
+            self.memory.line = node.line
         match node:
             case Use():
                 return self._at_place(node)
@@ -291,7 +298,7 @@ class Calculator:
             return
         way = self.memory.state.way
         before = self.memory.state
-        self.memory.state = State(dict(before.env), self.memory.ways.condition(way, condition))
+        self.memory.state = before.branch(self.memory.ways.condition(way, condition))
         then()
         taken = self.memory.state
         self.memory.state = State(before.env, self.memory.ways.condition(way, logic.negate(condition)))

@@ -15,6 +15,7 @@ from vdev.translators.values import dataclass
 from ..frontend.syntax import Loop
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.effort import spend
 from ..symbolic.expression import LOOP_END, Expr, Trips
 from ..symbolic.substitution import coefficient_of, substitute
 from .access_recorder import LoopRewriter, condition_since, steps_since
@@ -88,11 +89,11 @@ class LoopRun:
 
     def run(self) -> None:
         interpreter, node = self.interpreter, self.node
-        env = dict(self.start.env)
+        state = self.start.branch(self.entry)
         for place in self.changed:
-            env[place] = self.head[place] = self._head_value(place, self.start.env[place])
+            state.env[place] = self.head[place] = self._head_value(place, self.start.env[place])
         interpreter.memory.written = set()
-        interpreter.memory.state, interpreter.alive = State(env, self.entry), True
+        interpreter.memory.state, interpreter.alive = state, True
         jumps = Jumps()
         interpreter.jumps.append(jumps)
         if node.before is not None:
@@ -115,7 +116,7 @@ class LoopRun:
         state = interpreter.memory.state
         if condition is not logic.TRUE:
             way = interpreter.memory.ways.condition(state.way, logic.negate(condition))
-            jumps.breaks.append(State(dict(state.env), way))
+            jumps.breaks.append(state.branch(way))
         if condition is logic.FALSE:
             interpreter.alive = False
         else:
@@ -333,6 +334,7 @@ class LoopRun:
     def _rewrite_env(
         self, env: dict[Private, Value], rewrite: Callable[[Expr], Expr]
     ) -> dict[Private, Value]:
+        spend(len(env) >> 3)
         result: dict[Private, Value] = {}
         for place, value in env.items():
             before = self.start.env.get(place)

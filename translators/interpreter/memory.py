@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
-from time import perf_counter
 
 from vdev.translators.values import dataclass
 
-from ..frontend.syntax import Unsupported
 from ..frontend.types import (
     NO_BUFFER,
     Aggregated,
@@ -26,6 +24,7 @@ from ..frontend.types import (
 )
 from ..symbolic import expression as ex
 from ..symbolic import logic
+from ..symbolic.effort import spend
 from ..symbolic.expression import Expr
 from .access_recorder import Record, Ways
 from .values import (
@@ -53,10 +52,6 @@ from .values import (
 from .ways import Step
 
 
-class TooLong(Unsupported):
-    """The time for analysis is over."""
-
-
 class State:
     """What holds at one point of the program: the private variables and the way that led here."""
 
@@ -66,8 +61,10 @@ class State:
         self.env = env
         self.way = way
 
-    def copy(self) -> State:
-        return State(dict(self.env), self.way)
+    def branch(self, way: Step) -> State:
+        """A state to go on with by `way`, of variables that are its own."""
+        spend(len(self.env) >> 4)
+        return State(dict(self.env), way)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +94,7 @@ def unknown_truth(origin: str = "") -> Expr:
 class Memory:
     """Private variables, the way so far, and the records of all accesses."""
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self) -> None:
         self.ways = Ways()
         self.state = State({}, self.ways.root)
         self.records: list[Record] = []
@@ -110,14 +107,8 @@ class Memory:
         self.addresses: list[tuple[str, int | None]] = []
         #: the user's line that called what is walked now, where that is text of no user
         self.called_from: int | None = None
-        self.deadline = deadline
-        self.nsteps = 0
-
-    def tick(self) -> None:
-        """Count work, so that analysis ends in time."""
-        self.nsteps += 1
-        if self.nsteps % 64 == 0 and perf_counter() > self.deadline:
-            raise TooLong("analysis took too long")
+        #: how far the walk has come: the last of the user's lines that it has met
+        self.line: int | None = None
 
     # memory -----------------------------------------------------------------------------------------
 
@@ -150,6 +141,7 @@ class Memory:
         if condition is not None:
             way = self.ways.condition(way, condition)
         line = self.called_from if line is None else line
+        spend(3)
         self.records.append(Record(arg, mode, offset, nbytes, way, line, op, dtype, reason, pieces))
 
     def load(self, pointer: Pointer, ctype: CType, line: int | None) -> Value:
@@ -169,6 +161,7 @@ class Memory:
             content = self.state.env.get(place)
             if content is None:
                 return unknown_value(ctype, LOADED)
+            _spend_on(content)
             for value in disguised(content, target.offset, ctype):
                 self.show_address(value, "the address of a buffer is read as another type", line)
             return load_private(content, place.type, target.offset, ctype)
@@ -225,6 +218,7 @@ class Memory:
         content = self.state.env.get(place)
         if content is None:
             content = unknown_value(place.type)
+        _spend_on(content)
         self.state.env[place] = store_private(content, place.type, target.offset, ctype, value, certain)
 
     def record_write(self, target: Target, ctype: CType, value: Value, line: int | None) -> None:
@@ -277,6 +271,12 @@ class Memory:
             self.store(pointer, element, item, line)
 
 
+def _spend_on(content: Value) -> None:
+    """What is kept of an object is gone through, member by member."""
+    if isinstance(content, Aggregate):
+        spend(len(content.cells) >> 3)
+
+
 def _uncertain(target: Target) -> Target:
     condition = logic.both(target.condition or logic.TRUE, unknown_truth())
     return Target(target.place, target.offset, condition)
@@ -307,6 +307,7 @@ def join_envs(condition: Expr, a: dict[Private, Value], b: dict[Private, Value])
     scope."""
     if a is b:
         return a
+    spend(len(a) >> 2)
     joined: dict[Private, Value] = {}
     for place, value in a.items():
         other = b.get(place)

@@ -8,7 +8,6 @@ program's own functions. Values are `calculation`'s.
 from __future__ import annotations
 
 from itertools import chain
-from time import perf_counter
 
 from ..frontend.syntax import (
     Block,
@@ -38,6 +37,7 @@ from ..frontend.syntax import (
 from ..frontend.syntax_reader import SyntaxReader
 from ..frontend.types import CArray, CVoid, Space, uniform_integer
 from ..symbolic import logic
+from ..symbolic.effort import spend
 from ..symbolic.expression import Const, Expr
 from .access_recorder import common_way, condition_since, merge_branches
 from .builtins import builtin
@@ -60,13 +60,15 @@ from .values import (
 from .ways import Step
 
 _MAX_DEPTH = 40
+#: What going on to a statement takes (see `effort`).
+_STEPS = 4
 
 
 class Interpreter:
     """Interprets one kernel."""
 
-    def __init__(self, reader: SyntaxReader, deadline: float) -> None:
-        self.memory = Memory(deadline)
+    def __init__(self, reader: SyntaxReader) -> None:
+        self.memory = Memory()
         self.calculator = Calculator(self.memory, self)
         self.reader = reader
         self.alive = True
@@ -77,13 +79,19 @@ class Interpreter:
         self.depth = 0
         self.outside_program: list[tuple[str, int | None]] = []
         self._program_places: dict[int, Place] = {}
+        self._functions: dict[tuple[str, int | None], Function | None] = {}
 
     def run(self, function: Function, arguments: dict[str, Value]) -> None:
-        """Interpret a kernel with `arguments` by name."""
+        """Interpret a kernel with `arguments` by name. Raises Unsupported where something is not followed."""
         for parameter in function.parameters:
             self._bind(parameter, arguments[parameter.name])
         self.execute(function.body)
         self.memory.records = merge_branches(self.memory.records, self.memory.ways)
+
+    @property
+    def reached(self) -> int | None:
+        """The user's line to which the walk, or the reading before it, has come."""
+        return self.reader.reached if self.memory.line is None else self.memory.line
 
     def _bind(self, parameter: Variable, value: Value) -> None:
         place = Private(parameter.name, parameter.type)
@@ -93,7 +101,7 @@ class Interpreter:
     # calls ------------------------------------------------------------------------------------------
 
     def call(self, node: Call, *, used: bool) -> Value:
-        function = self.reader.function(node.name, node.key)
+        function = self._function(node.name, node.key)
         if function is None:
             return builtin(self.calculator, node, used=used)
         pairs = zip(node.arguments, function.parameters, strict=False)
@@ -105,6 +113,13 @@ class Interpreter:
         result = self._inline(function, values)
         self.memory.called_from = before
         return result
+
+    def _function(self, name: str, key: int | None) -> Function | None:
+        """The program's function of a name; None for others. Reading it counts once for a kernel."""
+        place = name, key
+        if place not in self._functions:
+            self._functions[place] = self.reader.function(name, key)
+        return self._functions[place]
 
     def _inline(self, function: Function, values: list[Value]) -> Value:
         frame, returned, jumps = self.memory.frame, self.returned, self.jumps
@@ -192,7 +207,7 @@ class Interpreter:
         """Run a statement; afterwards `alive` says whether one comes out at its end."""
         if not self.alive:
             return
-        self.memory.tick()
+        spend(_STEPS)
         match node:
             case Compound():
                 for statement in node.statements:
@@ -262,9 +277,7 @@ class Interpreter:
         start, njumps = self.memory.state, self.njumps
         states = []
         for branch, branch_condition in ((node.then, condition), (node.otherwise, logic.negate(condition))):
-            self.memory.state = State(
-                dict(start.env), self.memory.ways.condition(start.way, branch_condition)
-            )
+            self.memory.state = start.branch(self.memory.ways.condition(start.way, branch_condition))
             self.alive = True
             if branch is not None:
                 self.execute(branch)
@@ -299,7 +312,7 @@ class Interpreter:
         if self.alive:
             ends = [*ends, self.memory.state]
         if not has_default:
-            ends = [*ends, State(dict(start.env), self.memory.ways.condition(start.way, nothing))]
+            ends = [*ends, start.branch(self.memory.ways.condition(start.way, nothing))]
         self.njumps = njumps + outer_jumps
         self.come_together(ends, start.way if outer_jumps == 0 else None)
 
@@ -320,7 +333,7 @@ class Interpreter:
     def _enter_case(self, start: State, condition: Expr) -> None:
         if condition is logic.FALSE:
             return
-        entered = State(dict(start.env), self.memory.ways.condition(start.way, condition))
+        entered = start.branch(self.memory.ways.condition(start.way, condition))
         if self.alive:
             entered = self._join(self.memory.state, entered)
         self.memory.state, self.alive = entered, True
@@ -357,12 +370,3 @@ def _labels(statement: Node) -> tuple[list[Label], Node]:
         labels.append(statement)
         statement = statement.statement
     return labels, statement
-
-
-def interpret(
-    reader: SyntaxReader, function: Function, arguments: dict[str, Value], seconds: float
-) -> Interpreter:
-    """Walk a kernel. Raises Unsupported where something is not followed or time is over."""
-    interpreter = Interpreter(reader, perf_counter() + seconds)
-    interpreter.run(function, arguments)
-    return interpreter

@@ -21,6 +21,8 @@ from weakref import WeakValueDictionary
 
 from vdev.translators.values import dataclass
 
+from .effort import spend
+
 #: Stands for "no bound"; sums and products of a few of them still compare as intended.
 INFINITE = 1 << 100
 
@@ -445,6 +447,9 @@ class Trips:
         return self.none, self.before, self.after
 
 
+#: What making a node takes (see `effort`).
+_STEPS = 3
+
 _nodes: WeakValueDictionary[tuple[object, ...], Node] = WeakValueDictionary()
 
 
@@ -455,6 +460,7 @@ def _interned(
     numbers: the operands themselves would keep an `Exit` alive among them, that its definition, and this the node whose
     key it is, for ever.
     """
+    spend(_STEPS)  # whether it is there or not: that depends on what else has been analysed
     found = _nodes.get(key)
     if found is None:
         found = _nodes[key] = kind(lo, hi, next(_serial), *parts)
@@ -556,6 +562,7 @@ def _leaves_of(leaf: Exit) -> frozenset[Expr]:
         if expr in seen:
             continue
         seen.add(expr)
+        spend(1)
         if isinstance(expr, Leaf):
             found.add(expr)
         pending += expr.definition.parts if isinstance(expr, Exit) else expr.parts
@@ -584,6 +591,7 @@ def _congruence(expr: Expr, known: dict[Expr, tuple[int, int]]) -> tuple[int, in
     """`known`: of what has been met, as one operand may be part of many."""
     found = known.get(expr)
     if found is None:
+        spend(2)
         modulus, residue = _congruence_of_parts(expr, known)
         found = known[expr] = (modulus, residue % modulus if modulus else residue)
     return found
@@ -627,6 +635,7 @@ def terms_of(expr: Expr) -> tuple[int, tuple[tuple[Expr, int], ...]]:
 
 def linear(constant: int, terms: Mapping[Expr, int]) -> Expr:
     """`constant` plus the sum of coefficient times node."""
+    spend(len(terms) >> 1)
     kept = [(term, coefficient) for term, coefficient in terms.items() if coefficient]
     if not kept:
         return const(constant)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import gcd
 
 from . import expression as ex
+from .effort import spend
 from .expression import (
     ONE,
     ZERO,
@@ -132,6 +133,7 @@ def _are_opposite(a: Expr, b: Expr, known: set[tuple[Expr, Expr]] | None = None)
     if not isinstance(b, Either if isinstance(a, Both) else Both):
         return False
     known = set() if known is None else known
+    spend(1)
     if (a, b) not in known:
         if not all(_are_opposite(one, other, known) for one, other in zip(a.parts, b.parts, strict=True)):
             return False

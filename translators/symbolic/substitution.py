@@ -7,6 +7,7 @@ from functools import reduce
 
 from . import expression as ex
 from . import logic
+from .effort import spend
 from .exhaustive import assert_never
 from .expression import Exit, Expr, Leaf, Trips, linear, terms_of
 
@@ -22,15 +23,22 @@ def _substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, 
     found = memo.get(expr)
     if found is not None:
         return found
+    spend(2)
     result: Expr
     if isinstance(expr, Leaf) and (expr in replacements or not isinstance(expr, Exit)):
         result = replacements.get(expr, expr)
-    elif replacements.keys().isdisjoint(expr.leaves):
+    elif _none_of(expr, replacements):
         result = expr
     else:
         result = _rebuilt(expr, lambda part: _substitute(part, replacements, memo), replacements)
     memo[expr] = result
     return result
+
+
+def _none_of(expr: Expr, replacements: Mapping[Expr, Expr]) -> bool:
+    leaves = expr.leaves
+    spend(len(leaves) >> 4)
+    return replacements.keys().isdisjoint(leaves)
 
 
 def _rebuilt(  # noqa: C901 (a case for each kind)

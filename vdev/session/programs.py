@@ -248,7 +248,7 @@ class SessionProgram:
         kept = None if self._kept is None else self._kept.summary(kernel)
         if kept is not None:
             return kept
-        from vdev.translators.interpreter.access import TIME_LIMIT, analyse_kernel  # loads libclang
+        from vdev.translators.interpreter.access import analyse_kernel  # loads libclang
 
         started = time.perf_counter()
         try:
@@ -262,7 +262,7 @@ class SessionProgram:
             return None
         seconds = time.perf_counter() - started
         logger.debug("analysis of kernel %s: %.3f ms", kernel, seconds * 1e3)
-        if self._kept is not None and seconds < TIME_LIMIT:  # in more time it may find out more
+        if self._kept is not None:
             self._kept.keep_summary(summary)
         return summary
 

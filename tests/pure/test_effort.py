@@ -1,0 +1,151 @@
+"""Analysis ends by a count of steps: the same number in every run, whatever has been analysed before, and with the line
+that it had come to.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from vdev.translators.frontend.source import ParsedProgram, parse_program
+from vdev.translators.interpreter import access
+from vdev.translators.interpreter.access import analyse_kernel
+from vdev.translators.interpreter.plain import plain_summary, summary_of_plain
+from vdev.translators.interpreter.summaries import KernelSummary
+from vdev.translators.symbolic import effort
+from vdev.translators.symbolic import expression as ex
+
+HELPERS = """
+uint mixed(uint x, uint y) { for (uint k = 0; k < (y & 7); ++k) x = x * 3 + (x > y ? y : k); return x; }
+"""
+BODY = """
+    uint i = get_global_id(0), x = a[i], sum = i;
+    uint rows[8];
+    for (uint k = 0; k < 8; ++k) rows[k] = x + k;
+    switch (x & 3) { case 0: x += 5; break; case 1: x = mixed(x, i); break; default: x ^= n; }
+    while (sum < n) { sum += mixed(x, sum) + rows[sum & 7]; if (sum == 7) break; }
+    if (i < n) a[i] = sum; else b[n - 1 - i] = mixed(sum, x);
+"""
+SOURCE = HELPERS + "".join(
+    f"kernel void {name}(global uint *a, global uint *b, uint n) {{{BODY}}}\n" for name in ("one", "two")
+)
+LONG = """kernel void long_one(global uint *a, uint n) {
+    uint i = get_global_id(0), x = a[i];
+""" + "".join(f"    x = x * {2 * number + 1} + (x >> 3);\n" for number in range(200)) + "    a[i] = x;\n}\n"  # fmt: skip
+
+
+@contextmanager
+def limit(steps: int) -> Iterator[None]:
+    kept, access.MOST_STEPS = access.MOST_STEPS, steps
+    try:
+        yield
+    finally:
+        access.MOST_STEPS = kept
+
+
+def gave_up(program: ParsedProgram, name: str, steps: int) -> bool:
+    with limit(steps):
+        return bool(analyse_kernel(program, name).one_worker)
+
+
+def steps_of(program: ParsedProgram, name: str) -> int:
+    """The least limit within which a kernel is analysed."""
+    enough, little = 1 << 20, 0
+    assert not gave_up(program, name, enough)
+    while enough - little > 1:
+        middle = (enough + little) // 2
+        enough, little = (enough, middle) if gave_up(program, name, middle) else (middle, little)
+    return enough
+
+
+def test_a_kernel_takes_the_same_steps_whatever_was_analysed_before() -> None:
+    program = parse_program(SOURCE)
+    first = steps_of(program, "one")
+    kept = analyse_kernel(program, "two")  # its nodes live on
+    assert steps_of(program, "one") == first == steps_of(parse_program(SOURCE), "one")
+    assert steps_of(program, "two") == first
+    assert kept.accesses
+
+
+def test_a_kernel_takes_the_same_steps_in_every_process() -> None:
+    script = (
+        "from tests.pure.test_effort import SOURCE, parse_program, steps_of\n"
+        "print(steps_of(parse_program(SOURCE), 'one'))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+
+
+def test_what_takes_too_much_says_how_much_and_where() -> None:
+    program = parse_program(LONG)
+    with limit(20_000):
+        summary = analyse_kernel(program, "long_one")
+    (reason,) = summary.one_worker
+    assert reason.text == "not analysed: more than 20,000 steps"
+    assert reason.line is not None
+    assert 3 <= reason.line < 203
+    assert {(each.arg, each.mode, each.offset) for each in summary.accesses} == {
+        (0, "read", None),
+        (0, "write", None),
+    }
+    assert not analyse_kernel(program, "long_one").one_worker
+
+
+def test_walking_takes_too_much_where_reading_does_not() -> None:
+    loops = "for (uint p = 0; p < x; ++p) " * 3
+    source = f"""kernel void nested(global uint *a, uint n) {{
+    uint i = get_global_id(0), x = a[i];
+    {loops} {{ x += p; a[i] = x; }}
+}}"""
+    program = parse_program(source)
+    assert not gave_up(program, "nested", 1 << 20)
+    with effort.limited(1 << 30):
+        access.SyntaxReader(program).function("nested")
+        reading = int(effort.spent())
+    with limit(reading + 200):
+        (reason,) = analyse_kernel(program, "nested").one_worker
+    assert reason.line in (2, 3)
+
+
+def test_outcomes_are_kept_as_they_are() -> None:
+    program = parse_program(LONG)
+    with limit(20_000):
+        summary = analyse_kernel(program, "long_one")
+    again = summary_of_plain(json.loads(json.dumps(plain_summary(summary))))
+    assert isinstance(again, KernelSummary)
+    assert again.one_worker == summary.one_worker
+    assert again.addresses == summary.addresses
+
+
+def test_steps_are_counted_for_one_thread_alone() -> None:
+    def other() -> None:
+        for number in range(1000, 2000):
+            ex.const(number)
+        found.append(effort.spent())
+
+    found: list[float] = []
+    with effort.limited(100):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert effort.spent() == 0
+        ex.const(1 << 40)
+        assert effort.spent() > 0
+        with pytest.raises(effort.TooMuch):
+            effort.spend(100)
+    assert found[0] != found[0]  # not a number
+    effort.spend(1 << 60)

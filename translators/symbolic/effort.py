@@ -1,0 +1,53 @@
+"""How much work an analysis may take: a count of steps in the place of a clock, so that a kernel's outcome is the same on
+every machine, at any load, and in every run.
+
+A step is about a microsecond of an ordinary processor of 2020, as far as that can be said of so different things. Whoever
+does work in proportion to the size of something calls `spend`; outside `limited` nothing is counted. Decides nothing about
+what becomes of a kernel that takes too much.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+
+__all__ = ["TooMuch", "limited", "spend", "spent"]
+
+
+class TooMuch(Exception):
+    """All steps are spent."""
+
+
+class _Meter(threading.local):
+    """Of one thread: others may be evaluating launches meanwhile."""
+
+    limit: float = inf
+    left: float = inf
+
+
+_meter = _Meter()
+
+
+@contextmanager
+def limited(steps: float) -> Iterator[None]:
+    """Within it, this thread may spend so many steps."""
+    kept = _meter.limit, _meter.left
+    _meter.limit = _meter.left = steps
+    try:
+        yield
+    finally:
+        _meter.limit, _meter.left = kept
+
+
+def spend(steps: int) -> None:
+    """Count `steps`. Raises TooMuch where there are none left."""
+    left = _meter.left = _meter.left - steps
+    if left < 0:
+        raise TooMuch
+
+
+def spent() -> float:
+    """The steps that this thread has spent since `limited` began; not a number outside of it."""
+    return _meter.limit - _meter.left
