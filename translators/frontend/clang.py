@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from ctypes import POINTER, Structure, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -99,6 +99,17 @@ def _library() -> Any:
         function.argtypes = [c_void_p]
         function.restype = result
     return library
+
+
+@lru_cache(maxsize=None)
+def _bare(name: str, result: Any) -> Any:
+    """A function of libclang of a cursor, without what the wrapper does to each result."""
+    return CFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
+
+
+def type_key(cursor: Cursor) -> int:
+    """What tells a cursor's type from others of its translation unit, also by its qualifiers; 0: it has none."""
+    return _bare("clang_getCursorType", cindex.Type)(cursor).data[0] or 0
 
 
 def evaluate(cursor: Cursor) -> int | float | None:
@@ -200,6 +211,14 @@ def presumed(location: SourceLocation) -> Presumed:
     file, line, column = cindex._CXString(), c_uint(), c_uint()
     library.clang_getPresumedLocation(location, byref(file), byref(line), byref(column))
     return Presumed(_string(file), line.value, column.value)
+
+
+def presumed_line(cursor: Cursor) -> int:
+    """The line of a cursor alone, as `presumed` tells it of its location; 0 where there is none."""
+    line = c_uint()
+    location = _bare("clang_getCursorLocation", SourceLocation)(cursor)
+    _library().clang_getPresumedLocation(location, None, byref(line), None)
+    return line.value
 
 
 def line_of(cursor: Cursor) -> int:
@@ -370,8 +389,10 @@ __all__ = [
     "parse",
     "pointee",
     "presumed",
+    "presumed_line",
     "printed",
     "skipped_lines",
+    "type_key",
     "unary_operator",
     "walk",
 ]  # fmt: skip

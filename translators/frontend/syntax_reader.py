@@ -125,7 +125,7 @@ _SEQUENCES = {
 }
 
 #: What reading a node takes (see `effort`).
-_STEPS = 10
+_STEPS = 7
 
 _lib: Any = clang._library()
 #: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
@@ -164,6 +164,7 @@ class SyntaxReader:
         self.exact = program.exact  #: the text is free of macros, so that it may be looked at
         #: whether there may be expressions of one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
+        self._generated = GENERATED_FILE.encode() in self.text
         self._types: dict[int, CType] = {}
         self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
         self._nnodes = 0  #: read so far
@@ -216,6 +217,10 @@ class SyntaxReader:
         if body is None:
             return None
         return Function(cursor.spelling, tuple(parameters), self.ctype(cursor.result_type), body)
+
+    def _type_of(self, cursor: Cursor) -> CType:
+        found = self._types.get(clang.type_key(cursor))
+        return self.ctype(cursor.type) if found is None else found
 
     def ctype(self, clang_type: Type) -> CType:
         key = clang_type.data[0]
@@ -271,15 +276,16 @@ class SyntaxReader:
 
     def line(self, cursor: Cursor) -> int | None:
         """The user's line; None in text that no user wrote."""
-        place = clang.presumed(cursor.location)
-        return None if place.file == GENERATED_FILE else place.line or None
+        if self._generated and clang.presumed(cursor.location).file == GENERATED_FILE:
+            return None
+        return clang.presumed_line(cursor) or None
 
     # statements -------------------------------------------------------------------------------------
 
     def statement(self, cursor: Cursor) -> Node:
         """A statement, or an expression in the place of one."""
         self._reached = cursor
-        reader = self._statements.get(cursor.kind)
+        reader = _STATEMENTS.get(cursor._kind_id)
         if reader is None:
             return self.expression(cursor)
         self._count()
@@ -324,7 +330,7 @@ class SyntaxReader:
 
     def _attributed(self, cursor: Cursor) -> Compound:
         """An attribute such as opencl_unroll_hint around a statement."""
-        inner = (c for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS)
+        inner = (c for c in clang.children(cursor) if c._kind_id not in _PARTS)
         return Compound(tuple(self.statement(child) for child in inner))
 
     def _assembly(self, cursor: Cursor) -> NoReturn:
@@ -428,16 +434,16 @@ class SyntaxReader:
 
     def expression(self, cursor: Cursor) -> Expression:
         self._count()
-        reader = self._readers.get(cursor.kind) or SyntaxReader._other
-        return reader(self, cursor, self.ctype(cursor.type))
+        reader = _READERS.get(cursor._kind_id) or SyntaxReader._other
+        return reader(self, cursor, self._type_of(cursor))
 
     def operands(self, cursor: Cursor) -> list[Expression]:
         found = []
         for child in clang.children(cursor):
-            reader = self._readers.get(child.kind, SyntaxReader._other)
+            reader = _READERS.get(child._kind_id, SyntaxReader._other)
             if reader is not None:
                 self._count()
-                found.append(reader(self, child, self.ctype(child.type)))
+                found.append(reader(self, child, self._type_of(child)))
         return found
 
     def _opaque(self, cursor: Cursor, ctype: CType, parts: Sequence[Node] = ()) -> Opaque:
@@ -446,7 +452,7 @@ class SyntaxReader:
     def _other(self, cursor: Cursor, ctype: CType) -> Expression:
         found: list[Node] = []
         if cursor.kind is not CursorKind.CXX_UNARY_EXPR:  # what sizeof has is not evaluated (C99 6.5.3.4)
-            found = [self.statement(c) for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS]
+            found = [self.statement(c) for c in clang.children(cursor) if c._kind_id not in _PARTS]
         number = None if any(has_effects(node) for node in found) else self._evaluate(cursor, ctype)
         if number is not None:
             return IntLiteral(ctype, None, number)
@@ -454,7 +460,7 @@ class SyntaxReader:
 
     def _statement_expression(self, cursor: Cursor, ctype: CType) -> Block:
         """`({ ... })`, which clang takes although no standard has it: programs' macros are written with it."""
-        (body,) = (self._compound(c) for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS)
+        (body,) = (self._compound(c) for c in clang.children(cursor) if c._kind_id not in _PARTS)
         return Block(ctype, self.line(cursor), body.statements)
 
     def _evaluate(self, cursor: Cursor, ctype: CType) -> int | None:
@@ -535,7 +541,7 @@ class SyntaxReader:
         """Operands of an operator: there a `bool` becomes an integer first, also where this becomes a vector."""
         found = []
         for child in clang.children(cursor):
-            if child.kind in _NOT_EXPRESSIONS:
+            if child._kind_id in _PARTS:
                 continue
             node = self.expression(child)
             if child.kind is CursorKind.UNEXPOSED_EXPR and isinstance(node, Cast):
@@ -577,7 +583,7 @@ class SyntaxReader:
 
     def _cast(self, cursor: Cursor, ctype: CType) -> Expression:
         # In front of the operand there may be parts of the type, such as the size of an array.
-        found = [c for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS]
+        found = [c for c in clang.children(cursor) if c._kind_id not in _PARTS]
         if not found:
             return self._opaque(cursor, ctype)
         operand = self._converted(found[-1], ctype)
@@ -624,7 +630,7 @@ class SyntaxReader:
 
         Conversions have the extent of what they convert; of the others, the tokens around their operand tell.
         """
-        found = [c for c in clang.children(cursor) if c.kind not in _NOT_EXPRESSIONS]
+        found = [c for c in clang.children(cursor) if c._kind_id not in _PARTS]
         if len(found) != 1:
             return self._other(cursor, ctype)
         inner = self._converted(found[0], ctype)
@@ -693,6 +699,12 @@ class SyntaxReader:
         CursorKind.UNEXPOSED_EXPR: _unexposed,
         CursorKind.StmtExpr: _statement_expression,
     }
+
+
+#: The same by libclang's numbers: to make an object of the wrapper's of each takes longer than to find it.
+_STATEMENTS = {kind.value: reader for kind, reader in SyntaxReader._statements.items()}
+_READERS = {kind.value: reader for kind, reader in SyntaxReader._readers.items()}
+_PARTS = {kind.value for kind in _NOT_EXPRESSIONS}
 
 
 def _unspread(node: Cast) -> Cast:

@@ -104,6 +104,17 @@ class Record:
     pieces: tuple[tuple[int, int], ...] = ()
 
 
+def hides(rewritten: Expr, *stays: Expr) -> bool:
+    """Whether conditions have become too long when they were rewritten (`expression.TOO_LONG`): then the loop's counter is
+    not seen in them, and they would be the same in all iterations.
+    """
+    before = {leaf for stay in stays for leaf in stay.leaves}
+    return any(
+        isinstance(leaf, ex.Unknown) and leaf.origin == ex.TOO_LONG and leaf not in before
+        for leaf in rewritten.leaves
+    )
+
+
 class LoopRewriter:
     """Rewrites records of a loop's body: head values become functions of the loop's counter.
 
@@ -129,7 +140,9 @@ class LoopRewriter:
         before = {counter: ex.add(counter, ex.const(-1))}
         #: what an irregular condition was in earlier iterations nobody knows; the first has none before it
         self.earlier: dict[Expr, Expr] = {
-            stay: substitute(self.expr(stay), before) if regular else ex.unknown(0, 1, LOOP_END)
+            stay: substitute(self.expr(stay), before)
+            if regular and not hides(self.expr(stay), stay)
+            else ex.unknown(0, 1, LOOP_END)
             for stay, regular in stays
         }
 

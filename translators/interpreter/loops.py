@@ -18,7 +18,7 @@ from ..symbolic import logic
 from ..symbolic.effort import spend
 from ..symbolic.expression import LOOP_END, Expr, Trips
 from ..symbolic.substitution import coefficient_of, substitute
-from .access_recorder import LoopRewriter, condition_since, steps_since
+from .access_recorder import LoopRewriter, condition_since, hides, steps_since
 from .memory import State, join_envs, unknown_truth
 from .values import (
     Aggregate,
@@ -271,11 +271,19 @@ class LoopRun:
         for leaf in leaves:
             if leaf.serial < self.mark or _repeats(leaf):
                 continue
+            if isinstance(leaf, ex.Unknown) and leaf.origin == ex.TOO_LONG:
+                polled |= self._loaded()  # whatever it is made of
+                continue
             arg, offset = self.interpreter.memory.loads.get(leaf, (-1, ex.ZERO))
             if arg < 0 or not self._invariant(offset) or self._stores(arg, offset):
                 return
             polled.add(arg)
         self.interpreter.memory.polls.extend((arg, self.node.line) for arg in sorted(polled))
+
+    def _loaded(self) -> set[int]:
+        """The arguments that the body reads."""
+        body = self.interpreter.memory.records[self.first_record :]
+        return {record.arg for record in body if record.arg is not None and record.mode != "write"}
 
     def _stores(self, arg: int, offset: Expr) -> bool:
         """Whether the body itself writes where it loads."""
@@ -349,6 +357,8 @@ class LoopRun:
             if regular:
                 condition = logic.both(condition, rewriter.expr(stay))
         exact = all(regular for _, regular in stays)
+        if hides(condition, *(stay for stay, _ in stays)):
+            condition, exact = logic.TRUE, False
 
         def at(position: Expr) -> Expr:
             return substitute(condition, {self.counter: position})

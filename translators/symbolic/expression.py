@@ -29,6 +29,13 @@ INFINITE = 1 << 100
 #: Where a truth value comes from that nobody knows, as messages have it.
 LOOP_END = "how long a loop runs"
 
+#: The same of a value whose expression is too long.
+TOO_LONG = "a value whose expression is too long to follow"
+
+#: How deep an expression is at most, so that it can be gone through within Python's own limit of nested calls, and how many
+#: parts one node has at most.
+MOST_DEPTH, MOST_PARTS = 300, 64
+
 _serial = count()
 
 
@@ -64,8 +71,9 @@ _NO_LEAVES: frozenset[Expr] = frozenset()
 class _Interned:
     """Nodes are held weakly by who looks for equal ones."""
 
-    __slots__ = ("__weakref__", "_leaves")
+    __slots__ = ("__weakref__", "_depth", "_leaves")
     _leaves: frozenset[Expr]  #: once somebody has asked for them
+    _depth: int  #: how many nodes stand on the longest way down; leaves that are like no other have none
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -463,8 +471,20 @@ def _interned(
     spend(_STEPS)  # whether it is there or not: that depends on what else has been analysed
     found = _nodes.get(key)
     if found is None:
-        found = _nodes[key] = kind(lo, hi, next(_serial), *parts)
+        found = _nodes[key] = _limited(kind(lo, hi, next(_serial), *parts))
     return found  # type: ignore[return-value]
+
+
+def _limited(node: Node) -> Node:
+    """`node`, or where it is too long some value within its bounds, one for all expressions that are equal: what goes on
+    growing, from statement to statement, would take ever longer. None of its leaves are then seen in it.
+    """
+    parts = node.parts
+    depth = max((getattr(part, "_depth", 0) for part in parts), default=0)
+    if depth >= MOST_DEPTH or len(parts) > MOST_PARTS:
+        return Unknown(node.lo, node.hi, next(_serial), TOO_LONG)
+    object.__setattr__(node, "_depth", depth + 1)
+    return node
 
 
 def _leaf(kind: type[Interned], lo: int, hi: int, *fields: object) -> Interned:
