@@ -17,6 +17,8 @@ from vdev.translators.interpreter import access
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.plain import plain_summary, summary_of_plain
 from vdev.translators.interpreter.summaries import KernelSummary
+from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+from vdev.translators.ranges.region import Region
 from vdev.translators.symbolic import effort
 from vdev.translators.symbolic import expression as ex
 
@@ -149,3 +151,73 @@ def test_steps_are_counted_for_one_thread_alone() -> None:
             effort.spend(100)
     assert found[0] != found[0]  # not a number
     effort.spend(1 << 60)
+
+
+# expressions that are too long ----------------------------------------------------------------------
+
+SEARCH = """
+kernel void search(global uchar *inside, global uchar *behind, uint n, uint m, uint p) {
+    uint x = n + m, y = p + get_global_id(0), k = 0;
+    for (;;) {
+        if ((uchar)(x + y) >= 200) { inside[k] = 1; break; }
+        x += 2;
+        y -= 1;
+        ++k;
+    }
+    behind[k] = 2;
+}
+"""
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 5, 64])
+def test_a_condition_that_is_too_long_is_not_taken_for_the_same_in_all_iterations(
+    parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ex, "MOST_PARTS", parts)
+    summary = analyse_kernel(parse_program(SEARCH), "search")
+    ndrange = NDRange((1,), (1,), (0,))
+    ranges = summary.evaluate(ndrange, whole_chunk(ndrange), {2: 0, 3: 0, 4: 0}, {0: 1024, 1: 1024})
+    written = {found.arg: found.region for found in ranges if found.mode == "write"}
+    assert all(written[arg].contains(Region.span(200, 201)) for arg in (0, 1))
+
+
+def test_what_goes_on_growing_ends_within_its_bounds() -> None:
+    lines = "".join(f"x = (x & {number}) + (x >> 1) + n * {number} + a[{number}];" for number in range(400))
+    source = f"kernel void grow(global uchar *a, uint n) {{ uchar x = a[0]; {lines} a[512 + x] = 1; }}"
+    summary = analyse_kernel(parse_program(source), "grow")
+    ndrange = NDRange((64,), (64,), (0,))
+    ranges = summary.evaluate(ndrange, whole_chunk(ndrange), {1: 3}, {0: 4096})
+    (write,) = (found for found in ranges if found.mode == "write")
+    assert write.region == Region.span(512, 768)
+    assert not write.exact
+
+
+def test_a_switch_of_many_cases_is_analysed() -> None:
+    cases = "".join(f"case {number}: x = x * 3 + {number}; y ^= x; break;\n" for number in range(3000))
+    source = f"""kernel void many(global uint *a, uint n) {{
+    uint i = get_global_id(0), x = a[i], y = 0;
+    switch (x) {{ {cases} }}
+    if (i < n) a[i] = x + y;
+}}"""
+    summary = analyse_kernel(parse_program(source), "many")
+    assert not summary.one_worker
+    ndrange = NDRange((64,), (16,), (0,))
+    ranges = summary.evaluate(ndrange, whole_chunk(ndrange), {1: 60}, {0: 4096})
+    assert [(found.mode, found.exact, found.region.nbytes) for found in ranges] == [
+        ("read", True, 256),
+        ("write", True, 240),
+    ]
+
+
+@pytest.mark.parametrize("parts", [2, 64])
+def test_a_loop_that_waits_is_seen_to_wait_by_a_long_condition(
+    parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ex, "MOST_PARTS", parts)
+    source = """kernel void wait(global uint *flags, uint n) {
+    uint i = get_global_id(0);
+    flags[i] = 1;
+    while (flags[0] + flags[1] + flags[2] + flags[3] < n) ;
+}"""
+    (reason,) = analyse_kernel(parse_program(source), "wait").one_worker
+    assert reason.text == "a loop that waits for `flags` to change"

@@ -10,8 +10,19 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_double, c_int, c_longlong, c_uint, c_ulonglong, c_void_p
-from functools import lru_cache
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_double,
+    c_int,
+    c_longlong,
+    c_uint,
+    c_ulonglong,
+    c_void_p,
+)
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import clang.cindex as cindex
@@ -101,7 +112,7 @@ def _library() -> Any:
     return library
 
 
-@lru_cache(maxsize=None)
+@cache
 def _bare(name: str, result: Any) -> Any:
     """A function of libclang of a cursor, without what the wrapper does to each result."""
     return CFUNCTYPE(result, Cursor)((name, cindex.conf.lib))

@@ -212,9 +212,12 @@ class _Ways:
 
         A neighbour's, as stencils have them, is the same bytes some further on, where neither is cut by the memory's ends.
         """
+        if not scope.domain.is_like(start.domain):
+            return image(scope.domain, form, nbytes, size)
+        if not scope.position:  # no case of several
+            start.memo = scope.memo  # what its parts are holds for the next offset as well
         low, high = scope.domain.bounds(form)
-        inside = type(form.constant) is int and low >= 0 and high <= size - nbytes
-        if not inside or not scope.domain.is_like(start.domain):
+        if type(form.constant) is not int or low < 0 or high > size - nbytes:
             return image(scope.domain, form, nbytes, size)
         if not all(type(coefficient) is int for coefficient in form.terms.values()):
             return image(scope.domain, form, nbytes, size)  # traced numbers are no keys
