@@ -7,6 +7,7 @@ machine with H200; GPUs take what their kernels' bytes take. Nothing is computed
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -297,4 +298,7 @@ def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]
     phases = Phases(clocks)
     phases.run("heavy", 100)
     text = as_text(of_session(phases.bench.program.session)).replace("\n", " ")
-    assert "on 4 workers a launch takes 253 us, predicted 253 us (3 samples); 3 of 3 within a quarter" in text
+    assert re.search(
+        r"on 4 workers a launch takes 253 us, predicted 253 us \(([3-9]) samples\); \1 of \1 within a quarter",
+        text,
+    )
