@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,7 +116,13 @@ CASES = (
 
 
 @pytest.fixture
-def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bench]]:
+def clocks() -> Iterator[list[Bench]]:
+    with simulated_host() as benches:
+        yield benches
+
+
+@contextmanager
+def simulated_host() -> Iterator[list[Bench]]:
     """The session reads the simulated host's clock, on which plans take their time, and chooses as programs have it."""
     benches: list[Bench] = []
 
@@ -133,11 +140,12 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bench]]:
         return planned(*args)
 
     clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=now)
-    monkeypatch.setattr(launches, "time", clock)
-    monkeypatch.setattr(launches, "make_plan", plan)
-    monkeypatch.setattr(Session, "__init__", open_session)
-    monkeypatch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))
-    yield benches
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launches, "time", clock)
+        patch.setattr(launches, "make_plan", plan)
+        patch.setattr(Session, "__init__", open_session)
+        patch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))
+        yield benches
     for bench in benches:
         bench.program.session.close()
 
