@@ -38,8 +38,8 @@ MACHINES = (
 )
 
 
-#: what needs sub-buffers, which the session below the façade does not know
-FACADES = ("sub_buffers",)
+#: what needs sub-buffers or writes arrays, by PyOpenCL's own calls
+FACADES = ("sub_buffers", "ring")
 
 
 class TooLong(Exception):
