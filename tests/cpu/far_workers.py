@@ -1,5 +1,6 @@
 """Native CPU workers that behave as GPUs do towards planner and executor: `python -m tests.cpu.far_workers MODULE
-[arguments]` runs a module on them; `--changing` before it has buffers kept on one worker and let go at random.
+[arguments]` runs a module on them; `--changing` before it has buffers kept on one worker and let go, and launches cut elsewhere
+than evenly, at random.
 
 Arrays of any size go straight to them, and they merge what several of them changed, all together however little
 it is, and addresses of the host's memory mean nothing to them. So every path that GPUs take is taken here, with real
@@ -11,9 +12,10 @@ from __future__ import annotations
 import random
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from math import inf
 from typing import Any
 from unittest import mock
 
@@ -28,6 +30,8 @@ from vdev.backends.base import Allocation, Backend, Box
 from vdev.backends.merging import combine, copy_changes
 from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.planner import links, merges, regret
+from vdev.planner.balance import Balance, Recut, cut_dimension
+from vdev.planner.partitioner import Partition
 from vdev.session.gathering import Choosing
 from vdev.session.session import Session
 
@@ -85,8 +89,23 @@ def far(device: Any, share: int = 1) -> Callable[[], Backend]:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """The ways in use change at random, whatever launches take: after one launch in three."""
+    """The ways in use change at random, whatever launches take: after one launch in three. Where launches are cut is random
+    as well, for one plan in two.
+    """
     drawn = random.Random(0)
+
+    def odd(*_: object) -> bool:
+        return drawn.random() < 1 / 2
+
+    def anywhere(
+        _: Balance, num_groups: Sequence[int], partition: Partition, __: Sequence[int]
+    ) -> Recut | None:
+        dimension = cut_dimension(num_groups, partition.chunks)
+        if dimension is None or odd():
+            return None
+        groups = num_groups[dimension]
+        inner = drawn.sample(range(1, groups), len(partition.chunks) - 1)
+        return Recut((0, *sorted(inner), groups), inf, inf)
 
     def weigh(*_: object) -> bool:
         return drawn.random() < 1 / 3
@@ -99,6 +118,8 @@ def changing() -> Iterator[None]:
         mock.patch.dict(Session.__init__.__kwdefaults__, gather=None),
         mock.patch.object(vdev.session.core, "can_choose", return_value=True),
         mock.patch.object(vdev.session.gathering, "stake_of", stake_of),
+        mock.patch.object(Balance, "find", anywhere),
+        mock.patch.multiple(Balance, elsewhere=odd, wants=odd, wants_sample=odd, measured=odd, spend=odd),
         mock.patch.object(Choosing, "_weigh_split", weigh),
         mock.patch.object(Choosing, "_weigh_kept", weigh),
     ):

@@ -27,7 +27,6 @@ from vdev.translators.ranges.rectangles import Layout
 
 from vdev.executor import Completion
 from vdev.executor.worker import Worker
-from vdev.planner.instructions import Plan
 from vdev.process.switches import parse_memory, parse_workers
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
 from vdev.session.launching import CachedPlan
@@ -106,10 +105,10 @@ class Pressure:
         self._evictions = 0
         aside = session.executor.aside
 
-        def count(kind: str, plan: Plan, number: int) -> None:
+        def count(kind: str, *rest: Any) -> None:
             self._evictions += kind == "evict"
             if aside is not None:
-                aside(kind, plan, number)
+                aside(kind, *rest)
 
         session.executor.aside = count
         plan_turns = session.launches._plan_turns

@@ -36,6 +36,7 @@ def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         return partial(self.launch, kernel, args, shape)
 
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if request.param else "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
     monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda backend: waited.append(backend))
     waited.clear()
     monkeypatch.setattr(ReferenceBackend, "again", again)

@@ -70,7 +70,7 @@ def test_what_is_measured_is_put_back(folder: Path) -> None:
 def test_what_cannot_be_used_is_not(folder: Path, content: bytes) -> None:
     opened = session()
     try:
-        calibration._store().put(calibration._key(opened.workers), content, 1 << 20)
+        calibration._store().put(calibration.machine_key(opened.workers), content, 1 << 20)
         assert calibration.kept(opened.workers) is None
     finally:
         opened.close()

@@ -6,7 +6,7 @@ The programs are the samples', at the sizes of their benchmarks; nothing is comp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.observe.advice import advise
@@ -42,7 +42,7 @@ class Program:
     def __init__(
         self,
         source: str,
-        per_item: dict[str, float],
+        per_item: Mapping[str, float | Callable[[Chunk], float]],
         *,
         workers: int = 4,
         gather: bool | None = None,

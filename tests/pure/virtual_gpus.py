@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
+from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.base import (
@@ -37,14 +39,15 @@ COPY_SECONDS = 8e-6
 class Machine:
     """What the GPUs of a machine have in common."""
 
-    #: seconds of one worker's time for a work-item, by kernel
-    per_item: Mapping[str, float]
+    #: seconds of one worker's time for a work-item, by kernel; or for a chunk, where work-items take unequal times
+    per_item: Mapping[str, float | Callable[[Chunk], float]]
     peer_rate: float = PEER_BYTES_PER_SECOND
     backends: list[VirtualGpu] = field(default_factory=list)
     #: seconds that each call of a back end takes of the one thread that makes all calls, and that each kernel takes whatever it does
     call: float = 0.0
     floor: float = 0.0
     host: float = 0.0  #: the host's clock
+    slower: dict[int, float] = field(default_factory=dict)  #: so many times as slow are kernels of these GPUs
 
     def opener(self, number: int, memory_nbytes: int = 140 << 30) -> Callable[[], Backend]:
         return lambda: VirtualGpu(self, number, memory_nbytes)
@@ -97,12 +100,15 @@ class VirtualGpu(Backend):
             peer_cost=0.05,
             merges=True,
         )
+        self._number = number
+        self._fetching = False
         self.now = 0.0
         self._first: float | None = None
         self._count = 0
         machine.backends.append(self)
 
     def _take(self, seconds: float) -> None:
+        self._fetching = False
         self._called()
         if self._first is None:
             self._first = self.now
@@ -132,7 +138,11 @@ class VirtualGpu(Backend):
 
     def copy_from_peer(self, peer: Backend, source: Allocation, target: Allocation, box: Box) -> None:
         self.counters.from_peer += box.nbytes
-        self._take(COPY_SECONDS + box.nbytes / self.machine.peer_rate)
+        # Boxes that are asked for one after the other come in one launch.
+        if not self._fetching:
+            self._take(COPY_SECONDS)
+            self._fetching = True
+        self.now += box.nbytes / self.machine.peer_rate
 
     def fill(self, target: Allocation, start: int, nbytes: int, pattern: bytes) -> None:
         self._take(nbytes / MEMORY_BYTES_PER_SECOND)
@@ -150,10 +160,9 @@ class VirtualGpu(Backend):
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert isinstance(kernel, str)
-        nitems = 1
-        for size in shape.global_size:
-            nitems *= size
-        self._take(self.machine.floor + nitems * self.machine.per_item[kernel])
+        per_item = self.machine.per_item[kernel]
+        took = per_item(shape.chunk) if callable(per_item) else prod(shape.global_size) * per_item
+        self._take(self.machine.floor + took * self.machine.slower.get(self._number, 1.0))
         self.counters.launches += 1
 
     def order_after(self, marker: Marker) -> None:

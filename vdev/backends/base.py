@@ -317,10 +317,11 @@ class Backend(ABC):
     #: whether `enter` and `leave` do anything
     has_visitors = False
 
+    #: `wait_for_all` may be called, on any thread and beside other calls
+    can_wait_for_all = False
+
     def wait_for_all(self) -> None:
-        """Return when all that has been handed over is done, or has failed. On any thread, beside other calls; asked for where
-        `any_thread` is.
-        """
+        """Return when all that has been handed over is done, or has failed. Where `can_wait_for_all`."""
         raise TypeError("this back end waits for markers")
 
     def enter(self) -> None:  # noqa: B027

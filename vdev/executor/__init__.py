@@ -28,4 +28,5 @@ __all__ = [
     "sampling",
     "steps",
     "stretch",
+    "worker",
 ]

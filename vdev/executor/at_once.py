@@ -77,7 +77,7 @@ def begin_reading(
     worker = executor.all_workers[number]
     if not worker.backend.any_thread or worker.records is not None or not may_wait():
         return None
-    if not worker.takes_transfers and layout.nbytes > _SMALL_NBYTES:
+    if not worker.takes_transfers and (not worker.backend.can_wait_for_all or layout.nbytes > _SMALL_NBYTES):
         return None
     busy = worker.queue or worker.busy
     if worker is not quiet and (busy or not worker.takes_transfers):

@@ -4,6 +4,7 @@ No input or output, threads, devices.
 """
 
 __all__ = [
+    "balance",
     "builder",
     "directory",
     "evictions",

@@ -375,6 +375,8 @@ class Plan:
     overwrites: tuple[int, ...] = ()
     #: by worker whose memory changes: (worker, bytes more than before, the most meanwhile), ascending
     growth: tuple[tuple[int, int, int], ...] = ()
+    #: for a launch that is cut by measured times: seconds that moving for it takes longer than for an even cut
+    recut: float | None = None
 
     @property
     def moved_nbytes(self) -> int:

@@ -11,6 +11,8 @@ single worker is no reason against a cut: they move once, and stay. Only an esti
 3. Of the partitions with that many chunks the cheapest; at equal cost the one with fewer runs of bytes to
 move; then the one that cuts the slowest-varying dimension.
 4. Its chunks run on the workers in order, unless `assignment` finds that another order moves clearly less.
+5. Where chunks of such a cut were seen to take unequal times, the cuts are moved to where they take equal ones
+(`balance`), unless what that moves takes longer than it gains.
 
 A launch is small where several workers have nothing to gain, whatever its kernel does: where there are fewer
 than `min_items` work-items (a hand-over to another worker costs more than they do), or, if the workers have
@@ -29,6 +31,7 @@ from itertools import product
 from math import inf, prod
 
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
+from vdev.planner.balance import Balance, cut_at
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import (
@@ -97,6 +100,8 @@ class LaunchOptions:
     compute_units: int = 0
     #: what several chunks change by commuting atomics stays with their workers until somebody looks
     pending: bool = False
+    #: seconds that a unit of `links` takes, to set what cuts elsewhere move against what they gain; 0: not known
+    seconds_per_cost: float = 0.0
 
 
 @dataclass(slots=True)
@@ -132,6 +137,8 @@ class LaunchRequest:
     in_place: bool = False
     #: how launches of the kernel were cut before; None: all cuts are looked at
     habits: Habits | None = None
+    #: where launches of the kernel are better cut than evenly, from measured times; None: nothing was measured
+    balance: Balance | None = None
     #: what sees to it that a buffer (by slot) stays in few boxes, of which some were written
     tidied: Callable[[PlanBuilder, int, Sequence[Region]], None] = tidy
 
@@ -145,7 +152,7 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
     if request.ndrange.nitems == 0:  # nothing to run (clEnqueueNDRangeKernel lets it pass since 2.1)
         return builder.finish()
     search = _Search(states, request, options)
-    chosen = search.run()
+    chosen = search.balanced(search.run())
     if chosen.unfolded:
         raise Unfolded(chosen.unfolded)
     slots = list(chosen.resolutions)
@@ -181,7 +188,8 @@ def plan_launch(states: Sequence[BufferState], request: LaunchRequest, options: 
         if slot not in chosen.reductions and _overwrites(chosen.resolutions[slot], states[slot].nbytes)
     ]
     # What the identity is filled into is no new content.
-    return builder.finish(partition, reasons, reads=tuple(chosen.reductions), overwrites=overwrites)
+    plan = builder.finish(partition, reasons, reads=tuple(chosen.reductions), overwrites=overwrites)
+    return plan if search.recut is None else replace(plan, recut=search.recut)
 
 
 def _overwrites(resolution: Resolution, nbytes: int) -> bool:
@@ -199,7 +207,10 @@ class _Search:
         self.request = request
         self.options = options
         self.reasons: list[str] = []
-        self._footprints: dict[tuple[int, ...], list[dict[int, Footprint]]] = {}  #: by cut, of all chunks
+        self.recut: float | None = None  #: as in `Plan`
+        self._footprints: dict[
+            tuple[tuple[int, ...], ...], list[dict[int, Footprint]]
+        ] = {}  #: by cut, of all chunks
 
     def run(self) -> _Candidate:
         """The candidate to take."""
@@ -231,6 +242,28 @@ class _Search:
             why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
             self.reasons.append(f"{len(best.workers)} of {available} workers {why}")
         return best
+
+    def balanced(self, chosen: _Candidate) -> _Candidate:
+        """The candidate with its cuts where its chunks are believed to take equal times; itself where that gains nothing."""
+        balance, unit = self.request.balance, self.options.seconds_per_cost
+        groups = self.request.ndrange.num_groups
+        recut = None
+        if balance is not None and unit > 0 and len(chosen.workers) > 1 and not chosen.unfolded:
+            recut = balance.find(groups, chosen.partition, chosen.workers)
+        if recut is None:
+            return chosen
+        try:
+            found = self._candidate(cut_at(groups, chosen.partition, recut.edges), chosen.workers)
+        except Unmergeable:
+            return chosen
+        self._rate(found, inf)
+        more = max(found.cost - chosen.cost, 0.0) * unit
+        if found.unfolded or more > recut.worth:
+            return chosen
+        self.recut = more
+        parts = ", ".join(f"{chunk.ngroups / prod(groups):.0%}" for chunk in found.partition.chunks)
+        self.reasons.append(f"cut by measured times, into {parts} of its work-groups")
+        return found
 
     def _usual(self) -> _Candidate | None:
         """The cut that launches of the kernel had before, with its chunks where they were; None where all cuts have to
@@ -396,11 +429,12 @@ class _Search:
         return resolve(footprints, trust_exact=self.options.trust_exact)
 
     def _footprints_of(self, partition: Partition) -> list[dict[int, Footprint]]:
-        found = self._footprints.get(partition.cuts)
+        cut = (partition.cuts, partition.edges)
+        found = self._footprints.get(cut)
         if found is None:
             request = self.request
             found = [gather(request.args, request.evaluate(chunk)) for chunk in partition.chunks]
-            self._footprints[partition.cuts] = found
+            self._footprints[cut] = found
         return found
 
     def _rate(self, candidate: _Candidate, limit: float) -> None:

@@ -37,10 +37,13 @@ BALANCE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """`cuts`: number of parts in each dimension. `chunks`: in order, the first dimension fastest."""
+    """`cuts`: number of parts in each dimension. `chunks`: in order, the first dimension fastest. `edges`: of the parts in the
+    only dimension that is cut, where they are not about equal (`balance`).
+    """
 
     cuts: tuple[int, ...]
     chunks: tuple[Chunk, ...]
+    edges: tuple[int, ...] = ()
 
     @property
     def largest(self) -> int:

@@ -85,10 +85,9 @@ def stake_of(
     )
     if len(plan.partition) == 1 and kept is None and not exchanges and not small:
         return None
-    groups = sum(chunk.ngroups for _, chunk in plan.partition)
     return Stake(
         nitems,
-        max(chunk.ngroups for _, chunk in plan.partition) / max(groups, 1),
+        _largest_share(plan),
         kept,
         slots,
         exchange.moved,
@@ -99,6 +98,14 @@ def stake_of(
         sum(exchange.messages.values()),
         exchange.busiest,
     )
+
+
+def _largest_share(plan: Plan) -> float:
+    """Of the work, in the largest chunk; where it was cut by measured times, chunks take about the same."""
+    if plan.recut is not None:
+        return 1 / len(plan.partition)
+    groups = [chunk.ngroups for _, chunk in plan.partition]
+    return max(groups) / max(sum(groups), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,10 @@ class KernelTimes:
             uneven = min(max(works) * len(works) / sum(works), _MOST_UNEVEN)
             self._uneven += _WEIGHT * (uneven - self._uneven)
 
+    def forget_shares(self) -> None:
+        """Launches are cut elsewhere from now on: what is known of the largest share does not hold for them."""
+        self._uneven = 1.0
+
     def chunk(self, nitems: int, share: float) -> float:
         """Seconds of the largest chunk, which has such a part of the work-groups, of a launch of so many work-items.
 

@@ -137,12 +137,12 @@ def _handing_over(session: Session, workers: tuple[int, ...]) -> float:
 
 def keep(workers: Sequence[WorkerInfo], times: MachineTimes) -> None:
     """Keep what was measured for a machine with these workers."""
-    _store().put(_key(workers), json.dumps(dataclasses.asdict(times)).encode(), _MOST_NBYTES)
+    _store().put(machine_key(workers), json.dumps(dataclasses.asdict(times)).encode(), _MOST_NBYTES)
 
 
 def kept(workers: Sequence[WorkerInfo]) -> MachineTimes | None:
     """What was measured for these workers; None where nothing was, or it cannot be used."""
-    content = _store().get(_key(workers))
+    content = _store().get(machine_key(workers))
     if content is None:
         return None
     try:
@@ -157,7 +157,7 @@ def _store() -> Store:
     return Store(cache_dir() / "links", ".json")
 
 
-def _key(workers: Sequence[WorkerInfo]) -> str:
+def machine_key(workers: Sequence[WorkerInfo]) -> str:
     """All that decides which measurement is true: one of other drivers, or of other devices, is not."""
     each = [(info.backend, info.name, info.driver, str(info.device_key)) for info in workers]
     return json.dumps([vdev.__version__, each])

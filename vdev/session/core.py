@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from vdev.backends.base import Backend, WorkerInfo
@@ -99,6 +100,9 @@ class SessionCore:
         )
         if len(self.workers) > 1 and (exchanges or not plan_always):
             self.choosing = self._open_choice(exchanges, forced=bool(gather), thrifty=not plan_always)
+            self.launch_options = replace(
+                self.launch_options, seconds_per_cost=self.choosing.seconds_per_cost
+            )
         self.number = 0  #: of the last command that used buffers
         #: called with every command and its plan, under the session's lock, in the order of planning
         self.observers: list[Observer] = []
@@ -123,6 +127,7 @@ class SessionCore:
             thrifty=thrifty,
             shared=len({info.device_key for info in self.workers}) < len(self.workers),
             machine=calibration.kept(self.workers),
+            name=calibration.machine_key(self.workers),
         )
 
     # commands ---------------------------------------------------------------------------------------

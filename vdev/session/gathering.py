@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from vdev.backends.base import WorkerInfo
 from vdev.executor.prepare import PreparedPlan
-from vdev.executor.sampling import Sample, sampled
+from vdev.executor.sampling import Measured, Sample, sampled
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.instructions import Plan
@@ -49,8 +49,10 @@ from vdev.planner.regret import (
 from vdev.planner.timing import KernelTimes, Least, MachineTimes, Way
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.launching import CachedPlan
+from vdev.session.launching import CachedPlan, LaunchCache
 from vdev.session.requests import EvaluationFault, request_of
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.session.gathering")
 
@@ -87,6 +89,8 @@ _FIRST = 0.001
 #: what planning took is forgotten by so much with each launch that is made without; by half as much after each return
 _FORGET_THOUGHT = 0.001
 _MOST_PLANS = 1024
+#: seconds that a plan which is not filled in takes, at most
+_PLAN = 0.005
 
 
 class _Account:
@@ -186,6 +190,19 @@ class _Timing:
         self.pause = min(2 * self.pause + 1, _MOST_PAUSE) if gains else 0
 
 
+@dataclass(slots=True)
+class _Taken:
+    """A launch of which a sample was taken. `stake`: None where it is looked at only for its balance."""
+
+    sample: Sample
+    cache: LaunchCache
+    cached: CachedPlan
+    timing: _Timing
+    stake: Stake | None
+    ndrange: NDRange
+    number: int  #: of the launch, among its kernel's
+
+
 def _hands(stake: Stake) -> tuple[int, bool]:
     """What of a launch decides what handing it over takes, beside the kernel."""
     return stake.workers, stake.messages > 0
@@ -204,12 +221,14 @@ class Choosing:
         thrifty: bool = False,
         shared: bool = False,
         machine: MachineTimes | None = None,
+        name: str = "",
     ) -> None:
         """`forced`: buffers are kept on one worker from their first large exchange on. `exchanges`: what launches
         exchange counts. `thrifty`: what planning and handing them over take does. `shared`: the workers share hardware.
-        `machine`: what was measured of it.
+        `machine`: what was measured of it; `name`: what is kept of it between runs.
         """
         self._machine = machine or MachineTimes()
+        self.seconds_per_cost = self._machine.per_byte  #: that a unit of `LinkCosts` takes
         self._least = Least()  #: of all kernels
         self._handed = Median(
             _HANDOVERS, _ENOUGH_HANDOVERS
@@ -217,6 +236,8 @@ class Choosing:
         self.exchanges = exchanges or forced
         self.thrifty = thrifty
         self._shared = shared
+        #: under which cuts are kept between runs; empty where launches are not cut by what they take
+        self.machine = "" if shared else name
         #: accounts whose launches take no plans
         self.without_plans: WeakSet[_Account] = WeakSet()
         #: by the identity of their tallies, kernels of sequences that were found to lose by being split: on new buffers they
@@ -234,7 +255,8 @@ class Choosing:
         self._timings: dict[int, _Timing] = {}  #: by the identity of a kernel's tally, which stays
         #: the least that a unit of costs was seen to take, in seconds
         self._unit: float | None = None
-        self._samples: deque[tuple[Sample, KernelTally, _Timing, Stake]] = deque(maxlen=_MOST_SAMPLES)
+        self._samples: deque[_Taken] = deque(maxlen=_MOST_SAMPLES)
+        self._recut = False  #: a kernel's plans have been forgotten
         #: by all that they depend on: the states that a launch leaves if it is split, and its stake
         self._split_plans: dict[Any, tuple[tuple[BufferState, ...], Stake | None]] = {}
 
@@ -335,28 +357,56 @@ class Choosing:
         self._changed = account if change else None
         return change
 
-    def sampled(self, tally: KernelTally, cached: CachedPlan, nitems: int) -> PreparedPlan:
-        """What is to be submitted of a launch of so many work-items that was weighed, or is one without a plan: its plan,
+    def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
+        """Whether a launch is to be looked at for what its chunks take beside each other."""
+        workers, chunks = self._parted(cached)
+        return cache.balance.wants(ndrange.num_groups, chunks, workers, cache.tally.launches)
+
+    def _parted(self, cached: CachedPlan) -> tuple[tuple[int, ...], tuple[Chunk, ...]]:
+        """The workers of a plan and their chunks, where each has one of its own, on hardware of its own; else none."""
+        partition = cached.plan.partition
+        if self._shared or len(partition) < 2:
+            return (), ()
+        workers, chunks = zip(*partition, strict=True)
+        return ((), ()) if len(set(workers)) < len(workers) else (workers, chunks)
+
+    def sampled(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> PreparedPlan:
+        """What is to be submitted of a launch over `ndrange` that was weighed or balances, or is one without a plan: its plan,
         or that with a sample taken.
         """
         stake, account, self._changed = cached.stake, self._changed, None
-        timing = self._timings.get(id(tally))
-        if timing is None:
-            return cached.prepared
+        timing = self._timing(cache.tally)
+        self._read_samples()
         if cached.direct:
-            self._read_samples()
-            stake = Stake(nitems, 1.0, 0, (), 0.0, (), 0.0, False)
-        elif stake is None:
+            stake = Stake(ndrange.nitems, 1.0, 0, (), 0.0, (), 0.0, False)
+        elif not self._wants_sample(cache, cached, ndrange, timing, account):
             return cached.prepared
-        else:
+        prepared, sample = sampled(cached.prepared)
+        self._samples.append(_Taken(sample, cache, cached, timing, stake, ndrange, cache.tally.launches))
+        return prepared
+
+    def _wants_sample(
+        self,
+        cache: LaunchCache,
+        cached: CachedPlan,
+        ndrange: NDRange,
+        timing: _Timing,
+        account: _Account | None,
+    ) -> bool:
+        wanted, stake = False, cached.stake
+        if stake is not None:
             if account is not None:
                 account.budget = max(account.budget - stake.moved, 0.0)
             timing.launches += 1
-            if self._forced or not timing.wants_sample(stake):
-                return cached.prepared
-        prepared, sample = sampled(cached.prepared)
-        self._samples.append((sample, tally, timing, stake))
-        return prepared
+            wanted = not self._forced and timing.wants_sample(stake)
+        workers, chunks = self._parted(cached)
+        launches = cache.tally.launches
+        return cache.balance.wants_sample(ndrange.num_groups, chunks, workers, launches) or wanted
+
+    def take_recut(self) -> bool:
+        """Whether plans were forgotten since this was asked last, for launches to be cut elsewhere."""
+        recut, self._recut = self._recut, False
+        return recut
 
     def give_up(self, buffers: Sequence[VirtualBuffer]) -> bool:
         """There is no room for the plan of a launch on `buffers`. Whether it was for one worker, and there will
@@ -630,12 +680,16 @@ class Choosing:
     def _read_samples(self) -> None:
         """Learn from those that are complete."""
         for _ in range(len(self._samples)):
-            sample, tally, timing, stake = self._samples.popleft()
-            measured = sample.take()
+            taken = self._samples.popleft()
+            measured = taken.sample.take()
             if measured is None:
-                self._samples.append((sample, tally, timing, stake))
+                self._samples.append(taken)
                 continue
+            timing, stake, tally = taken.timing, taken.stake, taken.cache.tally
             chunks = list(measured.kernel.values())
+            self._balance(taken, measured)
+            if stake is None:
+                continue
             predicted = timing.times.chunk(stake.nitems, stake.share)
             tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
             timing.times.add(stake.nitems, chunks)
@@ -644,6 +698,25 @@ class Choosing:
                 timing.unit.add(max(brought) / stake.moved)
                 if timing.unit.value is not None:
                     self._unit = min(self._unit or inf, timing.unit.value)
+
+    def _balance(self, taken: _Taken, measured: Measured) -> None:
+        """Learn what the chunks of a launch took beside each other, and cut its kernel's launches elsewhere if that gains."""
+        cache = taken.cache
+        workers, chunks = self._parted(taken.cached)
+        if not chunks or measured.kernel.keys() != set(workers):
+            return
+        launches = cache.tally.launches
+        thought = taken.timing.thought.value or _FIRST
+        # Cut elsewhere, launches whose numbers change are planned one by one.
+        each = _PLAN if taken.cached.filled else 0.0
+        moving = max(measured.before.values(), default=0.0)
+        seconds = [measured.kernel[worker] for worker in workers]
+        where = taken.ndrange.num_groups, chunks, workers
+        if cache.balance.measured(*where, seconds, moving, taken.number, launches, thought, each):
+            cache.forget()
+            taken.timing.times.forget_shares()
+            self._recut = True
+        cache.keep_balance()
 
     # accounts ---------------------------------------------------------------------------------------
 

@@ -84,9 +84,7 @@ class Launches:
         choosing = session.choosing if weighed else None
         began = 0 if choosing is None else time.thread_time_ns()
         job = session.executor.submit(
-            cached.prepared
-            if choosing is None
-            else choosing.sampled(cache.tally, cached, command.ndrange.nitems),
+            cached.prepared if choosing is None else choosing.sampled(cache, cached, command.ndrange),
             [buffer.holdings for buffer in buffers],
             completion,
             args=command.args,
@@ -97,6 +95,8 @@ class Launches:
         )
         if choosing is not None:
             choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
+            if choosing.take_recut():
+                session.executor.standing = object()  # plans are made anew: none is repeated
         if session.recorder is not None and cached.shape is not None:
             session.recorder.submitted(job, cached.shape)
         if checker is not None:
@@ -165,7 +165,7 @@ class Launches:
             return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
         stake, thought = cached.stake, self._thought_ns * 1e-9
         if stake is None or not choosing.counts(stake, thought, cache.tally):
-            return cached, buffers, False
+            return cached, buffers, choosing.balances(cache, cached, command.ndrange)
         if choosing.weigh(command, cache.tally, cached, buffers, thought):
             cached, buffers = self._finder()(cache, command)
         return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
@@ -216,6 +216,8 @@ class Launches:
         started = time.perf_counter_ns()
         tally = self._session.ledger.kernel(kernel)
         cache = kernel.plans = LaunchCache(kernel, tally)
+        if self._session.choosing is not None and self._session.choosing.machine:
+            cache.begin_balance(self._session.choosing.machine)
         self._session.planned(tally, f"analyse {kernel.name}", started)
         return cache
 
@@ -251,7 +253,11 @@ class Launches:
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             cached = replace(cached, stake=stake)
-        kernel = command.kernel
+        kernel, recut = command.kernel, cached.plan.recut
+        if kernel.plans is not None and recut is not None:
+            workers, chunks = zip(*cached.plan.partition, strict=True)
+            again = kernel.plans.balance.spend(command.ndrange.num_groups, chunks, workers, recut)
+            cached = replace(cached, once=not again)
         if kernel.plans is not None:
             tally = kernel.plans.tally
             cached = replace(cached, shape=self._session.shape(tally, cached.plan))

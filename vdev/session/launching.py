@@ -25,6 +25,7 @@ from vdev.observe.tallies import (
     count_plan,
     traffic_of,
 )
+from vdev.planner.balance import Balance
 from vdev.planner.directory import BufferState, kept_on
 from vdev.planner.footprints import PointerArg
 from vdev.planner.habits import Habits
@@ -97,6 +98,8 @@ class CachedPlan:
     direct: bool = False
     #: it was not made, but filled in (`vdev.session.filling`)
     filled: bool = False
+    #: what it moves is to move once: the next launch alike is planned anew
+    once: bool = False
     #: slots whose pending bytes have to be folded before: there is no plan yet
     unfolded: tuple[int, ...] = ()
 
@@ -151,6 +154,7 @@ class LaunchCache:
     """The plans of one kernel."""
 
     __slots__ = (
+        "_balance_name",
         "_in_vain",
         "_kernel",
         "_once",
@@ -158,6 +162,7 @@ class LaunchCache:
         "_plans",
         "_readers",
         "_scalars",
+        "balance",
         "forms",
         "habits",
         "placed",
@@ -180,6 +185,8 @@ class LaunchCache:
         self._readers: tuple[Reader, ...] | None = None
         self.ranges = RangeCache()
         self.habits = Habits()
+        self.balance = Balance()
+        self._balance_name = ""  #: under which it is kept between runs; empty: it is not
         self.forms = Forms()
         #: whether what was to make the last launch again has done so, and how many of these in a row have not
         self.repeated: list[bool] | None = None
@@ -249,11 +256,30 @@ class LaunchCache:
         found = self._plans.get(key)
         if found is None:
             found = plan(launch, buffers)
-            if not found.filled or self._wanted_again(key):
+            if not found.once and (not found.filled or self._wanted_again(key)):
                 if len(self._plans) >= _MOST_PLANS:
                     self._plans.clear()
                 self._plans[key] = found
         return found, buffers
+
+    def begin_balance(self, machine: str) -> None:
+        """Begin with the best cuts of the program's last run on a machine with such workers."""
+        self._balance_name = f"cuts {self._kernel.name} {machine}"
+        kept = self._kernel.program.kept
+        if kept is not None:
+            kept.made(self._balance_name, lambda plain: self.balance.take(plain["cuts"]))
+
+    def keep_balance(self) -> None:
+        """Keep the best cuts that were seen, where they are others than before."""
+        kept = self._kernel.program.kept
+        found = None if kept is None or not self._balance_name else self.balance.news()
+        if kept is not None and found is not None:
+            kept.keep_made(self._balance_name, {"cuts": found})
+
+    def forget(self) -> None:
+        """Forget all plans: they are made anew when they are wanted."""
+        self._plans.clear()
+        self._once.clear()
 
     def _wanted_again(self, key: Any) -> bool:
         """Whether a plan that is easily filled in once more is worth keeping: those of scalars that never come back
@@ -296,7 +322,7 @@ def make_plan(
     """
     kernel = launch.kernel
     states = [buffer.state for buffer in buffers]
-    if kernel.plans is not None and not room and _may_be_filled_in(launch, states):
+    if kernel.plans is not None and not room and _may_be_filled_in(launch, states, kernel.plans.balance):
         filled = _filled_in(launch, buffers, states, options, executor)
         if filled is not None:
             return filled
@@ -354,9 +380,11 @@ def _planned(
         return _plan(states, everywhere, options, room), evaluate
 
 
-def _may_be_filled_in(launch: Launch, states: Sequence[BufferState]) -> bool:
+def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], balance: Balance) -> bool:
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
+        return False
+    if balance.elsewhere(launch.ndrange.num_groups):
         return False
     return not any(state.fine or state.kept is not None or state.pending for state in states)
 

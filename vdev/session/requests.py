@@ -45,7 +45,7 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
     key = tuple(launch.args[index] for index in sorted(kernel.scalars))
     places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
     evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), request.evaluate)
-    return replace(request, evaluate=evaluate)
+    return replace(request, evaluate=evaluate, balance=kernel.plans.balance)
 
 
 def request_with(

@@ -70,6 +70,7 @@ class CudaBackend(Backend):
     """One GPU's stream, memory and programs. `share` workers divide the GPU's memory among them."""
 
     any_thread = True
+    can_wait_for_all = True
     has_visitors = True
     cheap_markers = True
 

@@ -1,0 +1,387 @@
+"""Balance: where launches of a kernel are cut whose work-groups take unequal times, or whose workers are unequal.
+
+Rows of a triangle or of a fractal take what their data says, which no analysis knows: an even cut leaves all workers waiting
+for one. What the chunks of a launch took is measured; from that follows how the work is spread over the cut dimension
+(`WorkProfile`), and where the cuts are to be so that all chunks take the same time. A chunk's time is its worker's, too: a
+slower one gets fewer work-groups. After a few launches nothing is left to be gained, and nothing is measured any more until
+the kernel has been launched some times as often. What did not make launches faster is given up, and tried again later.
+
+The best of them are plain data, for the program's next run to begin with (`Balance.plain`, `Balance.take`).
+
+Decides where cuts are wanted and what they gain; whether a launch is cut so, with what that moves, is the planner's
+(`vdev.planner.launches`). Knows no clock, and never measures. The even partitions are those of PPoPP'11, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdev.planner.partitioner import Partition
+from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.values import dataclass
+
+#: seconds and part of the longest chunk's time that cuts elsewhere have to gain
+LEAST_GAIN, LEAST_SHARE = 2e-5, 0.05
+#: of the same launch cut evenly, what cuts elsewhere take at most: else they are given up
+_MOST_KEPT = 0.97
+#: measurements of a cut, of which the least counts for each chunk: the first may be of cold memory
+_LOOKS = 2
+#: changes of the cuts before they stay
+_MOST_CHANGES = 8
+#: when nothing is left to gain, the next look comes after so many times as many launches, and so many more
+_PATIENCE, _MORE = 4, 64
+#: a sample is given up after so many launches
+_LOST = 64
+_MOST_CASES = 64
+
+
+class WorkProfile:
+    """How the work of a launch is spread over the work-groups of one dimension: seconds for each group, even within parts.
+
+    A measurement of chunks makes the parts finer, and scales each chunk's to what it took (iterative proportional fitting).
+    """
+
+    __slots__ = ("_density", "_edges")
+
+    def __init__(self, ngroups: int) -> None:
+        self._edges: npt.NDArray[np.int64] = np.array([0, ngroups])
+        self._density: npt.NDArray[np.float64] = np.ones(1)
+
+    def measured(self, edges: Sequence[int], seconds: Sequence[float]) -> None:
+        """Chunk k, the groups from `edges[k]` to `edges[k + 1]`, took `seconds[k]`."""
+        merged = np.union1d(self._edges, np.array(edges))
+        density = self._density[np.searchsorted(self._edges, merged[:-1], side="right") - 1]
+        widths = np.diff(merged)
+        of_chunk = np.searchsorted(np.array(edges), merged[:-1], side="right") - 1
+        foretold = np.bincount(of_chunk, density * widths, minlength=len(seconds))
+        took = np.maximum(np.array(seconds), 1e-9)  # a chunk is never nothing: it could not be scaled again
+        self._edges, self._density = merged, density * (took / foretold)[of_chunk]
+
+    def even(self, count: int) -> tuple[int, ...]:
+        """The edges of so many chunks that take about the same time, each of at least one group. There are as many groups.
+
+        >>> profile = WorkProfile(8)
+        >>> profile.measured((0, 4, 8), (1.0, 3.0))
+        >>> profile.even(2)
+        (0, 5, 8)
+        """
+        done = np.concatenate(([0.0], np.cumsum(self._density * np.diff(self._edges))))
+        wanted = np.interp(done[-1] * np.arange(count + 1) / count, done, self._edges)
+        edges = [round(edge) for edge in wanted.tolist()]
+        last = edges[-1]
+        for index in range(1, count):
+            edges[index] = min(max(edges[index], edges[index - 1] + 1), last - count + index)
+        return tuple(edges)
+
+    def foretell(self, edges: Sequence[int]) -> float:
+        """Seconds of the longest of these chunks."""
+        done = np.concatenate(([0.0], np.cumsum(self._density * np.diff(self._edges))))
+        return float(np.diff(np.interp(edges, self._edges, done)).max())
+
+
+@dataclass(frozen=True, slots=True)
+class Recut:
+    """Where a launch is to be cut along one dimension."""
+
+    edges: tuple[int, ...]
+    gain: float  #: seconds that it takes less with each launch
+    #: seconds that may go once into moving bytes to where the new cuts want them
+    budget: float
+
+    @property
+    def again(self) -> float:
+        """Seconds that may go into that with each launch: half of what it gains, for those who move bytes back take as long."""
+        return self.gain / 2
+
+    @property
+    def worth(self) -> float:
+        """Seconds that may go into it for the next launch."""
+        return max(self.budget, self.again)
+
+
+@dataclass(slots=True)
+class _Case:
+    """Launches of one index space on the same workers, cut along the same dimension."""
+
+    profile: WorkProfile
+    edges: tuple[int, ...] = ()  #: of the cut that is being measured
+    took: tuple[float, ...] = ()  #: by chunk, the least that was seen of it
+    moving: float = inf  #: seconds that moving bytes for a launch took, the least that was seen
+    looks: int = 0  #: measurements of it
+    evenly: float = 0.0  #: seconds that the even cut took
+    moving_evenly: float = 0.0  #: and moving bytes for it
+    recut: Recut | None = None
+    best: tuple[float, tuple[int, ...]] | None = None  #: the shortest launch that was seen, and its cut
+    changes: int = 0
+    since: int = 0  #: launches when the cuts were changed last
+    asked: int = -1  #: when a sample was taken that has not arrived: launches by then; -1: none
+    next: int = 0  #: launches before it is looked at again
+    patience: int = _PATIENCE
+
+    def judge(self, launches: int, thought: float, each: float) -> bool:
+        """After a measurement: stay, look once more, or cut elsewhere (True)."""
+        longest = max(self.took)
+        worth = max(LEAST_GAIN, LEAST_SHARE * longest) + each
+        if self.recut is None:
+            most = longest - sum(self.took) / len(self.took)  # that can be gained
+            if most < worth:
+                return self._settle(launches)
+            if self._waits(most, launches, thought):
+                return False
+        elif self.edges != self.recut.edges:  # what it would have moved is more than it gains: not yet
+            return self._give_up(launches)
+        if self.looks < _LOOKS:
+            return False
+        if self.recut is None:
+            self.evenly, self.moving_evenly, self.best = longest, self.moving, None
+        elif self._moves_too_much(longest):
+            return self._give_up(launches)
+        self.profile.measured(self.edges, self.took)
+        edges = self.profile.even(len(self.took))
+        gain = longest - self.profile.foretell(edges)
+        if gain < worth or edges == self.edges or self.changes == _MOST_CHANGES:
+            return self._stay(launches)
+        if self._waits(gain, launches, thought):
+            return False
+        self.changes += 1
+        return self._cut_at(edges, self.evenly - longest + gain, launches)
+
+    def _moves_too_much(self, longest: float) -> bool:
+        """Whether moving bytes for these cuts takes what they gain; what is moved each time, others move back. Otherwise the
+        cuts are kept in mind if they are the best so far.
+        """
+        more = 2 * max(self.moving - self.moving_evenly, 0.0)
+        if more > LEAST_GAIN and longest + more > _MOST_KEPT * self.evenly:
+            return True
+        if self.best is None or longest + more < self.best[0]:
+            self.best = longest + more, self.edges
+        return False
+
+    def _stay(self, launches: int) -> bool:
+        """No other cuts are believed to be better than the best that were seen."""
+        if self.recut is None or self.best is None:
+            return self._settle(launches)
+        longest, edges = self.best
+        if longest > _MOST_KEPT * self.evenly:
+            return self._give_up(launches)
+        self.patience = _PATIENCE
+        self._settle(launches)
+        return edges != self.recut.edges and self._cut_at(edges, self.evenly - longest, launches)
+
+    def _settle(self, launches: int) -> bool:
+        """Nothing is to be gained for now."""
+        self.next = max(launches * self.patience, launches + _MORE)
+        self.edges, self.took, self.looks, self.changes = (), (), 0, 0
+        return False
+
+    def _waits(self, gain: float, launches: int, thought: float) -> bool:
+        """Whether cuts elsewhere are left for later: launches until now would not have gained what their plans take."""
+        if gain * launches >= thought:
+            return False
+        self.next = int(thought / gain) + 1
+        return True
+
+    def _cut_at(self, edges: tuple[int, ...], gain: float, launches: int) -> bool:
+        """Cut launches there, which take so many seconds less than cut evenly."""
+        self.recut = Recut(edges, gain, gain * launches)
+        return True
+
+    def _give_up(self, launches: int) -> bool:
+        """Cut launches evenly, for longer than before. Whether they were not."""
+        cut_so = self.recut is not None and self.edges == self.recut.edges
+        self.profile, self.recut, self.best = WorkProfile(self.edges[-1]), None, None
+        self.patience = min(self.patience * _PATIENCE, 1 << 20)
+        self._settle(launches)
+        return cut_so
+
+
+class Balance:
+    """Where launches of one kernel are cut, by index space, workers and cut dimension."""
+
+    __slots__ = ("_cases", "_elsewhere", "_kept")
+
+    def __init__(self) -> None:
+        self._cases: dict[tuple[tuple[int, ...], int, tuple[int, ...]], _Case] = {}
+        self._elsewhere: set[tuple[int, ...]] = set()  #: index spaces, in work-groups
+        self._kept: list[Any] = []  #: what was plain when it was looked at last
+
+    def find(self, num_groups: Sequence[int], partition: Partition, workers: Sequence[int]) -> Recut | None:
+        """Where a launch is better cut than in an even `partition`; None where nothing is known to be better."""
+        dimension = cut_dimension(num_groups, partition.chunks)
+        if dimension is None:
+            return None
+        case = self._cases.get((tuple(num_groups), dimension, tuple(workers)))
+        return None if case is None else case.recut
+
+    def spend(
+        self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], seconds: float
+    ) -> bool:
+        """So much goes into moving bytes for a launch that is cut so. Whether it may with each launch that finds its buffers in
+        the same states, or only this once.
+        """
+        case = self._case(num_groups, chunks, workers)
+        if case is None or case.recut is None or seconds <= case.recut.again:
+            return True
+        case.recut = replace(case.recut, budget=max(case.recut.budget - seconds, 0.0))
+        return False
+
+    def elsewhere(self, num_groups: Sequence[int]) -> bool:
+        """Whether launches of an index space may be cut elsewhere than evenly."""
+        return tuple(num_groups) in self._elsewhere
+
+    def wants(
+        self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], launches: int
+    ) -> bool:
+        """Whether a launch that is cut so is to be looked at, of a kernel that was launched so often."""
+        if len(chunks) < 2:
+            return False
+        case = self._case(num_groups, chunks, workers, make=True)
+        return case is not None and launches >= case.next
+
+    def wants_sample(
+        self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], launches: int
+    ) -> bool:
+        """Whether its chunks are to be measured; then `measured` is told what they took."""
+        if not self.wants(num_groups, chunks, workers, launches):
+            return False
+        case = self._case(num_groups, chunks, workers)
+        assert case is not None
+        if case.asked >= 0 and launches - case.asked < _LOST:
+            return False
+        case.asked = launches
+        return True
+
+    def measured(
+        self,
+        num_groups: Sequence[int],
+        chunks: Sequence[Chunk],
+        workers: Sequence[int],
+        seconds: Sequence[float],
+        moving: float,
+        number: int,
+        launches: int,
+        thought: float = 0.0,
+        each: float = 0.0,
+    ) -> bool:
+        """The chunks of launch `number`, of so many by now, took so long, after `moving` bytes for them. True where launches are
+        to be cut elsewhere from now on: their plans have to be made anew, which takes `thought` seconds once, and `each` more
+        with every launch.
+        """
+        case = self._case(num_groups, chunks, workers, make=True)
+        if case is None:
+            return False
+        dimension = cut_dimension(num_groups, chunks)
+        assert dimension is not None
+        case.asked = -1
+        if number <= case.since:  # its plan is one of those before
+            return False
+        edges = _edges(chunks, dimension)
+        if edges != case.edges:
+            case.edges, case.took, case.moving, case.looks = edges, tuple(seconds), moving, 0
+        case.took, case.moving = tuple(map(min, case.took, seconds)), min(case.moving, moving)
+        case.looks += 1
+        changed = case.judge(launches, thought, each)
+        if changed:
+            case.since = launches
+        if case.recut is not None:
+            self._elsewhere.add(tuple(num_groups))
+        return changed
+
+    # between runs -------------------------------------------------------------------------------
+
+    def plain(self) -> list[Any]:
+        """The best cuts that were seen, as JSON has it: for each its index space, dimension, workers, edges, and seconds that it gains and
+        that the even cut takes.
+        """
+        return [
+            [*key, list(case.best[1]), case.evenly - case.best[0], case.evenly]
+            for key, case in self._cases.items()
+            if case.recut is not None and case.best is not None and case.best[0] < case.evenly
+        ]
+
+    def news(self) -> list[Any] | None:
+        """`plain`, where it is another one than when this was asked last."""
+        found = self.plain()
+        if found == self._kept:
+            return None
+        self._kept = found
+        return found
+
+    def take(self, plain: Sequence[Any]) -> None:
+        """Begin with the cuts of an earlier run. ValueError or TypeError where something is none; the others are taken."""
+        for groups, dimension, workers, edges, gain, evenly in plain:
+            numbers = [*groups, dimension, *workers, *edges]
+            if not all(type(number) is int for number in numbers) or not 0 <= dimension < len(groups):
+                raise ValueError("no cut")
+            ends = (edges[0], edges[-1]) == (0, groups[dimension])
+            if not ends or len(edges) != len(workers) + 1 or any(a >= b for a, b in pairwise(edges)):
+                raise ValueError("no edges of chunks")
+            if not (0 < float(gain) < inf and 0 < float(evenly) < inf):
+                raise ValueError("no seconds")
+            case = _Case(WorkProfile(groups[dimension]), evenly=evenly)
+            case.recut, case.best = Recut(tuple(edges), gain, gain * _MORE), (evenly - gain, tuple(edges))
+            self._cases[tuple(groups), dimension, tuple(workers)] = case
+            self._elsewhere.add(tuple(groups))
+        self._kept = self.plain()
+
+    def _case(
+        self,
+        num_groups: Sequence[int],
+        chunks: Sequence[Chunk],
+        workers: Sequence[int],
+        *,
+        make: bool = False,
+    ) -> _Case | None:
+        dimension = cut_dimension(num_groups, chunks)
+        if dimension is None:
+            return None
+        key = (tuple(num_groups), dimension, tuple(workers))
+        found = self._cases.get(key)
+        if found is None and make:
+            if len(self._cases) >= _MOST_CASES:
+                self._cases.clear()
+                self._elsewhere.clear()
+            found = self._cases[key] = _Case(WorkProfile(num_groups[dimension]))
+        return found
+
+
+def cut_dimension(num_groups: Sequence[int], chunks: Sequence[Chunk]) -> int | None:
+    """The only dimension in which the chunks of an index space were cut; None where there is none, or are several.
+
+    >>> cut_dimension((4, 8), [Chunk((0, 0), (4, 3)), Chunk((0, 3), (4, 8))])
+    1
+    """
+    found = [
+        dimension
+        for dimension, groups in enumerate(num_groups)
+        if any(chunk.stop[dimension] - chunk.start[dimension] != groups for chunk in chunks)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def cut_at(num_groups: Sequence[int], partition: Partition, edges: Sequence[int]) -> Partition:
+    """`partition`, which is cut in one dimension, with its chunks between `edges` there."""
+    dimension = cut_dimension(num_groups, partition.chunks)
+    assert dimension is not None
+    assert edges[0] == 0
+    assert edges[-1] == num_groups[dimension]
+    chunks = []
+    for chunk, (start, stop) in zip(partition.chunks, pairwise(edges), strict=True):
+        assert start < stop, "an empty chunk"
+        chunks.append(Chunk(_with(chunk.start, dimension, start), _with(chunk.stop, dimension, stop)))
+    return Partition(partition.cuts, tuple(chunks), tuple(edges))
+
+
+def _with(place: Sequence[int], dimension: int, value: int) -> tuple[int, ...]:
+    return (*place[:dimension], value, *place[dimension + 1 :])
+
+
+def _edges(chunks: Sequence[Chunk], dimension: int) -> tuple[int, ...]:
+    return (0, *(chunk.stop[dimension] for chunk in chunks))
