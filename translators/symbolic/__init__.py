@@ -7,6 +7,7 @@ Imports `ranges` alone. Keeps invariant 2: a bound is never too narrow.
 __all__ = [
     "domain",
     "domain_image",
+    "effort",
     "evaluation",
     "exhaustive",
     "expression",
