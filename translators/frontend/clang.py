@@ -118,6 +118,12 @@ def _bare(name: str, result: Any) -> Any:
     return CFUNCTYPE(result, Cursor)((name, cindex.conf.lib))
 
 
+def kind_number(cursor: Cursor) -> int:
+    """libclang's number of a cursor's kind (`CursorKind.value`)."""
+    number: int = cursor._kind_id
+    return number
+
+
 def type_key(cursor: Cursor) -> int:
     """What tells a cursor's type from others of its translation unit, also by its qualifiers; 0: it has none."""
     return _bare("clang_getCursorType", cindex.Type)(cursor).data[0] or 0
@@ -395,6 +401,7 @@ __all__ = [
     "in_text",
     "initialiser",
     "is_postfix",
+    "kind_number",
     "line_of",
     "parameter_types",
     "parse",

@@ -136,6 +136,7 @@ _NOT_EXPRESSIONS = {
     CursorKind.ANNOTATE_ATTR,
     CursorKind.ALIGNED_ATTR,
 }
+_PARTS = {kind.value for kind in _NOT_EXPRESSIONS}
 
 
 def _bit_bytes(size: int, fields: list[Cursor], index: int) -> tuple[int, int]:
@@ -285,7 +286,7 @@ class SyntaxReader:
     def statement(self, cursor: Cursor) -> Node:
         """A statement, or an expression in the place of one."""
         self._reached = cursor
-        reader = _STATEMENTS.get(cursor._kind_id)
+        reader = self._statements_by_number.get(clang.kind_number(cursor))
         if reader is None:
             return self.expression(cursor)
         self._count()
@@ -330,7 +331,7 @@ class SyntaxReader:
 
     def _attributed(self, cursor: Cursor) -> Compound:
         """An attribute such as opencl_unroll_hint around a statement."""
-        inner = (c for c in clang.children(cursor) if c._kind_id not in _PARTS)
+        inner = (c for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS)
         return Compound(tuple(self.statement(child) for child in inner))
 
     def _assembly(self, cursor: Cursor) -> NoReturn:
@@ -434,13 +435,13 @@ class SyntaxReader:
 
     def expression(self, cursor: Cursor) -> Expression:
         self._count()
-        reader = _READERS.get(cursor._kind_id) or SyntaxReader._other
+        reader = self._readers_by_number.get(clang.kind_number(cursor)) or SyntaxReader._other
         return reader(self, cursor, self._type_of(cursor))
 
     def operands(self, cursor: Cursor) -> list[Expression]:
         found = []
         for child in clang.children(cursor):
-            reader = _READERS.get(child._kind_id, SyntaxReader._other)
+            reader = self._readers_by_number.get(clang.kind_number(child), SyntaxReader._other)
             if reader is not None:
                 self._count()
                 found.append(reader(self, child, self._type_of(child)))
@@ -452,7 +453,7 @@ class SyntaxReader:
     def _other(self, cursor: Cursor, ctype: CType) -> Expression:
         found: list[Node] = []
         if cursor.kind is not CursorKind.CXX_UNARY_EXPR:  # what sizeof has is not evaluated (C99 6.5.3.4)
-            found = [self.statement(c) for c in clang.children(cursor) if c._kind_id not in _PARTS]
+            found = [self.statement(c) for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         number = None if any(has_effects(node) for node in found) else self._evaluate(cursor, ctype)
         if number is not None:
             return IntLiteral(ctype, None, number)
@@ -460,7 +461,7 @@ class SyntaxReader:
 
     def _statement_expression(self, cursor: Cursor, ctype: CType) -> Block:
         """`({ ... })`, which clang takes although no standard has it: programs' macros are written with it."""
-        (body,) = (self._compound(c) for c in clang.children(cursor) if c._kind_id not in _PARTS)
+        (body,) = (self._compound(c) for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS)
         return Block(ctype, self.line(cursor), body.statements)
 
     def _evaluate(self, cursor: Cursor, ctype: CType) -> int | None:
@@ -541,7 +542,7 @@ class SyntaxReader:
         """Operands of an operator: there a `bool` becomes an integer first, also where this becomes a vector."""
         found = []
         for child in clang.children(cursor):
-            if child._kind_id in _PARTS:
+            if clang.kind_number(child) in _PARTS:
                 continue
             node = self.expression(child)
             if child.kind is CursorKind.UNEXPOSED_EXPR and isinstance(node, Cast):
@@ -583,7 +584,7 @@ class SyntaxReader:
 
     def _cast(self, cursor: Cursor, ctype: CType) -> Expression:
         # In front of the operand there may be parts of the type, such as the size of an array.
-        found = [c for c in clang.children(cursor) if c._kind_id not in _PARTS]
+        found = [c for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         if not found:
             return self._opaque(cursor, ctype)
         operand = self._converted(found[-1], ctype)
@@ -630,7 +631,7 @@ class SyntaxReader:
 
         Conversions have the extent of what they convert; of the others, the tokens around their operand tell.
         """
-        found = [c for c in clang.children(cursor) if c._kind_id not in _PARTS]
+        found = [c for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         if len(found) != 1:
             return self._other(cursor, ctype)
         inner = self._converted(found[0], ctype)
@@ -699,12 +700,9 @@ class SyntaxReader:
         CursorKind.UNEXPOSED_EXPR: _unexposed,
         CursorKind.StmtExpr: _statement_expression,
     }
-
-
-#: The same by libclang's numbers: to make an object of the wrapper's of each takes longer than to find it.
-_STATEMENTS = {kind.value: reader for kind, reader in SyntaxReader._statements.items()}
-_READERS = {kind.value: reader for kind, reader in SyntaxReader._readers.items()}
-_PARTS = {kind.value for kind in _NOT_EXPRESSIONS}
+    #: The same by `clang.kind_number`: to make an object of the wrapper's of each kind takes longer than to find it here.
+    _statements_by_number: ClassVar = {kind.value: reader for kind, reader in _statements.items()}
+    _readers_by_number: ClassVar = {kind.value: reader for kind, reader in _readers.items()}
 
 
 def _unspread(node: Cast) -> Cast:
