@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from vdev.translators.frontend.source import ParsedProgram, parse_program
@@ -21,6 +22,9 @@ from vdev.translators.ranges.ndrange import NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 from vdev.translators.symbolic import effort
 from vdev.translators.symbolic import expression as ex
+
+from vdev.backends.base import BuildResult, KernelResources, WorkerInfo
+from vdev.session.programs import SessionKernel, SessionProgram
 
 HELPERS = """
 uint mixed(uint x, uint y) { for (uint k = 0; k < (y & 7); ++k) x = x * 3 + (x > y ? y : k); return x; }
@@ -131,6 +135,33 @@ def test_outcomes_are_kept_as_they_are() -> None:
     assert isinstance(again, KernelSummary)
     assert again.one_worker == summary.one_worker
     assert again.addresses == summary.addresses
+
+
+def built(source: str, name: str) -> SessionKernel:
+    """A kernel as a session has it, of a program that no worker has compiled."""
+    worker = WorkerInfo(
+        "reference", "r", ("r",), 1, 1 << 30, 1 << 30, 256, (256,) * 3, 1 << 16, 128, version="OpenCL 3.0 r"
+    )
+    program = SessionProgram(source, (), [worker])
+    resources = KernelResources(256, (0, 0, 0), 0, 0, 1)
+    program.build(lambda _: [BuildResult("", {name: resources}, b"")])
+    return program.kernels[name]
+
+
+def test_that_a_kernel_takes_too_much_is_kept_between_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDEV_CACHE", "1")
+    monkeypatch.setenv("VDEV_CACHE_DIR", str(tmp_path / "cache"))
+
+    def never(*args: object) -> KernelSummary:
+        raise AssertionError("it is analysed again")
+
+    with limit(20_000):
+        first = built(LONG, "long_one").one_worker
+    assert "20,000 steps" in str(first[0])
+    monkeypatch.setattr(access, "analyse_kernel", never)
+    assert built(LONG, "long_one").one_worker == first
 
 
 def test_steps_are_counted_for_one_thread_alone() -> None:
