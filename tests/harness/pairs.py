@@ -9,6 +9,7 @@ from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, local, 
 from tests.harness.pairs_groups import AMONG, FILLED
 from tests.harness.pairs_members import GIVEN, MEMBERS
 from tests.harness.pairs_shapes import SHAPES
+from tests.harness.pairs_users import USERS
 from tests.harness.pairs_values import COPIES, LEAVING, ORDERS, POINTERS, PRIVATE
 
 OUT, RACE, ITEMS, UNWRITTEN = "out-of-bounds", "race-between-groups", "race-between-items", "unwritten-value"
@@ -1053,4 +1054,5 @@ PAIRS = [
     *POINTERS,
     *COPIES,
     *ORDERS,
+    *USERS,
 ]

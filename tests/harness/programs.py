@@ -63,7 +63,7 @@ EXPLAINED = (
     Known(
         r"scan_lev[12]",
         "unwritten-value",
-        r"psc_l(data|_segment_start_flags)",
+        r"psc_l(data|_segment_start_flags)|psc_sum",
         "the last tile of a scan is partly filled; work-items behind its end read, and drop what they make of it",
     ),
     Known(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from vdev.harness.memories import Memory, Pointer
 from vdev.harness.program import Kernel, _argument, _memory
 from vdev.harness.running import open_session
 from vdev.harness.screening import Screen
+from vdev.harness.small import FLEETING
 
 #: Kinds that are looked for on request are looked for without a screen, and whether results depend on the order otherwise.
 SCREENED = [pair for pair in PAIRS if pair.kind not in ON_REQUEST | {"order-dependent"}]
@@ -89,6 +91,8 @@ def test_no_mistake_passes() -> None:
 
 #: Atomics leave no mark of whom they are: beside other accesses, behind a barrier too, a launch is made again.
 BESIDE_ATOMICS = ["a start value beside atomics", "reading what atomics make, too early"]
+#: A launch with images is made precisely when it is prepared as here.
+OF_IMAGES = ["an image's neighbour beyond its edge"]
 #: So is one that copies a structure of which not all is written, whether or not the rest of it is wanted.
 OF_MEMBERS = [
     "a copy stored whole, one member set on the way",
@@ -101,7 +105,7 @@ def test_correct_launches_pass() -> None:
     found = {pair.name: passes(pair, "twin") for pair in PAIRS}
 
     missed = sorted(name for name, passed in found.items() if passed is False)
-    assert missed == sorted(OF_MEMBERS + BESIDE_ATOMICS)
+    assert missed == sorted(OF_MEMBERS + OF_IMAGES + BESIDE_ATOMICS)
 
 
 LOCAL_TABLES = """
@@ -220,6 +224,27 @@ def test_conflicts_of_two_items_side_by_side(source: str) -> None:
                 0, lambda backend, args=args: screen.passes(backend, "k", args, grid)
             )
             assert not passed, (first, second, both, then)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["few", "many"])
+def test_small_launches_are_optimised_where_many_are_expected(many: bool) -> None:
+    checked = CheckedSource(parse_program("kernel void k(global int *a) { a[get_global_id(0)] = 1; }"))
+    if many:
+        checked.expect_many("k")
+    options: list[str] = []
+
+    def launch(backend: Any) -> None:
+        build = backend.build
+        backend.build = lambda program: (options.extend(program.options), build(program))[1]
+        try:
+            args = [Pointer(Memory(np.zeros(256, np.uint8), np.ones(256, np.bool_)), 0, 256)]
+            checked.launch(backend, "k", args, NDRange((64,), (16,), (0,)))
+        finally:
+            del backend.build
+
+    open_session("cpu:1").executor.call(0, launch)
+    assert options
+    assert (FLEETING in options) is not many
 
 
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,13 +271,16 @@ uint P_touch_local(P_C c, ulong cell, uint mode, uint site, int root, ulong rel,
   /* A volatile access looks at what atomics change, and orders nothing: beside other accesses it is one like them. */
   recent = recent && !(is_volatile && (seen & P_L_ATOMIC));
   if (mode & P_READS) {
-    if (!seen && !(mode & P_UNSURE) && !is_volatile) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); *w = P_L_SAME; return 1; }
+    uint unwritten = !seen && !(mode & P_UNSURE) && !is_volatile;
+    if (unwritten) { P_report(c, P_UNWRITTEN_LOCAL, site, root, rel, size, 0, 0); seen = *w = P_L_SAME; }
     if (recent) bad = seen;
+    /* Whoever writes it later, before the next barrier, races with what was read too early. */
     if (rd >> 36 != now >> 36) *r = stamp | (is_volatile ? P_L_VOLATILE : 0);
     else {
       if (!is_volatile) rd &= ~P_L_VOLATILE;
       *r = (rd & others) != me ? rd | P_L_MANY : rd;
     }
+    if (unwritten) return 1;
   }
   if (mode & P_WRITES) {
     if (recent) bad = seen;

@@ -128,6 +128,10 @@ class CheckedSource:
         elif not self._screen.prepare(backend):
             self._build(backend, self._native())
 
+    def expect_many(self, name: str) -> None:
+        """Small launches of a kernel are made in optimised forms from the first one on, as they are once there were many."""
+        self._small.stop(name)
+
     def _may_be_fleeting(self, backend: Backend) -> bool:
         """Whether the program can do without its compiler's optimiser. Intel's engine crashes where such work-items wait for
         each other in loops that some leave.
