@@ -53,6 +53,10 @@ FORMS = {
     "array_param": """
         float s(float a[4], const float b[2][2]){return a[1]+b[1][0];}
         kernel void k(global float*a){ float t[4]={1,2}; float m[2][2]={{1,2},{3,4}}; a[0]=s(t,m); }""",
+    "kernel_array_params": """
+        typedef const int row[4]; int g(const global int x[], const global int y[][4]) { return x[1] + y[1][2]; }
+        kernel void k(global float a[], const global float b[16], const global int c[][4], global row d[], const volatile global int e[], constant float f[4], local int t[])
+        { int i = get_global_id(0); const global int *p = c[i]; t[0] = e[i]; a[i] = b[i & 15] + c[1][2] + d[2][3] + *p + g(c[2], c) + f[i & 3] + *b; }""",
     "mixed_decl": """
         kernel void k(global float*a){ float *p, q[3], r=2, **pp; p=q; pp=&p; q[0]=r; a[0]=**pp; }""",
     "volatile_struct": """

@@ -84,7 +84,7 @@ def conversion(target: Type, source: Type, exact: bool) -> str | None:
             return None if spell(there) in (None, spell(here)) else "::vdev_cl::pointer"
         if there.kind == TypeKind.VOID:
             return None
-        narrower = here.is_const_qualified() and not there.is_const_qualified()
+        narrower = _leads_to_const(from_) and not _leads_to_const(to)
         return (
             "::vdev_cl::pointer"
             if here.kind == TypeKind.VOID or narrower or _bare(there) != _bare(here)
@@ -104,6 +104,14 @@ def _pointee(canonical: Type) -> Type | None:
     if canonical.kind in ARRAYS:
         return canonical.element_type
     return canonical.get_pointee() if canonical.kind == TypeKind.POINTER else None
+
+
+def _leads_to_const(canonical: Type) -> bool:
+    """Whether what a pointer, or an array that becomes one, leads to is const. libclang gives an array's qualifiers with the
+    array, not with its elements (C99 6.7.3p8).
+    """
+    there = canonical if canonical.kind in ARRAYS else canonical.get_pointee()
+    return bool(there.is_const_qualified())
 
 
 def _bare(type_: Type) -> str:
