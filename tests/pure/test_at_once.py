@@ -4,7 +4,9 @@ failures as if each command had been submitted.
 
 from __future__ import annotations
 
+import gc
 import random
+import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -36,8 +38,9 @@ def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         return partial(self.launch, kernel, args, shape)
 
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if request.param else "any_thread", True)
-    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
-    monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda backend: waited.append(backend))
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", not request.param)
+    wait = ReferenceBackend.wait_for_all
+    monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda each: waited.append(each) or wait(each))
     waited.clear()
     monkeypatch.setattr(ReferenceBackend, "again", again)
 
@@ -221,11 +224,202 @@ def test_an_interrupt_leaves_nothing_waiting(monkeypatch: pytest.MonkeyPatch) ->
         event = launch(buffer, buffer)
         with monkeypatch.context() as patched:
             patched.setattr(Worker, "retire_oldest", interrupted)
+            patched.setattr(Worker, "catch_up", interrupted)
             host = np.zeros(NBYTES, np.uint8)
             with pytest.raises(KeyboardInterrupt):
                 program.session.read_at_once(Read(buffer, Layout.contiguous(0, NBYTES), host), program.queue)
         assert ended(event) == 0
         assert program.content(buffer).tolist() == triple(triple(numbers(3))).tolist()
+
+
+def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the calling thread can wait for the device: a launch and a read of its result make none."""
+    with Program(1) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        worker, expected = program.session.executor.worker(0), triple(numbers(3))
+        marked: list[ReferenceBackend] = []
+        record = ReferenceBackend.record
+        monkeypatch.setattr(ReferenceBackend, "record", lambda each: marked.append(each) or record(each))
+        events, without = [], 0
+        for _ in range(20):
+            program.session.executor.quiesce()  # which makes markers
+            made, before = len(marked), read.at_once
+            events.append(launch(buffer, buffer))
+            expected = triple(expected)
+            assert read(buffer)[1].tolist() == expected.tolist()
+            without += read.at_once > before and len(marked) == made
+            assert events[-1].status == 0
+        # Now and then the worker's thread makes one of its own accord.
+        assert without == 0 if worker.takes_transfers else without > 10
+        assert {event.wait() for event in events} == {0}
+
+
+def _went_well(
+    program: Program,
+    action: str,
+    event: Completion,
+    queue: QueueOrder,
+    read: Reader,
+    buffer: VirtualBuffer,
+    array: np.ndarray,
+) -> bool:
+    """Wait for a launch in one way, or ask for its state only; whether that was as it should be."""
+    if action == "w":
+        return event.wait() == 0 and event.settled
+    if action == "f":
+        program.session.finish(queue)
+        return event.settled
+    if action == "r":
+        return bool((read(buffer, queue)[1] == array).all())
+    return action == "-" or event.status >= 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_that_wait_for_each_others_launches(seed: int) -> None:
+    with Program(1, {0: Faults(delay=lambda number: 0.0003 * (number % 3 == 0))}) as program:
+        failures: list[Completion] = []
+
+        def work(number: int) -> None:
+            drawn, queue = random.Random(3 * seed + number), program.session.create_queue(in_order=True)
+            buffer, launch, read = program.buffer(number, queue), Caller(program), Reader(program)
+            array = numbers(number)
+            for _ in range(120):
+                event = launch(buffer, buffer, queue)
+                array = triple(array)
+                if not _went_well(program, drawn.choice("wfra-"), event, queue, read, buffer, array):
+                    failures.append(event)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive(), "a thread waits for ever"
+        assert not failures
+
+
+def test_what_comes_while_a_thread_waits_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow: set[int] = set()
+    with Program(1, {0: Faults(delay=lambda number: 0.05 * (number in slow))}) as program:
+        buffer, other = program.buffer(3), program.buffer(4)
+        launch, launch_other = Caller(program), Caller(program)
+        for _ in range(4):
+            launch(buffer, buffer)
+            launch_other(other, other)
+        program.session.executor.quiesce()
+        backend, later, wait = program.backends[0], [], ReferenceBackend.wait_for_all
+
+        def meanwhile(each: ReferenceBackend) -> bool:
+            went_well = wait(each)
+            if not later:
+                slow.add(backend._handed_over)
+                later.append(launch_other(other, other))
+            return went_well
+
+        monkeypatch.setattr(ReferenceBackend, "wait_for_all", meanwhile)
+        assert launch(buffer, buffer).wait() == 0
+        for event in later:
+            assert not event.settled or backend.performed == backend._handed_over
+            assert event.wait() == 0
+            assert backend.performed == backend._handed_over
+
+
+def test_a_queue_waits_for_what_follows_a_wait() -> None:
+    """What a wait for the queue has settled takes no further launches."""
+    with Program(1, {0: Faults(delay=lambda _: 0.002)}) as program:
+        buffers, backend = [program.buffer(number) for number in range(2)], program.backends[0]
+        launches = [Caller(program) for _ in buffers]
+        made_in_turn(launches, buffers, 4)
+        program.session.finish(program.queue)
+        for _ in range(6):
+            for launch, buffer in zip(launches, buffers, strict=True):
+                event = launch(buffer, buffer)
+                assert event.wait() == 0
+                program.session.finish(program.queue)
+                assert backend.performed == backend._handed_over
+                event = launch(buffer, buffer)
+                program.session.finish(program.queue)
+                assert event.settled
+                assert backend.performed == backend._handed_over
+
+
+def test_a_failure_is_told_to_who_waits() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffer, other = program.buffer(3), program.buffer(4)
+        launch, launch_other = Caller(program), Caller(program)
+        for _ in range(4):
+            launch(buffer, buffer)
+            launch_other(other, other)
+        program.session.executor.quiesce()
+        faults[program.backends[0]._handed_over] = -5
+        failed, well = launch(buffer, buffer), launch_other(other, other)
+        assert well.wait() == 0
+        assert failed.wait() == -5
+        assert ended(launch_other(other, other)) == 0
+        expected = numbers(4)
+        for _ in range(6):
+            expected = triple(expected)
+        assert program.content(other).tolist() == expected.tolist()
+
+
+# new buffers ------------------------------------------------------------------------------------------------
+
+
+def test_launches_on_new_buffers_are_handed_over_at_once(at_once: list[bool]) -> None:
+    """As every operation of `pyopencl.array` makes: its result is a buffer of which nothing was written."""
+    with Program(1) as program:
+        source, launch = program.buffer(3), Caller(program)
+        launch(program.buffer(), source)
+        expected, found = triple(numbers(3)), 0
+        for _ in range(50):
+            program.session.executor.quiesce()
+            at_once.clear()
+            made = program.buffer()
+            launch(made, source)
+            found += at_once == [True]
+            assert program.content(made).tolist() == expected.tolist()
+        assert found > 25
+        counters = program.backends[0].counters
+        del made
+        gc.collect()
+        launch(program.buffer(), source)
+        program.session.executor.quiesce()
+        assert counters.allocated_nbytes <= 4 * NBYTES, "memory of buffers that are gone is kept"
+
+
+def test_new_buffers_in_little_memory() -> None:
+    """Those that do not fit beside the others are planned, and what makes room for them keeps its content."""
+    with Program(1) as program:
+        program.session.room.occupancy.room[0] = 4 * NBYTES
+        source, launch = program.buffer(3), Caller(program)
+        made = []
+        for _ in range(12):
+            program.session.executor.quiesce()  # so that it can be handed over at once
+            made.append(program.buffer())
+            launch(made[-1], source)
+        for buffer in made:
+            assert program.content(buffer).tolist() == triple(numbers(3)).tolist()
+        assert program.backends[0].counters.peak_nbytes <= 4 * NBYTES
+
+
+def test_new_buffers_that_the_driver_refuses_memory() -> None:
+    with Program(1, {0: Faults(capacity=3 * NBYTES)}) as program:
+        source, launch = program.buffer(3), Caller(program)
+        kept = [program.buffer() for _ in range(2)]
+        for buffer in kept:
+            launch(buffer, source)
+        refused = program.buffer()
+        program.session.executor.quiesce()
+        assert ended(launch(refused, source)) < 0
+        assert ended(launch(kept[0], kept[1])) == 0
+        assert program.content(kept[0]).tolist() == triple(triple(numbers(3))).tolist()
+        del buffer, kept
+        gc.collect()
+        assert ended(launch(refused, source)) == 0
+        assert program.content(refused).tolist() == triple(numbers(3)).tolist()
 
 
 # launches in turn ---------------------------------------------------------------------------------------

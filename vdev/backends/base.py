@@ -320,8 +320,10 @@ class Backend(ABC):
     #: `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 
-    def wait_for_all(self) -> None:
-        """Return when all that has been handed over is done, or has failed. Where `can_wait_for_all`."""
+    def wait_for_all(self) -> bool:
+        """Return when all that has been handed over is done, or has failed: whether all went well and no marker is needed
+        to tell. Where `can_wait_for_all`.
+        """
         raise TypeError("this back end waits for markers")
 
     def enter(self) -> None:  # noqa: B027

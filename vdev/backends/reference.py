@@ -329,6 +329,12 @@ class ReferenceBackend(Backend):
         first, self._recorded = self._recorded, self._handed_over
         return ReferenceMarker(self, first, self._handed_over)
 
+    def wait_for_all(self) -> bool:
+        last = self._handed_over
+        with self.progress:
+            self.progress.wait_for(lambda: self.performed >= last)
+            return not any(number >= self._recorded for number, _ in self.failures)
+
     def close(self) -> None:
         self._queue.append(None)
         self._work.release()

@@ -19,6 +19,7 @@ __all__ = [
     "completion",
     "executor",
     "holdings",
+    "job",
     "mark",
     "prepare",
     "records",

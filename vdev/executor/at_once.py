@@ -35,8 +35,10 @@ class Reading:
 
     __slots__ = ("_first", "_holdings", "_last", "_mark", "_worker")
 
-    def __init__(self, worker: Worker, mark: Mark, holdings: Holdings, first: int, last: int) -> None:
-        """`mark`: behind it. `first`, `last`: its first operation since the mark before, and one past its last."""
+    def __init__(self, worker: Worker, mark: Mark | None, holdings: Holdings, first: int, last: int) -> None:
+        """`mark`: behind it; None where it is done. `first`, `last`: its first operation since the mark before, and one
+        past its last.
+        """
         self._worker = worker
         self._mark = mark
         self._holdings = holdings
@@ -46,6 +48,8 @@ class Reading:
     def wait(self) -> int:
         """Return when the bytes are there: 0, or the status of what has failed."""
         worker, mark, holdings = self._worker, self._mark, self._holdings
+        if mark is None:
+            return holdings.failure or 0
         try:
             while worker.completed < mark.step:
                 worker.retire_oldest()
@@ -100,21 +104,37 @@ def calm(worker: Worker) -> None:
     """
     if (worker.queue or worker.busy) and not worker.drain(_DRAINING):
         return
-    if not worker.takes_transfers:
+    if not worker.takes_transfers and not worker.catch_up():
         worker.backend.wait_for_all()
+
+
+def is_to_be_calm(worker: Worker, nbytes: int) -> bool:
+    """Whether a read of so many bytes needs the worker to be quiet: one that has no other to wait for is made so first."""
+    backend = worker.backend
+    if worker.takes_transfers or not (backend.can_wait_for_all and backend.any_thread):
+        return False
+    return nbytes <= _SMALL_NBYTES and worker.records is None and may_wait()
 
 
 def _handed_over(
     worker: Worker, step: DownloadStep, holdings: Holdings, host: Bytes, layout: Layout
 ) -> Reading | None:
-    first = worker.backend.pending()
-    mine = worker.submitted = worker.submitted + 1
+    first, was_quiet = worker.backend.pending(), worker.is_quiet_alone
+    mine, done = worker.submitted + 1, False
+    worker.submitted = mine
     try:
         step.deliver(worker, holdings, host, layout)
+        done = was_quiet and worker.backend.wait_for_all()
     except BackendError:
         return None  # submitted, it gets its error
     finally:
-        worker.issued = mine
+        if done and worker.submitted == mine:  # nobody waits for it: as if there were no such step
+            worker.submitted = mine - 1
+        else:
+            worker.issued = mine
+    if done:
+        worker.all_is_done()
+        return Reading(worker, None, holdings, first, first)
     last, mark = worker.backend.pending(), worker.next_mark
     worker.mark()
     return Reading(worker, mark, holdings, first, last)

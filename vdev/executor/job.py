@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdev.backends.base import Allocation, Bytes, Marker
-from vdev.executor.completion import RUNNING, SUBMITTED, Completion
+from vdev.executor.completion import RUNNING, SUBMITTED, Completion, call_soon
 from vdev.executor.holdings import Holdings
 from vdev.executor.prepare import PreparedPlan
 from vdev.process.interrupts import waits
@@ -177,7 +177,7 @@ class Job:
         Those of a run have one completion, and cannot all be running.
         """
         with self.executor.lock:  # no launch is added meanwhile
-            if self.launches == 1 and not any(map(self._is_open, self.predecessors())):
+            if self.launches == 1 and all(is_complete(each) for each in self.predecessors()):
                 self.was_running = True
             return self.was_running
 
@@ -187,26 +187,22 @@ class Job:
         if self.order is not None:
             yield self.order
 
-    def _is_open(self, earlier: Completion) -> bool:
-        progress = earlier.progress
-        if not isinstance(progress, Job):
-            return not earlier.settled
-        workers = self.executor.all_workers
-        return any(worker.completed < step for worker, step in zip(workers, progress.clock, strict=True))
-
     def begin(self) -> None:
         """A worker begins with it. Who asked hears of that once nothing that has to end before it is open."""
-        earlier = next(filter(self._is_open, self.predecessors()), None)
+        earlier = next((each for each in self.predecessors() if not is_complete(each)), None)
         if earlier is None:
             self.completion.started()
         else:
             earlier.add_callback(lambda ended: self.begin())
 
     def hurry(self) -> None:
+        is_open = False
         for worker, step in zip(self.executor.all_workers, self.clock, strict=True):
             if worker.completed < step:
-                worker.hurried = True
+                is_open = worker.hurried = True
                 worker.wake()
+        if not is_open:  # known without a marker, and nobody has looked
+            call_soon(lambda: self.executor.settle((self,)))
 
     def settle(self) -> None:
         """It has ended. Under the executor's lock."""
@@ -224,3 +220,12 @@ class Job:
         for number, allocation in self.scratch.items():  # of a command that failed between
             self.executor.worker(self.prepared.stages[number].worker).discard(allocation)
         self.scratch = {}
+
+
+def is_complete(command: Completion) -> bool:
+    """Whether a command that was submitted has ended as far as its workers know, though it may not be settled."""
+    progress = command.progress
+    if not isinstance(progress, Job):
+        return command.settled
+    workers = progress.executor.all_workers
+    return all(worker.completed >= step for worker, step in zip(workers, progress.clock, strict=True))

@@ -20,6 +20,7 @@ from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Com
 from vdev.executor.job import Job
 from vdev.executor.mark import MARK_EVERY, Mark
 from vdev.executor.prepare import NOTHING
+from vdev.process.ending import is_over
 from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
 
@@ -61,16 +62,31 @@ class Part(Completion):
         return self.stretch.number + self.index
 
     @property
+    def _is_done(self) -> bool:
+        """Whether it is known to have ended, and well: what failed would be a job of its own before it counts as complete."""
+        stretch = self.stretch
+        step = stretch.first + self.index
+        return stretch.executor.all_workers[stretch.worker].completed >= step and stretch.parts is None
+
+    @property
     def status(self) -> int:
+        if self._is_done:
+            return COMPLETE
         # Those of a stretch end together; one after another they cannot all be running.
         state = super().status
         return SUBMITTED if state == RUNNING and self.index else state
 
+    @property
+    def settled(self) -> bool:
+        return self._is_done or super().settled
+
     @waits
     def wait(self) -> int:
         stretch = self.stretch
-        if stretch.parts is None and not stretch.completion.settled:
-            stretch.wait()  # which is what its completion would do
+        if stretch.parts is None and not self._is_done:
+            stretch.wait_for(self.index)
+        if self._is_done and not is_over():
+            return COMPLETE
         return super().wait()
 
     def add_callback(self, function: Callback, state: int = COMPLETE) -> None:
@@ -86,7 +102,7 @@ class Part(Completion):
 class Stretch(Job):
     """The commands `entries`, numbered from `number` on, each with a step of its worker's: those from `first` on."""
 
-    __slots__ = ("_first", "_looked_at", "ends", "entries", "last", "mark", "parts", "worker")
+    __slots__ = ("_looked_at", "ends", "entries", "first", "last", "mark", "parts", "worker")
 
     def __init__(
         self, executor: Executor, number: int, worker: Worker, step: int, prepared: PreparedPlan
@@ -94,7 +110,7 @@ class Stretch(Job):
         super().__init__(executor, number, prepared, (), Completion())
         self.launches = 0
         self.worker = worker.number
-        self._first = step
+        self.first = step
         self.mark: Mark = worker.next_mark
         self.last = number - 1  #: the number of its last command
         self.bases = [each.submitted for each in executor.all_workers]
@@ -113,7 +129,7 @@ class Stretch(Job):
 
     def is_running(self) -> bool:
         """Whether the first of them may have begun: its worker has done what came before."""
-        return self.executor.worker(self.worker).completed >= self._first - 1
+        return self.executor.worker(self.worker).completed >= self.first - 1
 
     def look_at(self, part: Part) -> None:
         """Make a completion of it. Any thread, also one that has the executor's lock."""
@@ -131,6 +147,11 @@ class Stretch(Job):
                 self._looked_at[index] = part
                 part.bind(self)
 
+    @waits
+    def wait_for(self, index: int) -> None:
+        """Return when that one of its commands, and those before it, are complete, or a failure has been met."""
+        self.executor.worker(self.worker).wait_for(self.first + index)
+
     def one_by_one(self) -> Sequence[Job]:
         """Its commands as jobs of their own, from now on. Under the executor's lock."""
         self.parts = [self._alone(index, entry) for index, entry in enumerate(self.entries)]
@@ -142,9 +163,9 @@ class Stretch(Job):
         prepared, holdings, args, ndrange, places, after = entry
         job = Job(self.executor, self.number + index, prepared, holdings, completion)
         job.args, job.ndrange, job.places, job.after = args, ndrange, places, after
-        job.clock[self.worker] = self._first + index
+        job.clock[self.worker] = self.first + index
         job.bases = self.bases.copy()
-        job.bases[self.worker] = self._first + index - 1
+        job.bases[self.worker] = self.first + index - 1
         completion.carry_on(job)
         return job
 
@@ -255,7 +276,7 @@ class Line:
                                 self._leave(outside)
         finally:
             due = worker.wanted <= worker.issued or (
-                part is not None and worker.next_mark.ends[-1] >= MARK_EVERY
+                part is not None and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.is_fresh)
             )
             if due and may_wait():
                 self._mark()
@@ -264,6 +285,30 @@ class Line:
             if worker.queue or not worker.watching:
                 worker.wake()
         return part
+
+    def place(self, holdings: Holdings) -> bool:
+        """Memory of the worker's for a whole new buffer, whose work waits for nothing else; False where that takes a plan:
+        then nothing has happened. Under the session's lock.
+        """
+        worker, executor = self.worker, self._executor
+        if worker.queue or not worker.turn.acquire(False):
+            return False
+        try:
+            worker.holder = get_ident()
+            with executor.lock:
+                if worker.queue or executor.closed or executor.has_failed:
+                    return False
+                outside = worker.backend.visit()
+                try:
+                    return worker.place(holdings)
+                finally:
+                    if outside is not None:
+                        self._leave(outside)
+        finally:
+            worker.holder = 0
+            worker.turn.release()
+            if worker.queue:
+                worker.wake()
 
     def throttle(self) -> None:
         """With many marks in flight: hold the caller back where the device is far behind. Outside of all locks."""
@@ -310,6 +355,7 @@ class Line:
             and stretch.last == number - 1
             and stretch.clock[at] == step - 1
             and stretch.parts is None
+            and not stretch.completion.settled
         ):
             stretch = self._open(mark, number, step, entry)
         part = _new(Part)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from vdev.backends.base import Allocation, Backend, Marker
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
+from vdev.executor.holdings import Holdings, Replica
 from vdev.executor.mark import (
     MARK_AFTER_NS,
     MARK_EVERY,
@@ -118,6 +119,8 @@ class Worker:
         self._discarded: deque[Allocation] = deque()
         #: the submitting thread may hand over transfers of host memory too: they do not keep it waiting
         self.takes_transfers = False
+        #: it is the only one, and any thread may wait for it (`catch_up`)
+        self._waits_for_all = False
         self._gate = threading.Lock()
         self._gate.acquire()
         #: held by whoever works with the back end: the thread, but while it sleeps
@@ -136,8 +139,10 @@ class Worker:
 
     def alone(self) -> None:
         """It is the only worker: what a thread hands over to it by itself never waits for another one."""
-        if self.failure is None and self.backend.any_thread_alone:
-            self.backend.any_thread = self.takes_transfers = True
+        if self.failure is None:
+            if self.backend.any_thread_alone:
+                self.backend.any_thread = self.takes_transfers = True
+            self._waits_for_all = self.backend.any_thread and self.backend.can_wait_for_all
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
@@ -288,10 +293,44 @@ class Worker:
     @waits
     def wait_for(self, step: int) -> None:
         """Return when step number `step` is complete and what failed up to there is known."""
+        if self.issued == step and self.completed < step and self.catch_up():
+            return
         while self.completed < step:
             if self.marker_at(step) is not None:
                 self.retire_oldest()
             checkpoint()
+
+    @waits
+    def catch_up(self) -> bool:
+        """Of the only worker: wait for the device by the calling thread, where nothing is queued or being handed over; all that
+        was is complete then. False where a marker has to tell. Takes no lock while it waits, and makes no marker.
+        """
+        issued, backend = self.issued, self.backend
+        if not self._waits_for_all or self.queue or self.busy or self.records is not None:
+            return False
+        if not may_wait() or not backend.wait_for_all() or not self.turn.acquire(False):
+            return False
+        try:
+            if self.issued != issued or self.queue:  # others have handed something over meanwhile
+                return False
+            self.all_is_done()
+        finally:
+            self.turn.release()
+        return True
+
+    @property
+    def is_quiet_alone(self) -> bool:
+        """Whether it is one that `catch_up` works for, and nothing is under way."""
+        return self._waits_for_all and self.completed == self.issued
+
+    def all_is_done(self) -> None:
+        """With the turn: the device has done what was handed over, and well. What waits for that is told; the commands are
+        settled when somebody looks, or behind the next marker.
+        """
+        with self.lock:
+            self.completed = max(self.completed, self.issued)
+        self.serve()
+        self.executor.settle((), self)
 
     def retire_oldest(self) -> None:
         """Wait for the oldest mark, and settle what it covers and those behind it that are done as well."""
@@ -370,6 +409,25 @@ class Worker:
             self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
         return allocation
 
+    def place(self, holdings: Holdings) -> bool:
+        """On a thread that has the turn: give a new buffer's `holdings` their memory here, where that is to be had at once."""
+        if self.records is not None or self.poisoned or self.executor.red_zones:
+            return False
+        if self._discarded:
+            self._free_discarded()
+        try:
+            allocation = self._allocate(holdings.nbytes, sparse=False)
+        except BackendError:  # a plan may make room for it, or wait for some
+            return False
+        self._fresh_nbytes += holdings.nbytes
+        holdings.replicas[self.number] = Replica(allocation, 0, holdings.nbytes)
+        return True
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether so much memory was newly taken that a marker is due: temporaries shall not pile up behind the device."""
+        return self._fresh_nbytes > MARK_NBYTES
+
     def _allocate(self, nbytes: int, sparse: bool) -> Allocation:
         if sparse:
             return self.backend.allocate_sparse(nbytes)
@@ -405,7 +463,8 @@ class Worker:
         for worker in self.executor.all_workers:
             step = worker.issued if worker is self else max(worker.issued, bases[worker.number])
             if worker is self or worker.marker_at(step, self) is not None:
-                while worker.completed < step and worker.marks:
+                # Also what is known to be complete: what it kept alive goes when it is settled.
+                while worker.marks and worker.marks[0].step <= step:
                     worker.retire_oldest()
         if collect:
             gc.collect()
@@ -513,11 +572,7 @@ class Worker:
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
-        elif (
-            len(following.jobs) >= MARK_EVERY
-            or self.wanted <= self.issued
-            or self._fresh_nbytes > MARK_NBYTES
-        ):
+        elif len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.is_fresh:
             self.mark()
 
     def _move(self, job: Job, step: Step) -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -230,6 +231,8 @@ class BufferState:
         )
 
 
+#: states of new and of whole buffers that are kept for the next ones
+_MOST_KEPT = 256
 _interned: WeakValueDictionary[Content | tuple[object, ...], BufferState] = WeakValueDictionary()
 _interning = threading.Lock()
 
@@ -248,6 +251,18 @@ def buffer_state(
     """
     held = tuple(sorted((h, r) for h, r in valid if r))
     return interned((nbytes, held, tuple(sorted(replicas)), kept, fine, tuple(sorted(pending))))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def new_state(nbytes: int) -> BufferState:
+    """That of a new buffer, of which nothing is initialised. Programs make many of few sizes."""
+    return buffer_state(nbytes)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def whole_state(nbytes: int, worker: int) -> BufferState:
+    """That of a buffer which one worker has whole, and nobody else any of it."""
+    return buffer_state(nbytes, ((worker, Region.span(0, nbytes)),), ((worker, 0, nbytes),))
 
 
 def interned(content: Content) -> BufferState:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.stretch import Entry, Line, Part, Stretch
+from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch
 from vdev.session.launching import CachedPlan, LaunchCache, TransferPlans
@@ -122,6 +123,8 @@ class AtOnce:
                 places.append((index, buffers.index(buffer), arg.offset))
                 continue
             resident = buffer.state.resident
+            if resident is None and self._only is not None:
+                resident = self._placed(buffer)
             if resident != worker or resident is None:
                 if buffers or worker is not None or resident is None:
                     return None
@@ -133,6 +136,28 @@ class AtOnce:
             return None
         cached = cache.resident.get((worker, len(buffers)))
         return None if cached is None else (cached, worker, buffers, holdings, tuple(places))
+
+    def _state_of(self, buffer: VirtualBuffer) -> BufferState:
+        """A new one's is that in which it is when it has been given its memory."""
+        if buffer.state.resident is None:
+            self._placed(buffer)
+        return buffer.state
+
+    def _placed(self, buffer: VirtualBuffer) -> int | None:
+        """Give a new buffer, of which nothing was ever written, its memory on the only worker, as a plan of a launch would:
+        that worker; None where it takes a plan.
+        """
+        worker, state, nbytes = self._only, buffer.state, buffer.nbytes
+        if worker is None or state is not new_state(nbytes):
+            return None
+        occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
+        occupancy.settle()
+        if line is None or occupancy.taken[worker] + nbytes > occupancy.room[worker]:
+            return None
+        if not line.place(buffer.holdings):
+            return None
+        buffer.state = whole_state(nbytes, worker)
+        return worker
 
     def _is_kept(
         self,
@@ -192,7 +217,7 @@ class AtOnce:
                 return None
             standing, transfer = executor.standing, transfer_of(command)
             buffers = transfer.buffers
-            states = [buffer.state for buffer in buffers]
+            states = [self._state_of(buffer) for buffer in buffers]
             found = self._transfers.find((type(command), transfer.what, *states))
             if found is None or found.prepared.step is None or [*found.plan.states] != states:
                 return None

@@ -16,7 +16,7 @@ import numpy as np
 from vdev.backends.base import Bytes
 from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
-from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state
+from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state, new_state
 from vdev.translators.ranges.region import Region
 
 #: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),
@@ -124,8 +124,12 @@ class VirtualBuffer:
         self.used = 0
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
-        valid = () if host_memory is None else ((HOST, Region.span(0, nbytes)),)
-        self._state = fine_grain_state(nbytes) if fine else buffer_state(nbytes, valid)
+        if fine:
+            self._state = fine_grain_state(nbytes)
+        elif host_memory is None:
+            self._state = new_state(nbytes)
+        else:
+            self._state = buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),))
         _by_holdings[id(self.holdings)] = self
 
     @property

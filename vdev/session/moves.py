@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.executor.at_once import Reading, begin_reading, calm
+from vdev.executor.at_once import Reading, begin_reading, calm, is_to_be_calm
+from vdev.executor.job import is_complete
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.process.interrupts import waits
@@ -32,6 +33,9 @@ class Moves:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = TransferPlans()
+        workers = session.executor.all_workers[:-1]
+        #: the only worker; None where there are several
+        self._only = workers[0] if len(workers) == 1 else None
 
     def submit(
         self,
@@ -111,9 +115,14 @@ class Moves:
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
         """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
+        quiet = self._only
+        if quiet is not None and is_to_be_calm(quiet, command.layout.nbytes):
+            calm(quiet)
+        else:
+            quiet = None
         with self._session.lock:
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue)
+            reading = self._begin_reading(command, queue, quiet)
         if isinstance(reading, Worker):
             quiet = reading
             calm(quiet)
@@ -123,7 +132,7 @@ class Moves:
         if not isinstance(reading, Reading):
             return None
         status = reading.wait()
-        if order is not None and not order.settled:
+        if order is not None and not order.settled and not is_complete(order):
             order.wait()
         return status
 

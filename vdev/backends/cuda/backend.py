@@ -149,13 +149,16 @@ class CudaBackend(Backend):
         if outside or self.number:
             self.driver.set_context(outside)
 
-    def wait_for_all(self) -> None:
-        outside = self.outside()
-        self.enter()
+    def wait_for_all(self) -> bool:
+        outside = self.visit()
         try:
-            self.driver.stream_synchronize(self.stream)  # what has failed is told by a marker
+            result = self.driver.stream_synchronize(self.stream)  # what has failed is told by a marker
         finally:
-            self.leave(outside)
+            if outside is not None:
+                self.leave(outside)
+        # What is to be asked for of peers, or let go behind a marker, waits for one.
+        waiting = self._fetches or self._modules.has_unused or self._sparse.is_going
+        return not (result or waiting or self._lost or self._gpu.lost)
 
     # memory -------------------------------------------------------------------------------------
 
