@@ -1,0 +1,133 @@
+"""Two versions of vdev side by side: the samples' times in this checkout beside those in another one, sample by sample and by turns.
+
+    python samples/benchmarks/side_by_side.py --before FOLDER --python PYTHON [--workers 1,2] [--preset small]
+        [--rounds 2] [--only NAME,...] [--json FILE] [--write FILE]
+
+`FOLDER` is a checkout of the version before, PYTHON the interpreter of an environment that it is installed in (editable);
+the other one is this checkout with the interpreter that runs this. `run_all.py` of each measures each sample in turn, so
+that what else the machine does hits both, and the best of all rounds counts. Shown are times now over times before, for
+kernels on resident data and for whole jobs from NumPy arrays, with the native column, which is the same program twice and
+says how far to trust the rest. Bar: no time more than 3 % longer, beyond what the native column of its row differs by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import catalogue
+import machine
+
+HERE = Path(__file__).resolve().parent
+NOW, BEFORE = "now", "before"
+MOST = 1.03
+#: by (sample, part or "whole job", column): seconds
+Times = dict[tuple[str, str, str], float]
+
+
+def measured(python: str, benchmarks: Path, sample: str, options: argparse.Namespace) -> Times:
+    """The least times of one sample in one version. RuntimeError with what `run_all.py` said where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, "run_all.py", "--preset", options.preset, "--workers", options.workers]
+        command += [
+            "--kind",
+            machine.kind_of(options),
+            "--one-at-a-time",
+            "--only",
+            sample,
+            "--results",
+            folder,
+        ]
+        done = subprocess.run(command, cwd=benchmarks, capture_output=True, text=True, check=False)
+        results = Path(folder) / "benchmarks.json"
+        if not results.exists():
+            raise RuntimeError(done.stdout + done.stderr)
+        found: Times = {}
+        for each in json.loads(results.read_text())["measurements"]:
+            for part, times in each.get("resident", {}).items():
+                found[sample, part, each["workers"]] = min(times["seconds"])
+            if each.get("cold"):
+                found[sample, "whole job", each["workers"]] = min(each["cold"])
+        return found
+
+
+def compared(options: argparse.Namespace) -> dict[str, Times]:
+    """The least times of each version, over all rounds."""
+    versions = {
+        NOW: (sys.executable, HERE),
+        BEFORE: (options.python, options.before / "samples" / "benchmarks"),
+    }
+    found: dict[str, Times] = {NOW: {}, BEFORE: {}}
+    for _ in range(options.rounds):
+        for sample in options.only:
+            for version, (python, benchmarks) in versions.items():
+                for key, seconds in measured(python, benchmarks, sample, options).items():
+                    found[version][key] = min(seconds, found[version].get(key, math.inf))
+            print(sample, flush=True)
+    return found
+
+
+def report(found: dict[str, Times], columns: list[str]) -> str:
+    """A table of times now over times before, and their geometric means."""
+    keys = sorted(key for key in found[NOW] if key in found[BEFORE])
+    ratio = {key: found[NOW][key] / found[BEFORE][key] for key in keys}
+    lines = ["| sample | what | " + " | ".join(columns) + " |", "|---|---|" + "---:|" * len(columns)]
+    for sample, part in dict.fromkeys(key[:2] for key in keys):
+        cells = [f"{ratio[sample, part, c]:.2f}" if (sample, part, c) in ratio else "" for c in columns]
+        lines.append(f"| {sample} | {part} | " + " | ".join(cells) + " |")
+    for whole in (False, True):
+        means = []
+        for column in columns:
+            values = [r for key, r in ratio.items() if key[2] == column and (key[1] == "whole job") is whole]
+            means.append(f"{math.exp(sum(map(math.log, values)) / max(len(values), 1)):.3f}")
+        name = "whole jobs" if whole else "resident data"
+        lines.append(f"| geometric mean | {name} | " + " | ".join(means) + " |")
+    longer = [
+        f"{sample} ({part}) on {column}: {ratio[sample, part, column]:.2f}"
+        for sample, part, column in keys
+        if column != machine.NATIVE
+        and ratio[sample, part, column] > MOST * max(1.0, ratio.get((sample, part, machine.NATIVE), 1.0))
+    ]
+    count = sum(key[2] != machine.NATIVE for key in keys)
+    lines += [
+        "",
+        f"More than 3 % longer: {len(longer)} of {count}" + "".join(f"\n- {line}" for line in longer),
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    machine.add_options(parser)
+    names = [entry.sample for entry in catalogue.ENTRIES]
+    parser.add_argument("--before", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--python", required=True, metavar="PYTHON")
+    parser.add_argument("--preset", choices=catalogue.PRESETS, default="small")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=names)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the times")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="where to write the table")
+    parser.set_defaults(workers="1,2")
+    options = parser.parse_args()
+    found = compared(options)
+    table = report(found, [machine.NATIVE, *options.workers.split(",")])
+    print(table)
+    about = machine.one_line(machine.description())
+    if options.json is not None:
+        times = {version: [[*key, each] for key, each in of.items()] for version, of in found.items()}
+        options.json.write_text(json.dumps({"machine": about, **times}, indent=1) + "\n")
+    if options.write is not None:
+        head = "Times now over times before, the best of all rounds; made by `samples/benchmarks/side_by_side.py`."
+        options.write.write_text(f"# Side by side\n\n{head}\n\n{about}\n\n{table}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
