@@ -345,6 +345,20 @@ def test_a_queue_waits_for_what_follows_a_wait() -> None:
                 assert backend.performed == backend._handed_over
 
 
+def test_callbacks_of_what_is_known_to_be_done_wait_for_no_marker() -> None:
+    with Program(1) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(10):
+            program.session.executor.quiesce()
+            events = [launch(buffer, buffer) for _ in range(3)]
+            events[-1].wait()
+            with program.session.executor.worker(0).turn:  # its thread makes none meanwhile
+                called = [threading.Event() for _ in events]
+                for event, told in zip(events, called, strict=True):
+                    event.add_callback(lambda _, told=told: told.set())
+                assert all(told.wait(5) for told in called)
+
+
 def test_a_failure_is_told_to_who_waits() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:

@@ -277,12 +277,19 @@ def _count(flags: int, group: int) -> int:
     return bin(flags & group).count("1")
 
 
+#: flags that go together, as far as programs have used them
+_fitting: set[int] = set()
+
+
 def check_flags(routine: str, flags: int) -> None:
     """Flags that do not go together (table "List of supported memory flag values")."""
+    if flags in _fitting:
+        return
     if flags & ~_KNOWN_FLAGS or _count(flags, _ACCESS) > 1 or _count(flags, _HOST_ACCESS) > 1:
         fail(routine, status.INVALID_VALUE)
     if flags & USE_HOST_PTR and flags & (ALLOC_HOST_PTR | COPY_HOST_PTR):
         fail(routine, status.INVALID_VALUE)
+    _fitting.add(flags)
 
 
 def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> None:

@@ -245,11 +245,16 @@ class AtOnce:
         """
         if queue.barrier is not None and not queue.barrier.settled:
             return False
-        return all(self._is_behind(item, worker) for item in after)
+        for item in after:  # of arrays ten and more
+            if type(item) is Part:
+                stretch = item.stretch
+                if stretch.parts is not None or stretch.worker != worker:
+                    return False
+            elif not self._is_behind(item):
+                return False
+        return True
 
-    def _is_behind(self, earlier: Completion, worker: int | None) -> bool:
-        if type(earlier) is Part:
-            return earlier.stretch.parts is None and earlier.stretch.worker == worker
+    def _is_behind(self, earlier: Completion) -> bool:
         if earlier.settled:
             return earlier.status == 0
         return self._only is not None and earlier.progress is not None and earlier.error is None
