@@ -5,7 +5,7 @@ CONTRIBUTING.md shows.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,12 +34,12 @@ TRANSLATORS = (
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 
-def find_modules() -> dict[str, Path]:
+def find_modules(root: Path = ROOT) -> dict[str, Path]:
     """Every module of the distribution by its installed name."""
     found = {}
     for folder, prefix in (("vdev", ()), ("translators", ("vdev",))):
-        for path in (ROOT / folder).rglob("*.py"):
-            parts = (*prefix, *path.relative_to(ROOT).with_suffix("").parts)
+        for path in (root / folder).rglob("*.py"):
+            parts = (*prefix, *path.relative_to(root).with_suffix("").parts)
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -47,7 +47,7 @@ def find_modules() -> dict[str, Path]:
 MODULES = find_modules()
 
 
-def imports(name: str, path: Path) -> Iterator[tuple[int, str]]:
+def imports(name: str, path: Path, modules: Mapping[str, Path] = MODULES) -> Iterator[tuple[int, str]]:
     """(line, module) of everything that a module imports at any time, also for type checkers alone."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     pending: list[ast.AST] = [ast.parse(path.read_text())]
@@ -60,7 +60,7 @@ def imports(name: str, path: Path) -> Iterator[tuple[int, str]]:
             base = _absolute(node, package)
             for alias in node.names:
                 full = f"{base}.{alias.name}"
-                yield node.lineno, full if full in MODULES else base
+                yield node.lineno, full if full in modules else base
         elif (
             isinstance(node, ast.Call)
             and ast.unparse(node.func) in ("importlib.import_module", "__import__")
