@@ -2,8 +2,8 @@
 
 For each checkout a drawing of the imports between its packages (a module at the root of one is a package by itself), less
 those that follow from others, and how many there are of: modules at each root, modules that import each other in rings
-(for type checkers, too), within a package and through several, accesses to other objects' private names, places where the translators tell kinds of nodes and
-operators apart by text, lines, and functions over 40 lines.
+(for type checkers, too), within a package and through several, accesses to other objects' private names, places where the
+translators tell kinds of nodes and operators apart by text, lines, and functions over 40 lines.
 """
 
 from __future__ import annotations
