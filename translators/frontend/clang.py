@@ -75,7 +75,7 @@ class _SourceRanges(Structure):
 
 
 @lru_cache(maxsize=1)
-def _library() -> Any:
+def opened_library() -> Any:
     """libclang with the functions the Python wrapper lacks."""
     library = cindex.conf.lib
     library.clang_getPresumedLocation.argtypes = [
@@ -131,7 +131,7 @@ def type_key(cursor: Cursor) -> int:
 
 def evaluate(cursor: Cursor) -> int | float | None:
     """The value of a constant expression, whose effects clang does not mind; None where it finds none."""
-    library = _library()
+    library = opened_library()
     result = library.clang_Cursor_Evaluate(cursor)
     if not result:
         return None
@@ -186,12 +186,12 @@ def parse(
 
 def printed(cursor: Cursor) -> str:
     """A declaration with all that it holds as clang prints its tree: constants by value, no macros, no comments."""
-    return _string(_library().clang_getCursorPrettyPrinted(cursor, None))
+    return _string(opened_library().clang_getCursorPrettyPrinted(cursor, None))
 
 
 def skipped_lines(unit: TranslationUnit, path: str | None) -> list[tuple[int, int]]:
     """First and last lines of what conditions left out, each time that `path` was read (None: the text itself)."""
-    library = _library()
+    library = opened_library()
     file = cindex.File.from_name(unit, TEXT_FILE if path is None else path)
     found = library.clang_getSkippedRanges(unit, file)
     try:
@@ -224,7 +224,7 @@ def definition(name: str) -> str | None:
 
 def presumed(location: SourceLocation) -> Presumed:
     """File, line and column as `#line` directives tell them."""
-    library = _library()
+    library = opened_library()
     file, line, column = cindex._CXString(), c_uint(), c_uint()
     library.clang_getPresumedLocation(location, byref(file), byref(line), byref(column))
     return Presumed(_string(file), line.value, column.value)
@@ -234,7 +234,7 @@ def presumed_line(cursor: Cursor) -> int:
     """The line of a cursor alone, as `presumed` tells it of its location; 0 where there is none."""
     line = c_uint()
     location = _bare("clang_getCursorLocation", SourceLocation)(cursor)
-    _library().clang_getPresumedLocation(location, None, byref(line), None)
+    opened_library().clang_getPresumedLocation(location, None, byref(line), None)
     return line.value
 
 
@@ -273,7 +273,7 @@ def children(cursor: Cursor) -> list[Cursor]:
 
 def initialiser(cursor: Cursor) -> Cursor | None:
     """What a VAR_DECL is initialised with."""
-    child = _library().clang_Cursor_getVarDeclInitializer(cursor)
+    child = opened_library().clang_Cursor_getVarDeclInitializer(cursor)
     if child is None or child.kind.is_invalid():
         return None
     child._tu = cursor._tu  # lives as long as its cursors
@@ -293,17 +293,17 @@ def binary_operator(cursor: Cursor) -> Binary | Joining | None:
     """The operator of a BINARY_OPERATOR, of a COMPOUND_ASSIGNMENT_OPERATOR what it does before it assigns; None for none
     that OpenCL C has.
     """
-    return _BINARY.get(_library().clang_getCursorBinaryOperatorKind(cursor))
+    return _BINARY.get(opened_library().clang_getCursorBinaryOperatorKind(cursor))
 
 
 def unary_operator(cursor: Cursor) -> Unary | Placed | None:
     """The operator of a UNARY_OPERATOR; see `is_postfix` for `++` and `--`."""
-    return _UNARY.get(_library().clang_getCursorUnaryOperatorKind(cursor))
+    return _UNARY.get(opened_library().clang_getCursorUnaryOperatorKind(cursor))
 
 
 def is_postfix(cursor: Cursor) -> bool:
     """Whether a UNARY_OPERATOR stands behind its operand (CXUnaryOperator_PostInc, _PostDec: 1, 2)."""
-    return _library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
+    return opened_library().clang_getCursorUnaryOperatorKind(cursor) in (1, 2)
 
 
 def address_space(type_: cindex.Type) -> Space:

@@ -127,7 +127,7 @@ _SEQUENCES = {
 #: What reading a node takes (see `effort`).
 _STEPS = 7
 
-_lib: Any = clang._library()
+_lib: Any = clang.opened_library()
 #: Without these words, an expression of one operand that clang does not name is a conversion or a swizzle.
 _RARE = (b"__builtin", b"_Generic", b"offsetof", b"va_arg", b"__c11_", b"__opencl_atomic")
 _NOT_EXPRESSIONS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import ClassVar
 
 from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
@@ -174,7 +175,7 @@ class Rewriter(Unaligned):
             reading = "in_place" if cursor.type.get_canonical().kind in ARRAYS else "value"
             self._wrap(start, stop, f"::vdev_cl::{reading}(", ")", lambda: self.visit(cursor, exact))
             return
-        handler = _HANDLERS.get(kind)
+        handler = self._HANDLERS.get(kind)
         if handler is not None:
             handler(self, cursor, start, stop, exact, stored)
             return
@@ -623,8 +624,35 @@ class Rewriter(Unaligned):
                 self._keep(child)
                 self.visit(child, True)
 
+    #: A conversion of a vector: flags, width, precision; number of components; length; the conversion
 
-#: A conversion of a vector: flags, width, precision; number of components; length; the conversion
+    #: by kind of node, what rewrites it
+    _HANDLERS: ClassVar[dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], None]]] = {
+        CursorKind.DECL_STMT: lambda self, cursor, *_: self._declare(cursor),
+        CursorKind.UNEXPOSED_EXPR: _unexposed,
+        CursorKind.PAREN_EXPR: _paren,
+        CursorKind.CALL_EXPR: _call,
+        CursorKind.ARRAY_SUBSCRIPT_EXPR: _subscript,
+        CursorKind.COMPOUND_LITERAL_EXPR: _compound_literal,
+        CursorKind.INIT_LIST_EXPR: _list,
+        CursorKind.BINARY_OPERATOR: _binary,
+        CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: _update,
+        CursorKind.UNARY_OPERATOR: _unary,
+        CursorKind.CONDITIONAL_OPERATOR: _conditional,
+        CursorKind.CSTYLE_CAST_EXPR: _cast,
+        CursorKind.CHARACTER_LITERAL: _character,
+        CursorKind.DECL_REF_EXPR: _reference,
+        CursorKind.FLOATING_LITERAL: _float,
+        CursorKind.STRING_LITERAL: _string,
+        CursorKind.SWITCH_STMT: _switch,
+        CursorKind.CASE_STMT: _case,
+        CursorKind.FOR_STMT: _for,
+        CursorKind.CXX_UNARY_EXPR: _size,
+        CursorKind.GENERIC_SELECTION_EXPR: lambda self, cursor, *_: cuda_gnu.generic(cursor),
+        CursorKind.StmtExpr: _statement_expression,
+    }
+
+
 _VECTOR_FORMAT = re.compile(
     r"(%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d*))?)v(16|[2348])(hh|hl|h|l)?([diouxXfFeEgGaA])"
 )
@@ -659,29 +687,3 @@ def _jump_out_of(cursor: Cursor, left: tuple[CursorKind, ...] = ()) -> Cursor | 
         if found is not None:
             return found
     return None
-
-
-_HANDLERS: dict[CursorKind, Callable[[Rewriter, Cursor, int, int, bool, bool], None]] = {
-    CursorKind.DECL_STMT: lambda self, cursor, *_: self._declare(cursor),
-    CursorKind.UNEXPOSED_EXPR: Rewriter._unexposed,
-    CursorKind.PAREN_EXPR: Rewriter._paren,
-    CursorKind.CALL_EXPR: Rewriter._call,
-    CursorKind.ARRAY_SUBSCRIPT_EXPR: Rewriter._subscript,
-    CursorKind.COMPOUND_LITERAL_EXPR: Rewriter._compound_literal,
-    CursorKind.INIT_LIST_EXPR: Rewriter._list,
-    CursorKind.BINARY_OPERATOR: Rewriter._binary,
-    CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: Rewriter._update,
-    CursorKind.UNARY_OPERATOR: Rewriter._unary,
-    CursorKind.CONDITIONAL_OPERATOR: Rewriter._conditional,
-    CursorKind.CSTYLE_CAST_EXPR: Rewriter._cast,
-    CursorKind.CHARACTER_LITERAL: Rewriter._character,
-    CursorKind.DECL_REF_EXPR: Rewriter._reference,
-    CursorKind.FLOATING_LITERAL: Rewriter._float,
-    CursorKind.STRING_LITERAL: Rewriter._string,
-    CursorKind.SWITCH_STMT: Rewriter._switch,
-    CursorKind.CASE_STMT: Rewriter._case,
-    CursorKind.FOR_STMT: Rewriter._for,
-    CursorKind.CXX_UNARY_EXPR: Rewriter._size,
-    CursorKind.GENERIC_SELECTION_EXPR: lambda self, cursor, *_: cuda_gnu.generic(cursor),
-    CursorKind.StmtExpr: Rewriter._statement_expression,
-}
