@@ -281,6 +281,8 @@ def test_samples_compile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = MagicMock()
     queue.device.extensions = "cl_khr_fp64"
     monkeypatch.setattr(common, "open_queue", lambda: (MagicMock(), queue))
+    monkeypatch.setattr(cl, "create_some_context", MagicMock())
+    monkeypatch.setattr(cl, "CommandQueue", MagicMock())
     monkeypatch.setattr(sys, "argv", [str(path)])
     with pytest.raises(Built):
         runpy.run_path(str(path), run_name="__main__")
