@@ -90,8 +90,8 @@ class BuildError(Failure):
 
 
 class NoRoom(Failure):
-    """A worker's memory does not suffice for a command, whatever leaves it. The command has ended with this status,
-    and nothing of it has happened.
+    """A command needs more memory than any worker has, even with everything else moved to the host. It has ended with
+    this status, and nothing of it has happened.
     """
 
     status = MEM_OBJECT_ALLOCATION_FAILURE

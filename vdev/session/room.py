@@ -190,7 +190,7 @@ def _held(buffers: Sequence[VirtualBuffer], worker: int) -> int:
 
 def fail_for_room(command: Command, completion: Completion) -> NoReturn:
     """End `command` before anything of it has happened, as clEnqueue… does that returns a status."""
-    completion.reason = f"{type(command).__name__}: no worker's memory suffices, whatever leaves it"
+    completion.reason = f"{type(command).__name__}: it needs more memory than any worker has, even with everything else moved to the host"
     logger.warning("%s", completion.reason)
     completion.settle(MEM_OBJECT_ALLOCATION_FAILURE)
     raise NoRoom(completion.reason)
