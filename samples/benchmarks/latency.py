@@ -1,0 +1,340 @@
+"""What short steps take on several workers: natively, on 1, 2, 4 workers, and by plain CuPy calls on as many GPUs.
+
+    python samples/benchmarks/latency.py [--workers 1,2,4] [--kind cpu|cuda] [--shared] [--only NAME,...] [--json FILE]
+
+Programs, each checked against NumPy, by microseconds of a step, and of it what the host's calls take (until the last call
+returns; the rest is waiting):
+
+    stencil     seven points in three dimensions; two volumes change places, so that neighbours exchange a plane a step
+    merge       bins counted by global atomics, then read by a tiny kernel, so that they are merged at each step
+    chain       every launch reads what another worker wrote in the launch before
+    ping_pong   half of the items write one buffer from the other half's items of another, and the other way round
+    small_read  a kernel and a blocking read of 64 bytes that it wrote
+    empty       a kernel of one work-group that does nothing
+    rotation    100 kernels in rotation, each with a scalar that changes
+    repeated    a launch over many work-groups, without exchange
+
+`--shared` puts all workers and CuPy's streams on one GPU: what the host's calls cost shows there, too. Columns
+`cupy N` (`latency_cupy.py`) are the same steps as one thread makes them with CuPy by hand.
+
+Bars (four GPUs): a step of `stencil` and `merge` at most 1.15 times the kernel alone on a quarter, `repeated` at most 25 us of
+host time; on one `empty` at most 9 us of host time; `small_read` at most 1.3 times native.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import columns
+import machine
+
+if "--shared" in sys.argv and os.environ.get("VDEV_WORKERS", "").startswith("cuda:0-"):
+    os.environ["VDEV_WORKERS"] = f"cuda:0*{int(os.environ['VDEV_WORKERS'].partition('-')[2]) + 1}"
+machine.find_engine()
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import common  # noqa: E402
+import numpy as np  # noqa: E402
+import pyopencl as cl  # noqa: E402
+
+SOURCE = """
+__kernel void stencil(__global float *to, __global const float *from, const int planes, const int rows, const int wide)
+{
+    const int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
+    const long at = ((long)z * rows + y) * wide + x;
+    if (x == 0 || y == 0 || z == 0 || x == wide - 1 || y == rows - 1 || z >= planes - 1)
+        return;
+    to[at] = 0.4f * from[at] + 0.1f * (from[at - 1] + from[at + 1] + from[at - wide] + from[at + wide]
+                                       + from[at - (long)rows * wide] + from[at + (long)rows * wide]);
+}
+__kernel void count(__global uint *bins, __global const uint *values, const uint n)
+{
+    for (uint i = get_global_id(0); i < n; i += get_global_size(0))
+        atomic_inc(&bins[values[i] % BINS]);
+}
+__kernel void look(__global uint *seen, __global const uint *bins)
+{
+    seen[get_global_id(0)] += bins[get_global_id(0)] & 1;
+}
+__kernel void chain(__global uint *to, __global const uint *from)
+{
+    const uint i = get_global_id(0), n = get_global_size(0);
+    to[i] = from[(i + n / 4) % n] + 1;
+}
+__kernel void half_of(__global uint *to, __global const uint *from, const uint first, const uint other)
+{
+    to[first + get_global_id(0)] = from[other + get_global_id(0)] + 1;
+}
+__kernel void add(__global uint *counts, const uint step) { counts[get_global_id(0)] += step; }
+__kernel void nothing(__global uint *counts) {}
+"""
+BINS, GROUP = 1024, 256
+MANY = "".join(
+    f"__kernel void k{k}(__global uint *counts, const uint step) {{ counts[get_global_id(0)] += {k} + step; }}\n"
+    for k in range(100)
+)
+#: by kind of workers: planes, rows and columns of the volume; values to count; items of the repeated launch
+SIZES = {
+    "cuda": {"volume": (1280, 640, 640), "values": 1 << 29, "items": 1 << 20},
+    "cpu": {"volume": (32, 64, 64), "values": 1 << 16, "items": 1 << 16},
+}
+CHAINED, SMALL = 65536, 16
+#: steps of a round, and rounds, of which the best counts
+STEPS, ROUNDS, TURNS = {"cuda": 200, "cpu": 60}, 3, 2
+NAMES = ("stencil", "merge", "chain", "ping_pong", "small_read", "empty", "rotation", "repeated")
+
+Step = Callable[[int], object]
+#: a step by number, and whether the results are right after so many
+Program = tuple[Step, Callable[[int], bool]]
+
+
+class Bench:
+    """A context, a queue, and the programs on them."""
+
+    def __init__(self, kind: str) -> None:
+        self.sizes = SIZES[kind]
+        self.context, self.queue = common.open_queue()
+        built = cl.Program(self.context, SOURCE).build([f"-DBINS={BINS}"])
+        self.kernels = {kernel.function_name: kernel for kernel in built.all_kernels()}
+
+    def kernel(self, name: str, *types: object) -> cl.Kernel:
+        found: cl.Kernel = self.kernels[name]
+        found.set_arg_types(types)
+        return found
+
+    def buffer(self, array: common.Array) -> cl.Buffer:
+        return common.write(self.queue, array, kept=True)
+
+    def content(self, buffer: cl.Buffer, like: common.Array) -> common.Array:
+        found = np.empty_like(like)
+        cl.enqueue_copy(self.queue, found, buffer)
+        return found
+
+    def stencil(self, part: int = 1) -> Program:
+        """`part`: on that share of the planes alone."""
+        planes, rows, wide = self.sizes["volume"]  # type: ignore[misc]
+        planes = planes // part
+        start = (np.arange(planes * rows * wide, dtype=np.uint32) % np.uint32(1009)).astype(np.float32)
+        pair = [self.buffer(start), self.buffer(start)]
+        kernel = self.kernel("stencil", None, None, np.int32, np.int32, np.int32)
+        numbers = np.int32(planes), np.int32(rows), np.int32(wide)
+
+        def step(number: int) -> None:
+            to, source = pair[(number + 1) % 2], pair[number % 2]
+            kernel(self.queue, (wide, rows, planes), (min(wide, 64), 4, 1), to, source, *numbers)
+
+        def is_right(steps: int) -> bool:
+            """The last step, on the planes at which quarters meet."""
+            plane = np.empty((5, rows, wide), np.float32)
+            for quarter in (1, 2, 3):
+                offset = max(0, min(planes * quarter // 4 - 2, planes - 5)) * plane[0].nbytes
+                source, to = plane.copy(), plane.copy()
+                cl.enqueue_copy(self.queue, source, pair[(steps + 1) % 2], src_offset=offset)
+                cl.enqueue_copy(self.queue, to, pair[steps % 2], src_offset=offset)
+                if not np.allclose(to[1:-1, 1:-1, 1:-1], _smoothed(source), 1e-5):
+                    return False
+            return True
+
+        return step, is_right
+
+    def merge(self, part: int = 1) -> Program:
+        n = int(self.sizes["values"]) // part  # type: ignore[call-overload]
+        values = (np.arange(n, dtype=np.uint32) * np.uint32(2654435761)) >> np.uint32(7)
+        bins, seen = self.buffer(np.zeros(BINS, np.uint32)), self.buffer(np.zeros(BINS, np.uint32))
+        given = self.buffer(values)
+        count, look = self.kernel("count", None, None, np.uint32), self.kernel("look", None, None)
+        grid = (min(n, 132 * 64 * GROUP),)
+        expected = np.bincount(values % BINS, minlength=BINS).astype(np.uint32)
+
+        def step(_: int) -> None:
+            count(self.queue, grid, (GROUP,), bins, given, np.uint32(n))
+            look(self.queue, (BINS,), (GROUP,), seen, bins)
+
+        def is_right(steps: int) -> bool:
+            return bool((self.content(bins, expected) == expected * np.uint32(steps)).all())
+
+        return step, is_right
+
+    def chain(self) -> Program:
+        start = np.arange(CHAINED, dtype=np.uint32)
+        pair = [self.buffer(start), self.buffer(start)]
+        kernel = self.kernel("chain", None, None)
+
+        def step(number: int) -> None:
+            kernel(self.queue, (CHAINED,), (GROUP,), pair[(number + 1) % 2], pair[number % 2])
+
+        def is_right(steps: int) -> bool:
+            expected = np.roll(start, -(steps * (CHAINED // 4))) + np.uint32(steps)
+            return bool((self.content(pair[steps % 2], start) == expected).all())
+
+        return step, is_right
+
+    def ping_pong(self) -> Program:
+        start, half = np.zeros(CHAINED, np.uint32), CHAINED // 2
+        pair = [self.buffer(start), self.buffer(start)]
+        kernel = self.kernel("half_of", None, None, np.uint32, np.uint32)
+
+        def step(number: int) -> None:
+            first, other = (0, half) if number % 2 == 0 else (half, 0)
+            to, source = pair[number % 2], pair[(number + 1) % 2]
+            kernel(self.queue, (half,), (GROUP,), to, source, np.uint32(first), np.uint32(other))
+
+        def is_right(steps: int) -> bool:
+            expected = [start.copy(), start.copy()]
+            for number in range(steps):
+                first, other = (0, half) if number % 2 == 0 else (half, 0)
+                source = expected[(number + 1) % 2][other : other + half]
+                expected[number % 2][first : first + half] = source + np.uint32(1)
+            return all((self.content(b, start) == e).all() for b, e in zip(pair, expected, strict=True))
+
+        return step, is_right
+
+    def small_read(self) -> Program:
+        counts, seen = self.buffer(np.zeros(GROUP, np.uint32)), np.zeros(SMALL, np.uint32)
+        add = self.kernel("add", None, np.uint32)
+
+        def step(_: int) -> None:
+            add(self.queue, (GROUP,), (GROUP,), counts, np.uint32(1))
+            cl.enqueue_copy(self.queue, seen, counts)
+
+        return step, lambda steps: bool((seen == steps).all())
+
+    def empty(self) -> Program:
+        counts = self.buffer(np.zeros(GROUP, np.uint32))
+        kernel = self.kernel("nothing", None)
+        return lambda _: kernel(self.queue, (GROUP,), (GROUP,), counts), lambda _: True
+
+    def rotation(self) -> Program:
+        counts = self.buffer(np.zeros(GROUP, np.uint32))
+        built = cl.Program(self.context, MANY).build()
+        kernels = [cl.Kernel(built, f"k{k}") for k in range(100)]
+        for kernel in kernels:
+            kernel.set_arg_types([None, np.uint32])
+
+        def step(number: int) -> None:
+            kernels[number % 100](self.queue, (GROUP,), (GROUP,), counts, np.uint32(number))
+
+        def is_right(steps: int) -> bool:
+            total = sum(number % 100 + number for number in range(steps))
+            return bool((self.content(counts, np.zeros(GROUP, np.uint32)) == total).all())
+
+        return step, is_right
+
+    def repeated(self) -> Program:
+        items = int(self.sizes["items"])  # type: ignore[call-overload]
+        start = np.zeros(items, np.uint32)
+        counts, add = self.buffer(start), self.kernel("add", None, np.uint32)
+        one = np.uint32(1)
+
+        def step(_: int) -> None:
+            add(self.queue, (items,), (GROUP,), counts, one)
+
+        return step, lambda steps: bool((self.content(counts, start) == steps).all())
+
+    def timed(self, program: Program, steps: int) -> tuple[float, float]:
+        """Microseconds of a step, and of its calls, the best of some rounds. ValueError where results are wrong."""
+        step, is_right = program
+        best, number = (float("inf"), float("inf")), 0
+        for _ in range(ROUNDS + 1):
+            self.queue.finish()
+            began = time.perf_counter()
+            for _ in range(steps):
+                step(number)
+                number += 1
+            called = time.perf_counter()
+            self.queue.finish()
+            ended = time.perf_counter()
+            best = min(best, ((ended - began) / steps * 1e6, (called - began) / steps * 1e6))
+        if not is_right(number):
+            raise ValueError("the results are wrong")
+        return best
+
+
+def _smoothed(volume: common.Array) -> common.Array:
+    """The stencil within a volume."""
+    near = volume[:-2, 1:-1, 1:-1] + volume[2:, 1:-1, 1:-1] + volume[1:-1, :-2, 1:-1] + volume[1:-1, 2:, 1:-1]
+    near = near + volume[1:-1, 1:-1, :-2] + volume[1:-1, 1:-1, 2:]
+    result: common.Array = np.float32(0.4) * volume[1:-1, 1:-1, 1:-1] + np.float32(0.1) * near
+    return result
+
+
+def measure(kind: str, only: list[str], alone: bool) -> columns.Figures:
+    """By program, microseconds of a step and of its calls; `alone`: of the kernels that are cut, on a quarter, too."""
+    bench = Bench(kind)
+    found: columns.Figures = {"device": bench.queue.device.name.strip(), "sum": 0.0}
+    programs: dict[str, Callable[[], Program]] = {name: getattr(bench, name) for name in NAMES}
+    if alone:
+        programs |= {f"{name} on a quarter": lambda name=name: getattr(bench, name)(4) for name in NAMES[:2]}  # type: ignore[misc]
+    for name, program in programs.items():
+        if only and name.split()[0] not in only:
+            continue
+        found[name], found[f"{name}, calls"] = bench.timed(program(), STEPS[kind])
+        found["sum"] += found[name]
+    return found
+
+
+def by_cupy(count: int, options: object, shared: bool, only: list[str]) -> columns.Figures:
+    """The same by CuPy on so many GPUs, in a process of its own."""
+    devices = ",".join("0" if shared else str(number) for number in range(count))
+    command = [sys.executable, str(Path(__file__).with_name("latency_cupy.py")), "--devices", devices]
+    command += ["--only", ",".join(only)] if only else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"failed": done.stdout + done.stderr}
+    found: columns.Figures = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> int:
+    parser = columns.parser(__doc__)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[], metavar="NAME,...")
+    parser.add_argument("--shared", action="store_true", help="all workers on one GPU")
+    options = parser.parse_args()
+    kind = machine.kind_of(options)
+    native = os.environ.get("VDEV") != "1"
+    found = columns.measured(
+        options, lambda: measure(kind, options.only, native), turns=TURNS, least="sum", timeout=400
+    )
+    if kind == "cuda":
+        for count in machine.counts_of(options):
+            found[f"cupy {count}"] = by_cupy(count, options, options.shared, options.only)
+    lines = []
+    for name in next(iter(found.values())):
+        if name in ("device", "sum", "failed") or name.endswith(", calls"):
+            continue
+        cells = [
+            f"{column} {values[name]:.1f} ({values.get(f'{name}, calls', 0):.1f})"
+            for column, values in found.items()
+            if name in values
+        ]
+        lines.append(f"{name:22}" + "; ".join(cells))
+    return columns.conclude(options, found, lines, bars(found))
+
+
+def bars(found: dict[str, columns.Figures]) -> list[columns.Figures]:
+    """What issue and README promise, where it was measured."""
+    result = []
+    if "4" in found:
+        for name in NAMES[:2]:
+            alone = columns.value(found, machine.NATIVE, f"{name} on a quarter")
+            step = columns.quotient(columns.value(found, "4", name), alone)
+            result.append(columns.most(f"{name}, a step on 4 over its kernel on a quarter", step, 1.15))
+        calls = columns.value(found, "4", "repeated, calls")
+        result.append(columns.most("repeated, us of the host on 4", calls, 25))
+    result.append(columns.most("empty, us of the host on 1", columns.value(found, "1", "empty, calls"), 9))
+    for column in found:
+        if column != machine.NATIVE and not column.startswith("cupy"):
+            native = columns.value(found, machine.NATIVE, "small_read")
+            ratio = columns.quotient(columns.value(found, column, "small_read"), native)
+            result.append(columns.most(f"small_read, {column} over native", ratio, 1.3))
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
