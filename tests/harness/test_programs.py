@@ -45,16 +45,18 @@ def test_a_mistake_is_in_the_row(row: tuple[Case, dict[str, Any]]) -> None:
 
 
 def test_what_is_explained_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "EXPLAINED", (Known("k", "index", "[ab]", "it is meant"),))
+    monkeypatch.setattr(programs, "EXPLAINED", (Known("k", "index", "[ab]", "it is meant", "p"),))
     finding = {"kind": "index", "message": "m", "kernel": "k", "argument": "a", "place": {"excerpt": " x;"}}
     found = programs._row(
-        {"findings": [finding], "nchecked": 1, "notes": [], "unchecked": {}, "status": 0}, ""
+        "p", {"findings": [finding], "nchecked": 1, "notes": [], "unchecked": {}, "status": 0}, ""
     )
 
     assert found["findings"] == []
     assert found["explained"] == {"index: m (x;)": "it is meant"}
     assert is_well(Case("own", "p", (), Path()), found)
-    assert programs._finding(finding | {"argument": "other"})[1] is None
+    assert programs._finding("p", finding)[1] == "it is meant"
+    assert programs._finding("p", finding | {"argument": "other"})[1] is None
+    assert programs._finding("another", finding)[1] is None
 
 
 def test_a_program_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
