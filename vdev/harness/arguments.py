@@ -45,6 +45,10 @@ class ArgumentError(TypeError):
     """An argument that does not fit the kernel's signature."""
 
 
+#: For pytest: where an argument is refused, the user's line is shown, and none of this module's.
+__tracebackhide__ = operator.methodcaller("errisinstance", ArgumentError)
+
+
 @dataclass(frozen=True)
 class Empty:
     """A buffer that nobody has written yet; comes back as an array. `descriptor`: of an image, what kernels get beside it."""

@@ -30,6 +30,8 @@ REMEDIES = {
     "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it where that is meant",
 }
 KINDS = tuple(REMEDIES)
+#: Where what was used is no memory, but a variable of one work-item's.
+_UNWRITTEN_PRIVATE = "give it a value on every way that leads here"
 #: Kinds that are told of only where they are asked for.
 OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", "order-dependent"})
 
@@ -87,6 +89,8 @@ class Finding:
 
     @property
     def remedy(self) -> str:
+        if self.kind == "unwritten-value" and self.action == "private":
+            return _UNWRITTEN_PRIVATE
         return REMEDIES[self.kind]
 
     @property

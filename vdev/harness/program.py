@@ -173,8 +173,10 @@ class Program:
         return Kernel(self, self._program.kernels[name], self._session)
 
     def __getattr__(self, name: str) -> Kernel:
+        __tracebackhide__ = True
         if name.startswith("_") or name not in self._program.kernels:
-            raise AttributeError(f"program has no kernel {name!r}")
+            there_are = "" if name.startswith("_") else f"; there are: {', '.join(self.kernels)}"
+            raise AttributeError(f"program has no kernel {name!r}{there_are}")
         return self.kernel(name)
 
     def prepare(self) -> None:
@@ -385,6 +387,7 @@ class Kernel:
         return open_session("cpu:1").executor.call(0, launch).writers, memories
 
     def _ndrange(self, global_size: Size, local_size: Size | None, offset: Size | None) -> NDRange:
+        __tracebackhide__ = True
         sizes = _sizes(global_size)
         first = (0,) * len(sizes) if offset is None else _sizes(offset)
         resources = self._kernel.resources
@@ -412,6 +415,7 @@ class Kernel:
         self, sizes: tuple[int, ...], group: tuple[int, ...], first: tuple[int, ...], most: int
     ) -> None:
         """What clEnqueueNDRangeKernel would refuse (OpenCL 3.0, 5.8)."""
+        __tracebackhide__ = True
         if not 1 <= len(sizes) <= 3 or len({len(sizes), len(group), len(first)}) > 1:
             raise ArgumentError(
                 f"kernel {self.name}: global_size {sizes}, local_size {group} and offset {first} have no common number "
