@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.harness.pairs_form import F, I, N, Pair, empty, floats, ints, zeros
+from tests.harness.pairs_form import F, I, N, Pair, chars, empty, floats, ints, zeros
 
 UNWRITTEN, CONVERSION, OVERFLOW, NON_FINITE = (
     "unwritten-value",
@@ -15,6 +15,37 @@ UNWRITTEN, CONVERSION, OVERFLOW, NON_FINITE = (
 MISALIGNED, COPY, ORDER = "misaligned", "copy-not-awaited", "order-dependent"
 
 PRIVATE = [
+    Pair(
+        "a tile's value kept in hand, used one too early",
+        UNWRITTEN,
+        """
+kernel void k(global const float *in, global float *out, int n) {
+  local float t[16];
+  int l = get_local_id(0), i = get_global_id(0);
+  if (l < n) t[l] = in[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  float v = t[15 - l]; //@
+  out[i] = 0;
+BUG  if (l >= 15 - n) out[i] = 2 * v;
+FIX  if (l > 15 - n) out[i] = 2 * v;
+}""",
+        (floats(), empty(N, F), 12),
+    ),
+    Pair(
+        "a vector behind the end of what is filled, copied on and stored",
+        UNWRITTEN,
+        """
+kernel void k(global const uchar *in, global uchar4 *made, global uchar4 *out, int n) {
+  int i = get_global_id(0);
+  if (i < n) made[i] = (uchar4)(in[i]);
+  uchar4 v, w;
+  v = made[i]; //@
+  w = v;
+BUG  if (i <= n) out[i] = w;
+FIX  if (i < n) out[i] = w;
+}""",
+        (chars(), empty((N, 4), np.uint8), empty((N, 4), np.uint8), 40),
+    ),
     Pair(
         "a variable without a value",
         UNWRITTEN,

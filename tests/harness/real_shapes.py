@@ -31,8 +31,8 @@ FIX  out[get_group_id(0) * get_local_size(0) + rank] = in[get_global_id(0)];
 kernel void k(global int *out, global const int *in) {
   local int tile[64];
   int l = get_local_id(0);
-  tile[l] = in[l];
-BUG  out[l] = vload4(l / 4, tile).x;
+  tile[l] = in[l]; //@
+BUG  out[l] = vload4(l / 4, tile).x; //@
 FIX  barrier(CLK_LOCAL_MEM_FENCE); out[l] = vload4(l / 4, tile).x;
 }""",
         (empty(64, I), ints()),
@@ -86,7 +86,7 @@ BUG
 kernel void k(global int *out, global const uchar *in) {
   local uchar tile[16384];
   int l = get_local_id(0);
-  for (int i = l; i < 16384; i += get_local_size(0)) tile[i] = in[i];
+  for (int i = l; i < 16384; i += get_local_size(0)) tile[i] = in[i]; //@
 FIX  barrier(CLK_LOCAL_MEM_FENCE);
 BUG
   out[get_global_id(0)] = tile[16383 - l]; //@

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from vdev.translators.dialects.checked import ON_REQUEST
-from vdev.translators.frontend.layout import element_types
 from vdev.translators.dialects.image_lowering import lower_images
+from vdev.translators.frontend.layout import element_types
 from vdev.translators.frontend.source import ParsedProgram, parse_program
 from vdev.translators.ranges.ndrange import NDRange
 
@@ -103,13 +103,18 @@ OF_MEMBERS = [
     "a member of a copy in a loop, used",
     "a member of a copy out of local memory, used",
 ]
+#: So is one that reads what nobody has written, and drops it.
+OF_DROPPED = [
+    "a tile's value kept in hand, used one too early",
+    "a vector behind the end of what is filled, copied on and stored",
+]
 
 
 def test_correct_launches_pass() -> None:
     found = {pair.name: passes(pair, "twin") for pair in PAIRS}
 
     missed = sorted(name for name, passed in found.items() if passed is False)
-    assert missed == sorted(OF_MEMBERS + BESIDE_ATOMICS)
+    assert missed == sorted(OF_MEMBERS + OF_DROPPED + BESIDE_ATOMICS)
 
 
 LOCAL_TABLES = """

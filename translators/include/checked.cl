@@ -15,7 +15,7 @@ typedef struct P_ctx_s {
   volatile __global uint *cells; __global const uchar *init; volatile __global uint *log; __local uchar *scratch; P_NEAR ulong *local_cells;
   ulong lo[P_ROOTS], size[P_ROOTS], cell[P_ROOTS];
   ulong noted, stamp, pending_place, pending_rel, pending_old[2], pending_cell;
-  uint group, me, item, self, epoch, age, fenced, pending, pending_size, pending_site, pending_other, pending_with;
+  uint noted_site, group, me, item, self, epoch, age, fenced, pending, pending_size, pending_site, pending_other, pending_with;
   int nroots, pending_root;
   uchar is_local[P_ROOTS], noted_local, skip, atomics, ordered, pending_where;
   P_FIELDS
@@ -366,11 +366,11 @@ uint P_is_set(P_C c, ulong a, uint size, int root, uchar is_local) {
     if (is_local ? !c->local_cells[3 * cell] : !(c->cells[P_CELL_WORDS * cell] || c->init[cell])) return 0;
   return 1;
 }
-/* Where a structure comes from that is copied to a variable. */
-__attribute__((noinline)) __global void *P_note_g(P_C c, const volatile __global void *p);
-__attribute__((noinline)) __global void *P_note_g(P_C c, const volatile __global void *p) { c->noted = (ulong)p; c->noted_local = 0; return (__global void *)p; }
-__attribute__((noinline)) __local void *P_note_l(P_C c, const volatile __local void *p);
-__attribute__((noinline)) __local void *P_note_l(P_C c, const volatile __local void *p) { c->noted = (ulong)p; c->noted_local = 1; return (__local void *)p; }
+/* Where a value comes from that is copied to a variable, and the access that reads it. */
+__attribute__((noinline)) __global void *P_note_g(P_C c, const volatile __global void *p, uint site);
+__attribute__((noinline)) __global void *P_note_g(P_C c, const volatile __global void *p, uint site) { c->noted = (ulong)p; c->noted_local = 0; c->noted_site = site; return (__global void *)p; }
+__attribute__((noinline)) __local void *P_note_l(P_C c, const volatile __local void *p, uint site);
+__attribute__((noinline)) __local void *P_note_l(P_C c, const volatile __local void *p, uint site) { c->noted = (ulong)p; c->noted_local = 1; c->noted_site = site; return (__local void *)p; }
 /* Members of a structure that is copied to memory: the access to the whole of it follows. */
 __attribute__((noinline)) __global void *P_members_g(P_C c, const volatile __global void *p, uint off, uint size, uint site, int root);
 __attribute__((noinline)) __global void *P_members_g(P_C c, const volatile __global void *p, uint off, uint size, uint site, int root) {

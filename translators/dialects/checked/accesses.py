@@ -354,7 +354,8 @@ class Body:
         before = f"(*(__typeof__(&({raw}))){p}{check}({p}c, {f'{p}members_{check}({p}c, ' * len(looks)}&("
         after = "".join(f", {byte}u, {nbytes}u, {site}, {root})" for byte, nbytes in looks)
         if use is Use.READ and int(cursor.hash) in self.recorder.noted:
-            before, after = before[:-2] + f"{p}note_{check}({p}c, &(", ")" + after
+            before, after = before[:-2] + f"{p}note_{check}({p}c, &(", f", {site})" + after
+            mode |= UNSURE
         return before, f"){after}, {part.offset}u, {part.nbytes}u, {site}, {root}, {mode}u))"
 
     def _root_name(self, cursor: Cursor) -> str:

@@ -2,8 +2,8 @@
 
 Decides which variables are surely written before each use, by the paths through a function; only the others get shadow
 memory of their own (`include/checked/private.cl`). A copy to another variable is no use: the copy is as unwritten as what it
-was made from, whether that was a variable or a structure in local or global memory. Whoever has a variable's address may have
-written it.
+was made from, whether that was a variable or a place in local or global memory: what is read there and never used is nothing
+to tell of. Whoever has a variable's address may have written it.
 """
 
 from __future__ import annotations
@@ -295,6 +295,9 @@ class Private:
         self._parents: dict[int, Cursor] = {}
         self._tracked: dict[int, _Variable] = {}
         self._sites: dict[int, int] = {}
+        self._fetches: set[int] = (
+            set()
+        )  #: numbers and vectors that are copied out of memory, in the function looked at
         self._own = {function.key: function for function in functions.defined}
         #: by function and number of a parameter: whether its value is used; True while nobody knows
         self._needed: dict[tuple[int, int], bool] = {}
@@ -324,7 +327,9 @@ class Private:
                 elif child.kind is CursorKind.VAR_DECL:
                     self._declare(declared, child, cursor)
         candidates = {key: v.cursor for key, v in declared.items() if v.initial is None}
-        fetched = {key for key in declared if self._is_fetched(declared[key], references)}
+        values = self._values(declared, references)
+        fetched = {key for key in declared if self._is_fetched(declared[key], values.get(key, []))}
+        self._fetches = {key for key in fetched if not _is_record(declared[key].cursor.type)}
         if not (candidates or fetched):
             return
         paths = _Paths(candidates, self._needs)
@@ -388,29 +393,52 @@ class Private:
         numbers = [number for number, part in enumerate(expression_parts(parent)[1:]) if part == cursor]
         return not numbers or self._needs(parent, numbers[0])
 
-    def _is_fetched(self, variable: _Variable, references: list[Cursor]) -> bool:
-        """Whether a variable gets a whole structure out of memory that others write."""
-        alone = len(list(variable.statement.get_children())) == 1
-        if self._fast or not alone or variable.cursor.type.get_canonical().kind is not TypeKind.RECORD:
-            return False
-        values = [] if variable.initial is None else [variable.initial]
+    def _values(self, declared: dict[int, _Variable], references: list[Cursor]) -> dict[int, list[Cursor]]:
+        """By variable: what it is assigned as a whole."""
+        found = {key: [v.initial] for key, v in declared.items() if v.initial is not None}
         for reference in references:
-            parent = self._parents[int(reference.hash)]
-            if _named(reference) == variable.key and _is_assigned(reference, parent):
-                values.append(expression_parts(parent)[1])
+            key, parent = _named(reference), self._parents[int(reference.hash)]
+            if key in declared and _is_assigned(reference, parent):
+                found.setdefault(key, []).append(expression_parts(parent)[1])
+        return found
+
+    def _is_fetched(self, variable: _Variable, values: list[Cursor]) -> bool:
+        """Whether a variable gets its whole value out of memory that others write."""
+        alone = variable.initial is None or len(list(variable.statement.get_children())) == 1
+        kind = variable.cursor.type.get_canonical().kind
+        if self._fast or not alone or kind not in (TypeKind.RECORD, *_SCALARS, *VECTORS):
+            return False
         found = {int(self._innermost(value).hash) for value in values if self._is_memory(value)}
         self._recorder.noted |= found
         return bool(found)
 
     def _is_memory(self, value: Cursor) -> bool:
         place = self._innermost(value)
-        return is_place(place) and clang.address_space(place.type) in (Space.GLOBAL, Space.LOCAL)
+        if not is_place(place) or clang.address_space(place.type) not in (Space.GLOBAL, Space.LOCAL):
+            return False
+        return _is_record(place.type) or not (
+            place.type.is_volatile_qualified() or is_array(place) or self._is_part(value)
+        )
+
+    def _is_part(self, value: Cursor) -> bool:
+        """Whether a value is components of a vector."""
+        while value.kind in _THROUGH:
+            inner = expression_parts(value)[0]
+            if self._swizzled(value, inner) is not None:
+                return True
+            value = inner
+        return False
 
     def _fetched(self, variable: _Variable, value: Cursor | None) -> str | None:
         """What marks a variable as written where the place that it is a copy of is."""
         if value is None or int(self._innermost(value).hash) not in self._recorder.noted:
             return None
         cells, p = -(-variable.nbytes // variable.granule), self._p
+        if variable.key in self._fetches:
+            place = self._innermost(value).type
+            alike = place.get_size() == variable.nbytes and least_scalar(place) == variable.granule
+            granule, nbytes = variable.granule if alike else 0, touched_nbytes(self._innermost(value))
+            return f"{p}got({p}c, {self._shadow(variable)}, {cells}, {granule}, {nbytes}, &{self._source(variable)})"
         return f"{p}fetched({p}c, {self._shadow(variable)}, {cells}, {variable.granule})"
 
     def _with_copies(
@@ -463,10 +491,13 @@ class Private:
             and self._copied_to(self._innermost(variable.initial)) == variable.key
         )
         text = f" uchar {name}[{cells}]; "
+        if self._fetches:
+            text += f"{p}from {self._source(variable)}; {self._source(variable)}.place = 0; "
         if variable.initial is None:
             text += f"{p}mark({name}, 0, {cells}, {cells}, 0);"
         elif copied and source is not None:
             text += f"{p}copied({name}, {self._shadow(source)}, {cells});"
+            text += f" {self._source(variable)} = {self._source(source)};" if self._fetches else ""
         else:
             fetched = self._fetched(variable, variable.initial)
             text += f"{fetched or f'{p}mark({name}, 0, {cells}, {cells}, 1)'};"
@@ -486,6 +517,10 @@ class Private:
 
     def _shadow(self, variable: _Variable) -> str:
         return f"{self._p}w_{self._sites[variable.key]}"
+
+    def _source(self, variable: _Variable) -> str:
+        """The name of what says where a variable's value was read."""
+        return f"{self._p}f_{self._sites[variable.key]}"
 
     # uses
 
@@ -600,6 +635,8 @@ class Private:
             marks = [fetched]
         elif source is not None and self._copied_to(self._innermost(value)) == variable.key:
             marks = [f"{p}copied({shadow}, {self._shadow(source)}, {cells})"]
+            if self._fetches:
+                marks.append(f"{self._source(variable)} = {self._source(source)}")
         else:
             marks = [f"{p}mark({shadow}, {first}, {count}, {cells}, 1)" for first, count in parts]
         self._around(assignment, "", f", {', '.join(marks)}, {self._recorder.text(place)}")
@@ -628,8 +665,11 @@ class Private:
         )
         some = int(whole and not stored and len(parts) == 1)
         tail = f"{cells}, {some}, {site}, {self._sites[variable.key]}"
+        look = "written"
+        if self._fetches:
+            look, tail = "used", f"{tail}, &{self._source(variable)}"
         looks = [
-            f"{p}written({p}c, {self._shadow(variable)}, {first}, {count}, {tail})" for first, count in parts
+            f"{p}{look}({p}c, {self._shadow(variable)}, {first}, {count}, {tail})" for first, count in parts
         ]
         self._around(around, ", ".join(looks))
 
@@ -651,6 +691,10 @@ class Private:
 def _is_assigned(place: Cursor, parent: Cursor) -> bool:
     assigns = parent.kind is CursorKind.BINARY_OPERATOR and clang.binary_operator(parent) is Joining.ASSIGN
     return assigns and expression_parts(parent)[0] == place
+
+
+def _is_record(type_: Type) -> bool:
+    return bool(type_.get_canonical().kind is TypeKind.RECORD)
 
 
 def _is_data(type_: Type) -> bool:
