@@ -136,7 +136,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "accepted.txt: 2 written: give each a reason" in written.stdout
     assert again.returncode == 0, again.stdout
     assert "0 findings; 2 launches checked; 2 accepted\n" in again.stdout
-    assert "accepted.txt:16: not found this time: index in kernel gone" in again.stdout
+    assert "accepted.txt:18: not found this time: index in kernel gone" in again.stdout
     assert "kernel shift: split over several workers" in again.stdout
 
 

@@ -73,9 +73,10 @@ def test_a_program_with_mistakes(folder: Path) -> None:
 
     assert done.returncode == 1
     assert (
-        "<kernel>:4:13: out-of-bounds: kernel k reads 4 bytes at byte 256 of in, which has 256" in done.stdout
+        "program.py:11:13: out-of-bounds: kernel k reads 4 bytes at byte 256 of in, which has 256"
+        in done.stdout
     )
-    assert "<kernel>:4:3: unwritten-value: kernel k changes 4 bytes at byte" in done.stdout
+    assert "program.py:11:3: unwritten-value: kernel k changes 4 bytes at byte" in done.stdout
     assert (
         "2 findings; 1 launch checked\n  kernel k: split over several workers\n"
         "  not checked: 2 launches: others of the kernel were checked"
@@ -95,9 +96,37 @@ def test_annotations(folder: Path) -> None:
 
     assert done.returncode == 1
     assert done.stdout.startswith(
-        "::error file=<kernel>,line=4,col=13,title=out-of-bounds::kernel k reads 4 bytes"
+        "::error file=program.py,line=11,col=13,title=out-of-bounds::kernel k reads 4 bytes"
     )
     assert "done" in done.stderr
+
+
+READS_A_FILE = """
+import os
+import numpy as np
+import pyopencl as cl
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels", "late.cl")) as file:
+    program = cl.Program(context, file.read()).build()
+a = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(64, np.int32))
+program.late(queue, (64,), (16,), a)
+queue.finish()
+"""
+LATE = "// one too far\nkernel void late(global int *a) {\n  a[get_global_id(0) + 1] = 1;\n}\n"
+
+
+def test_a_finding_names_the_file_that_the_program_read(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "kernels" / "late.cl").write_text(LATE)
+    (tmp_path / "reads.py").write_text(READS_A_FILE)
+    here = check("--format", "github", "reads.py", folder=tmp_path)
+    outside = check("--format", "github", "../reads.py", folder=tmp_path / "elsewhere")
+
+    assert here.stdout.startswith("::error file=kernels/late.cl,line=3,col=3,title=out-of-bounds::")
+    assert outside.stdout.startswith("::error file=<kernel>,line=3,col=3,title=out-of-bounds::")
 
 
 def test_sarif(folder: Path) -> None:
@@ -107,7 +136,8 @@ def test_sarif(folder: Path) -> None:
 
     assert log["version"] == "2.1.0"
     assert result["ruleId"] in {rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]}
-    assert place["region"]["startLine"] == 4
+    assert place["artifactLocation"]["uri"] == "program.py"
+    assert place["region"]["startLine"] == 11
     assert "in[i + SHIFT]" in place["region"]["snippet"]["text"]
 
 
@@ -164,7 +194,7 @@ def test_a_launch_that_may_hang_is_not_made(folder: Path) -> None:
     assert "launched" not in done.stdout.splitlines()
     assert "divergent-barrier: kernel parts" in done.stdout
     assert (
-        "NotLaunched: kernel parts is not launched: not all work-items reach the barrier in line 6"
+        "NotLaunched: kernel parts is not launched: not all work-items reach the barrier in line 11"
         in done.stderr
     )
 
@@ -177,7 +207,8 @@ def test_findings_outlive_the_program(folder: Path) -> None:
 
     assert done.returncode == 1
     assert (
-        "<kernel>:4:13: out-of-bounds: kernel k reads 4 bytes at byte 256 of in, which has 256" in done.stdout
+        "killed.py:11:13: out-of-bounds: kernel k reads 4 bytes at byte 256 of in, which has 256"
+        in done.stdout
     )
     assert "2 findings; 1 launch checked" in done.stdout
     assert "a signal ended the program: launches after its last finding are not counted" in done.stdout

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from weakref import WeakKeyDictionary, ref
 
 from vdev.backends.base import Backend
@@ -17,7 +19,8 @@ from vdev.check.differences import mask_of
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
-from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding
+from vdev.harness.coverage.places import Places
+from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding, Place
 from vdev.harness.memories import limit_for, memories_of, whole
 from vdev.harness.splitting import against_splitting
 from vdev.planner.instructions import Plan
@@ -27,6 +30,7 @@ from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionProgram
 from vdev.session.shadow_runs import ShadowFailure, Shadows
 from vdev.translators.frontend.kernels import Untranslatable
+from vdev.translators.frontend.preprocessor import MAIN_FILE
 from vdev.translators.frontend.source import ParsedProgram
 from vdev.translators.ranges.ndrange import NDRange
 
@@ -39,10 +43,13 @@ _COPIES = 2
 
 class Watch:
     """What the launches of a process showed. `hidden`: kinds not to tell of. `most`: launches of each kernel that are
-    checked; 0: all.
+    checked; 0: all. `root`: files below it are looked for the programs' texts (None: the current folder).
     """
 
-    def __init__(self, hidden: frozenset[str] = OFF_BY_DEFAULT, most: int = 0) -> None:
+    def __init__(
+        self, hidden: frozenset[str] = OFF_BY_DEFAULT, most: int = 0, root: Path | None = None
+    ) -> None:
+        self.root = root or Path.cwd()
         self.hidden = hidden
         self.most = most
         self.nchecked = 0
@@ -75,12 +82,17 @@ class Watch:
             return False
         return True
 
-    def add(self, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]) -> None:
-        """Keep what a launch showed."""
+    def add(
+        self,
+        kernel: str,
+        findings: list[Finding],
+        notes: list[tuple[int, str]],
+    ) -> None:
+        """Keep what a launch showed. `notes`: (line, what was not checked and why)."""
         self.nchecked += 1
-        self.notes.update((kernel, line, what) for line, what in (*checked.notes, *skipped))
+        self.notes.update((kernel, line, what) for line, what in notes)
         known = len(self._found)
-        for finding in checked.findings:
+        for finding in findings:
             if finding.kind not in self.hidden:
                 self._found.setdefault(finding.key, finding)
         if len(self._found) > known:
@@ -104,6 +116,7 @@ class WatchedLaunches:
         self._shadows = Shadows(executor, links)
         self._watch = watch
         self._sources: WeakKeyDictionary[SessionProgram, CheckedSource] = WeakKeyDictionary()
+        self._places: WeakKeyDictionary[SessionProgram, Places] = WeakKeyDictionary()
 
     def built(self, program: SessionProgram) -> None:
         """A program that is not launched is not checked."""
@@ -122,14 +135,36 @@ class WatchedLaunches:
             self._watch.unchecked[f"kernel {kernel}: {reason}"] += 1
             logger.warning("a launch of kernel %s is not checked: %s", kernel, reason)
             return
-        self._watch.add(kernel, checked, source.skipped)
-        for finding in checked.findings:
+        findings, notes = self._in_files(launch.kernel.program, kernel, checked, source.skipped)
+        self._watch.add(kernel, findings, notes)
+        for finding in findings:
             if finding.kind == _HANGS:
                 self.failure = NotLaunched(
                     f"kernel {kernel} is not launched: not all work-items reach the barrier in line {finding.place.line}, and "
                     f"a device may wait for them for ever ({_HANGS})"
                 )
                 raise self.failure
+
+    def _in_files(
+        self, program: SessionProgram, kernel: str, checked: Checked, skipped: tuple[tuple[int, str], ...]
+    ) -> tuple[list[Finding], list[tuple[int, str]]]:
+        """Findings and notes with the files and lines where the program's text stands, so that services can show them there."""
+        notes = [*checked.notes, *skipped]
+        if not (checked.findings or notes):
+            return [], []
+        places = self._places.get(program)
+        if places is None:
+            text = program.source if isinstance(program.source, str) else ""
+            places = self._places[program] = Places(text, "", self._watch.root, kernel)
+        findings = [
+            replace(
+                found,
+                place=_in_file(found.place, places),
+                other=None if found.other is None else _in_file(found.other, places),
+            )
+            for found in checked.findings
+        ]
+        return findings, [(line + places.main.shift, what) for line, what in notes]
 
     def end(self, launch: Launch, buffers: list[VirtualBuffer], case: object, completion: Completion) -> None:
         """Nothing is compared afterwards."""
@@ -182,6 +217,14 @@ class WatchedLaunches:
             memory = memories[buffers.index(arg.buffer)]
             args.append(Pointer(memory, arg.offset, arg.nbytes))
         return args
+
+
+def _in_file(place: Place, places: Places) -> Place:
+    """A place of a program in its file; itself where no file below the root has the text."""
+    home = places.of(place.file or MAIN_FILE)
+    if home is None or not home.exists:
+        return place
+    return replace(place, file=home.name, line=place.line + home.shift)
 
 
 def _parsed(program: ref[SessionProgram]) -> ParsedProgram:

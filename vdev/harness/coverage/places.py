@@ -26,12 +26,15 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class Place(NamedTuple):
-    """A file, its text, and how many of its lines stand before the program's first."""
+    """A file, its text, and how many of its lines stand before the program's first. `exists`: whether it is one, or a name for
+    a text that no file has.
+    """
 
     name: str
     text: str
     shift: int = 0
     nlines: int = 0  #: of the program, where it is a part of the file; 0: all of it
+    exists: bool = True
 
 
 class Places:
@@ -62,7 +65,7 @@ class Places:
                 nlines = 0 if content == source else source.count("\n") + 1
                 return Place(_named(path, self._root), content, content.count("\n", 0, at), nlines)
         digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        return Place(f"{self._kernel}-{digest}.cl", source)
+        return Place(f"{self._kernel}-{digest}.cl", source, exists=False)
 
     def _other(self, file: str) -> Place | None:
         for base in (self._beside, self._root):
@@ -70,7 +73,7 @@ class Places:
             if path.is_file():
                 name = _named(path, self._root)
                 return Place(name, _content(path)) if name else None
-        return Place(file, "")  # of a `#line`: there is no such file
+        return Place(file, "", exists=False)  # of a `#line`: there is no such file
 
 
 def _named(path: Path, root: Path) -> str:
