@@ -16,6 +16,36 @@ MISALIGNED, COPY, ORDER = "misaligned", "copy-not-awaited", "order-dependent"
 
 PRIVATE = [
     Pair(
+        "a counter in global memory that nobody has set to zero",
+        UNWRITTEN,
+        """
+kernel void k(global int *counts, global const int *in) {
+  int g = get_group_id(0);
+BUG
+FIX  if (get_local_id(0) == 0) counts[g] = 0;
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  if (in[get_global_id(0)] > 3) atomic_inc(&counts[g]); //@
+}""",
+        (empty(4, I), ints()),
+    ),
+    Pair(
+        "a flag in local memory, set by an exchange too late",
+        UNWRITTEN,
+        """
+kernel void k(global int *out, global const int *in) {
+  local int found;
+FIX  if (get_local_id(0) == 0) atomic_xchg(&found, 0);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (in[get_global_id(0)] > 60) atomic_or(&found, 1); //@
+  barrier(CLK_LOCAL_MEM_FENCE);
+BUG  if (get_local_id(0) == 0) atomic_xchg(&found, 0);
+FIX
+  barrier(CLK_LOCAL_MEM_FENCE);
+  out[get_global_id(0)] = found; //@
+}""",
+        (empty(N, I), ints()),
+    ),
+    Pair(
         "a tile's value kept in hand, used one too early",
         UNWRITTEN,
         """

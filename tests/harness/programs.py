@@ -191,9 +191,12 @@ def tests_in(group: str, folder: Path) -> Iterator[Case]:
         yield Case(group, path.stem, (*_PYTEST, f"--rootdir={folder}", path.name), folder, needs_end=False)
 
 
-def run(case: Case, seconds: float = SECONDS, most: int = 0, cache: Path | None = None) -> dict[str, Any]:
+def run(
+    case: Case, seconds: float = SECONDS, most: int = 0, cache: Path | None = None, chosen: str = ""
+) -> dict[str, Any]:
     """A row: counts, findings that are explained and others, notes, and what could not be checked. `most`: launches of each
-    kernel that are checked; 0: all. `cache`: a folder for what was compiled, kept for further runs.
+    kernel that are checked; 0: all. `cache`: a folder for what was compiled, kept for further runs. `chosen`: which of a
+    file's tests, as for pytest's `-k`.
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -201,7 +204,7 @@ def run(case: Case, seconds: float = SECONDS, most: int = 0, cache: Path | None 
         environ = environment(None) | {"XDG_CACHE_HOME": str(cache or scratch), "VDEV_WORKERS": "cpu:1"}
         with Path(scratch, "log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-c", _CHILD, str(path), str(most), *case.command], cwd=case.folder, env=environ,
+                [sys.executable, "-c", _CHILD, str(path), str(most), *case.command, *(("-k", chosen) if chosen else ())], cwd=case.folder, env=environ,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
             in_time = _ends(process, seconds)
@@ -209,7 +212,7 @@ def run(case: Case, seconds: float = SECONDS, most: int = 0, cache: Path | None 
         output = Path(scratch, "log").read_text(errors="replace")
     row: dict[str, Any] = {
         "group": case.group, "program": case.name, "seconds": round(time.monotonic() - started), "commit": commit(),
-    } | ({"most": most} if most else {})  # fmt: skip
+    } | ({"most": most} if most else {}) | ({"chosen": chosen} if chosen else {})  # fmt: skip
     late = "" if in_time else f"not done after {seconds:.0f} s"
     if found is None:
         return row | {"ended": late or "without a report", "checked": 0, "findings": []}
@@ -290,7 +293,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         unchecked = "; ".join(f"{count}: {reason}" for reason, count in row.get("not checked", {}).items())
         cells = (
-            f"{row['group']}: {row['program']}", row["ended"], _checked(row), len(row["findings"]),
+            f"{row['group']}: {row['program']}" + (f" ({row['chosen']})" if "chosen" in row else ""), row["ended"], _checked(row), len(row["findings"]),
             len(row.get("explained", ())), len(row.get("notes", ())), unchecked, row["seconds"], row.get("commit", ""),
         )  # fmt: skip
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
@@ -326,6 +329,7 @@ def _options() -> argparse.Namespace:
         "--seconds", type=float, default=SECONDS, help="for each program (default: %(default)s)"
     )
     parser.add_argument("--most", type=int, default=0, help="launches of each kernel to check (default: all)")
+    parser.add_argument("--tests", default="", help="of files of tests those that fit, as for pytest's -k")
     parser.add_argument("--cache", metavar="FOLDER", type=Path, help="keep there what is compiled")
     parser.add_argument(
         "--json", type=Path, help="a file for the rows, and beside it the table; rows of other programs stay"
@@ -357,7 +361,9 @@ def main() -> int:
     done = True
     with tempfile.TemporaryDirectory() as scratch:
         for case in _cases(options, Path(scratch)):
-            row = run(case, options.seconds, options.most, options.cache and options.cache.resolve())
+            row = run(
+                case, options.seconds, options.most, options.cache and options.cache.resolve(), options.tests
+            )
             rows[case.group, case.name] = row
             done = done and is_well(case, row)
             print(

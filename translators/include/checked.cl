@@ -218,6 +218,7 @@ uint P_touch(P_C c, ulong cell, uint mode, uint site, int root, ulong rel, uint 
     if (seen && by != me && !(seen & P_BY_ATOMIC) && by != P_SAME) bad = seen;
     else if (rd && (rd & P_GROUPS) != me) bad = rd;
     if (bad && !(mode & P_VOLATILE)) { P_conflict(c, P_BETWEEN, site, root, rel, size, a, cell, 0, bad & P_SITE, (bad & P_GROUPS) == P_MANY ? 0 : bad >> 13); return 1; }
+    if (!seen && (mode & P_READS) && !(mode & (P_UNSURE | P_VOLATILE)) && !c->init[cell]) P_report(c, P_UNWRITTEN, site, root, rel, size, 0, 0);
     if (!seen) atomic_cmpxchg(w, 0, mine | P_BY_ATOMIC);
     else if ((seen & P_BY_ATOMIC) && by != me) atomic_xchg(w, P_MANY | P_BY_ATOMIC | P_short(site));
     return met;

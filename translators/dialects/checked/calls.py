@@ -92,7 +92,10 @@ def _atomic(name: str, texts: Sequence[str], wanted: bool) -> Call:
         )
         orders = explicit and not any(_RELAXED in text for text in texts)
         effect = "P_c->atomics = 1" + (", P_c->ordered = 1" if orders else "")
-    reads = READS if not name.startswith(("atomic_store", "atomic_init", "atomic_flag_clear")) else 0
+    stores = name.startswith(("atomic_store", "atomic_init", "atomic_flag_clear"))
+    # What is exchanged for a value that nobody wants is stored.
+    stores = stores or (not wanted and name.startswith(("atomic_xchg", "atom_xchg", "atomic_exchange")))
+    reads = 0 if stores else READS
     writes = WRITES if not name.startswith("atomic_load") else 0
     return Call(pointer=0, mode=reads | writes, atomic=True, action="atomic", effect=effect)
 
