@@ -202,9 +202,10 @@ def run(
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "report.json")
         environ = environment(None) | {"XDG_CACHE_HOME": str(cache or scratch), "VDEV_WORKERS": "cpu:1"}
+        command = [*case.command, *(["-k", chosen] if chosen else [])]
         with Path(scratch, "log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-c", _CHILD, str(path), str(most), *case.command, *(("-k", chosen) if chosen else ())], cwd=case.folder, env=environ,
+                [sys.executable, "-c", _CHILD, str(path), str(most), *command], cwd=case.folder, env=environ,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
             in_time = _ends(process, seconds)
@@ -293,11 +294,15 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         unchecked = "; ".join(f"{count}: {reason}" for reason, count in row.get("not checked", {}).items())
         cells = (
-            f"{row['group']}: {row['program']}" + (f" ({row['chosen']})" if "chosen" in row else ""), row["ended"], _checked(row), len(row["findings"]),
+            f"{row['group']}: {row['program']}{_chosen(row)}", row["ended"], _checked(row), len(row["findings"]),
             len(row.get("explained", ())), len(row.get("notes", ())), unchecked, row["seconds"], row.get("commit", ""),
         )  # fmt: skip
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
+
+
+def _chosen(row: dict[str, Any]) -> str:
+    return f" ({row['chosen']})" if "chosen" in row else ""
 
 
 def _checked(row: dict[str, Any]) -> str:

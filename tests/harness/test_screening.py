@@ -96,7 +96,11 @@ def test_no_mistake_passes() -> None:
 
 
 #: Atomics leave no mark of whom they are: beside other accesses, behind a barrier too, a launch is made again.
-BESIDE_ATOMICS = ["a start value beside atomics", "reading what atomics make, too early"]
+BESIDE_ATOMICS = [
+    "a counter in global memory that nobody has set to zero",
+    "a start value beside atomics",
+    "reading what atomics make, too early",
+]
 #: So is one that copies a structure of which not all is written, whether or not the rest of it is wanted.
 OF_MEMBERS = [
     "a copy stored whole, one member set on the way",
