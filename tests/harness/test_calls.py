@@ -149,7 +149,7 @@ def test_kernels_by_name(program: Program, tmp_path: Path) -> None:
     assert program.kernels == ("scale", "all", "fixed", "ids")
     with pytest.raises(KeyError, match="there is no kernel scales; there are: scale, all, fixed, ids"):
         program.kernel("scales")
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="no kernel 'scales'; there are: scale, all, fixed, ids"):
         _ = program.scales
     (tmp_path / "four.h").write_text("#define FOUR 4")
     (tmp_path / "k.cl").write_text(
@@ -438,3 +438,12 @@ def test_a_build_error_is_the_compilers_alone() -> None:
         Program("kernel void k(global int *a) { a[0] = b; }")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+def test_what_to_do_about_a_variable_without_a_value() -> None:
+    source = "kernel void k(global int *a) {{ int t{}; a[get_global_id(0)] = t; }}"
+    with pytest.raises(FindingsError) as caught:
+        Program(source.format("")).k(empty(4, np.int32), global_size=4)
+
+    assert "remedy: give it a value on every way that leads here" in str(caught.value)
+    assert Program(source.format(" = 0")).k(empty(4, np.int32), global_size=4).findings == []

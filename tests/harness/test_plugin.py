@@ -199,3 +199,30 @@ def test_an_older_pytest_is_told_of_where_fixtures_are_used(monkeypatch: pytest.
 
     with pytest.raises(pytest.UsageError, match=r"pytest 8\.4 or later"):
         plugin.pytest_generate_tests(SimpleNamespace(fixturenames=[plugin._WAY]))  # type: ignore[arg-type]
+
+
+REFUSED = """
+import numpy as np
+import pytest
+
+
+@pytest.mark.opencl("kernel.cl")
+def test_type(kernels):
+    kernels.group(np.zeros(64, np.float32), global_size=64)
+
+
+@pytest.mark.opencl("kernel.cl")
+def test_size(kernels):
+    kernels.group(np.zeros(64, np.int32), global_size=64, local_size=48)
+"""
+
+
+def test_a_refused_call_shows_the_test_alone(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cl").write_text(KERNEL)
+    (tmp_path / "test_refused.py").write_text(REFUSED)
+    text = run(tmp_path)
+
+    assert "expected an array of int32; got an array of float32" in text
+    assert "does not divide global_size (64,)" in text
+    assert "arguments.py" not in text
+    assert "program.py" not in text
