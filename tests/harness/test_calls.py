@@ -446,4 +446,4 @@ def test_what_to_do_about_a_variable_without_a_value() -> None:
         Program(source.format("")).k(empty(4, np.int32), global_size=4)
 
     assert "remedy: give it a value on every way that leads here" in str(caught.value)
-    assert Program(source.format(" = 0")).k(empty(4, np.int32), global_size=4).findings == []
+    assert Program(source.format(" = 0")).k(empty(4, np.int32), global_size=4).findings == ()
