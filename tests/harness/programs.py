@@ -90,6 +90,13 @@ EXPLAINED = (
         r"breadth_first_search",
     ),
     Known(
+        r"brightness_adj",
+        "conversion-out-of-range",
+        r".*",
+        "a mistake: dark pixels become negative, and then unsigned without _sat",
+        r"image_filters_using_image2d_t",
+    ),
+    Known(
         r"sum",
         "unwritten-value",
         r"a",

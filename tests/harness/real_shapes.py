@@ -98,6 +98,18 @@ BUG
 #: What correct programs do: (name, kernel `k`, arguments).
 CORRECT = [
     (
+        "vectors whose value is cast to their own type",
+        """
+kernel void k(global int *a, global const int *b, global int4 *c) {
+  int i = get_global_id(0);
+  int4 v, w = c[i];
+  for (int j = 0; j < b[0]; j++) v = (int4)(j, 1, 2, 3);
+  if (b[0] > 0) c[i] = (int4)v + (int4)w + (int4)(v = w);
+  a[i] = (int)w.x;
+}""",
+        (empty(64, I), ints(), ints(256)),
+    ),
+    (
         "functions in indices, pointers and conditions",
         """
 int f(const int i) { return i; }

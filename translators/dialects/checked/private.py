@@ -618,8 +618,9 @@ class Private:
         return f"{self._p}mark({self._shadow(variable)}, 0, {cells}, {cells}, 1)"
 
     def _around(self, cursor: Cursor, before: str, after: str = "") -> None:
+        """Two parentheses: behind the type of a vector one alone would list its components."""
         start, stop = self._recorder.extent(cursor)
-        self._put(cursor, Wrap(start, f"({before}, " if before else "(", stop, f"{after})"))
+        self._put(cursor, Wrap(start, f"(({before}, " if before else "((", stop, f"{after}))"))
 
     def _written(self, variable: _Variable, place: Cursor, assignment: Cursor) -> None:
         p, shadow = self._p, self._shadow(variable)
