@@ -73,6 +73,8 @@ __kernel void half_of(__global uint *to, __global const uint *from, const uint f
 }
 __kernel void add(__global uint *counts, const uint step) { counts[get_global_id(0)] += step; }
 __kernel void nothing(__global uint *counts) {}
+__kernel void fill_volume(__global float *to) { to[get_global_id(0)] = get_global_id(0) % 1009; }
+__kernel void fill_values(__global uint *to) { to[get_global_id(0)] = (uint)(get_global_id(0) % 16384) * 2654435761u >> 7; }
 """
 BINS, GROUP = 1024, 256
 MANY = "".join(
@@ -112,6 +114,12 @@ class Bench:
     def buffer(self, array: common.Array) -> cl.Buffer:
         return common.write(self.queue, array, kept=True)
 
+    def filled(self, kernel: str, items: int) -> cl.Buffer:
+        """A buffer of four bytes an item, filled by a kernel: inputs of some gigabytes take the host longer than all steps."""
+        found = common.room(self.queue, 4 * items)
+        self.kernels[kernel](self.queue, (items,), (GROUP,), found)
+        return found
+
     def content(self, buffer: cl.Buffer, like: common.Array) -> common.Array:
         found = np.empty_like(like)
         cl.enqueue_copy(self.queue, found, buffer)
@@ -121,8 +129,7 @@ class Bench:
         """`part`: on that share of the planes alone."""
         planes, rows, wide = self.sizes["volume"]  # type: ignore[misc]
         planes = planes // part
-        start = np.resize(np.arange(1009, dtype=np.float32), planes * rows * wide)
-        pair = [self.buffer(start), self.buffer(start)]
+        pair = [self.filled("fill_volume", planes * rows * wide) for _ in range(2)]
         kernel = self.kernel("stencil", None, None, np.int32, np.int32, np.int32)
         numbers = np.int32(planes), np.int32(rows), np.int32(wide)
 
@@ -147,9 +154,8 @@ class Bench:
     def merge(self, part: int = 1) -> Program:
         n = int(self.sizes["values"]) // part  # type: ignore[call-overload]
         some = (np.arange(1 << 14, dtype=np.uint32) * np.uint32(2654435761)) >> np.uint32(7)
-        values = np.resize(some, n)
         bins, seen = self.buffer(np.zeros(BINS, np.uint32)), self.buffer(np.zeros(BINS, np.uint32))
-        given = self.buffer(values)
+        given = self.filled("fill_values", n)
         count, look = self.kernel("count", None, None, np.uint32), self.kernel("look", None, None)
         grid = (min(n, 132 * 64 * GROUP),)
         expected = (np.bincount(some % BINS, minlength=BINS) * (n // len(some))).astype(np.uint32)
