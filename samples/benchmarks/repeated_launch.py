@@ -1,10 +1,12 @@
 """What a repeated launch that is split over all workers costs the host: natively and on 1, 2, 4 ... workers.
 
-    python samples/benchmarks/repeated_launch.py [--launches N] [--items N] [--workers 1,4] [--json FILE]
+    python samples/benchmarks/repeated_launch.py [--exchange] [--launches N] [--items N] [--workers 1,4] [--json FILE]
 
 Back-to-back launches of a kernel with three arguments, and a wait at the end; time divided by the number of
-launches, and also what the host's calls alone take. The kernel is short, so that the time is the host's. It
-says over how many workers a launch is split.
+launches, and also what the host's calls alone take, and what the calling thread has of the processor meanwhile. The kernel
+is short, so that the time is the host's. It says over how many workers a launch is split. `--exchange`: the kernel reads
+its neighbours' items, and two buffers take turns, so that workers exchange edges before each launch. Where such launches
+are kept on one worker, VDEV_PLANNING=always and VDEV_MIN_ITEMS=0 keep them split.
 """
 
 from __future__ import annotations
@@ -28,6 +30,15 @@ from launch_cost import LOCAL, SOURCE  # noqa: E402
 
 ROUNDS = 5
 LIMITS = {"1": 20.0, "4": 70.0}
+LIMITS_EXCHANGE = {"2": 50.0, "4": 50.0}  #: of the host's calls alone
+EXCHANGE = """
+__kernel void smooth(__global float *out, __global const float *in, const float middle)
+{
+    const size_t i = get_global_id(0), last = get_global_size(0) - 1;
+    const float before = i > 0 ? in[i - 1] : 0.0f, after = i < last ? in[i + 1] : 0.0f;
+    out[i] = middle * in[i] + 0.25f * (before + after);
+}
+"""
 
 
 def split(queue: cl.CommandQueue, launch: object) -> int:
@@ -49,21 +60,29 @@ def split(queue: cl.CommandQueue, launch: object) -> int:
     return max(seen, default=0)
 
 
-def measure(launches: int, items: int) -> columns.Figures:
+def measure(launches: int, items: int, exchange: bool) -> columns.Figures:
     """Microseconds of a launch, with the wait and without, the median of some rounds."""
     context, queue = common.open_queue()
-    kernel = cl.Program(context, SOURCE).build().axpy
+    program = cl.Program(context, EXCHANGE if exchange else SOURCE).build()
+    kernel = cl.Kernel(program, "smooth" if exchange else "axpy")
     kernel.set_arg_types([None, None, np.float32])
     zeros = np.zeros(items, np.float32)
-    y, x = (common.write(queue, zeros, kept=True) for _ in range(2))
+    buffers = [common.write(queue, zeros, kept=True) for _ in range(2)]
+
+    def launch() -> None:
+        kernel(queue, (items,), (LOCAL,), *buffers, 0.5)
+        if exchange:
+            buffers.reverse()
+
     common.finish(queue)
-    workers = split(queue, lambda: kernel(queue, (items,), (LOCAL,), y, x, 2.0))
-    with_wait, calls = [], []
+    workers = split(queue, launch)
+    with_wait, calls, busy = [], [], []
     for _ in range(ROUNDS + 1):
-        begin = time.perf_counter()
+        begin, taken = time.perf_counter(), time.thread_time()
         for _ in range(launches):
-            kernel(queue, (items,), (LOCAL,), y, x, 2.0)
+            launch()
         calls.append((time.perf_counter() - begin) / launches * 1e6)
+        busy.append((time.thread_time() - taken) / launches * 1e6)
         queue.finish()
         with_wait.append((time.perf_counter() - begin) / launches * 1e6)
     return {
@@ -73,6 +92,7 @@ def measure(launches: int, items: int) -> columns.Figures:
         "split": workers,
         "median_us": statistics.median(with_wait[1:]),
         "calls_us": statistics.median(calls[1:]),
+        "busy_us": statistics.median(busy[1:]),
     }
 
 
@@ -85,22 +105,22 @@ def main() -> int:
         default=1 << 20,
         help="of a launch, enough to be split (default: %(default)s)",
     )
+    parser.add_argument("--exchange", action="store_true", help="edges, between two buffers in turn")
     options = parser.parse_args()
-    found = columns.measured(options, lambda: measure(options.launches, options.items))
+    found = columns.measured(options, lambda: measure(options.launches, options.items, options.exchange))
     lines = [
-        f"{name}: {figures['median_us']:.2f} us a launch, {figures['calls_us']:.2f} of them in the host's calls; "
-        f"split over {figures['split']}"
+        f"{name}: {figures['median_us']:.2f} us a launch, {figures['calls_us']:.2f} of them in the host's calls, "
+        f"{figures['busy_us']:.2f} of the calling thread's processor time; split over {figures['split']}"
         for name, figures in found.items()
         if "failed" not in figures
     ]
+    what, figure, limits = "repeated launch", "median_us", LIMITS
+    if options.exchange:
+        what, figure, limits = "launch with exchange", "calls_us", LIMITS_EXCHANGE
     bars = [
-        columns.most(
-            f"host cost of a repeated launch in us, {name}",
-            columns.value(found, name, "median_us"),
-            LIMITS[name],
-        )
+        columns.most(f"host cost of a {what} in us, {name}", columns.value(found, name, figure), limits[name])
         for name in found
-        if name in LIMITS
+        if name in limits
     ]
     return columns.conclude(options, found, lines, bars)
 

@@ -36,7 +36,14 @@ __kernel void shared(__global uint *out, __local uint *kept)
     barrier(CLK_LOCAL_MEM_FENCE);
     out[get_global_id(0)] += kept[get_local_size(0) - 1 - get_local_id(0)];
 }
+__kernel void sides(__global uint *out, __global const uint *in, uint n)
+{
+    uint i = get_global_id(0);
+    if (i < n)
+        out[i] = in[i > 0 ? i - 1 : 0] + in[i + 1 < n ? i + 1 : n - 1];
+}
 """
+WIDE = 3 << 12  #: items that are split
 
 
 sys.setswitchinterval(
@@ -80,8 +87,8 @@ class Host:
         self.context = cl.create_some_context(interactive=False)
         self.queue = cl.CommandQueue(self.context)
         program = cl.Program(self.context, SOURCE).build()
-        self.add, self.bits, self.both, self.shared = (
-            cl.Kernel(program, name) for name in ("add", "bits", "both", "shared")
+        self.add, self.bits, self.both, self.shared, self.sides = (
+            cl.Kernel(program, name) for name in ("add", "bits", "both", "shared", "sides")
         )
 
     def buffer(self) -> Any:
@@ -509,3 +516,53 @@ def test_a_queue_that_was_left(host: Host, repeated: list[bool]) -> None:
     with pytest.warns(cl.CommandQueueUsedAfterExit):
         host.add(queue, (ITEMS,), (ITEMS,), buffer, step)
     assert (host.read(buffer) == 21).all()
+
+
+def sides_of(array: np.ndarray) -> np.ndarray:
+    return np.concatenate((array[:1], array[:-1])) + np.concatenate((array[1:], array[-1:]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_edges_are_exchanged_between_the_memory_that_is_there(
+    host: Host, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Buffers in turn, more than copies are kept ready for, which go and come again, and sizes that make replicas grow."""
+    once_more: list[int] = []
+    prepare = OpenCLBackend.copy_again
+
+    def prepared(self: OpenCLBackend, *args: Any) -> Callable[[], object] | None:
+        call = prepare(self, *args)
+        return None if call is None else lambda: (once_more.append(1), call())
+
+    monkeypatch.setattr(OpenCLBackend, "copy_again", prepared)
+    drawn, count = np.random.default_rng(seed), 6
+
+    def made(array: np.ndarray) -> Any:
+        return cl.Buffer(host.context, mf.READ_WRITE | mf.COPY_HOST_PTR, hostbuf=array)
+
+    arrays = [drawn.integers(0, 1 << 32, WIDE, np.uint32) for _ in range(count)]
+    buffers = [made(array) for array in arrays]
+
+    def launched(out: int, source: int, n: int) -> None:
+        host.sides(host.queue, (WIDE,), (ITEMS,), buffers[out], buffers[source], np.uint32(n))
+        arrays[out] = np.concatenate((sides_of(arrays[source][:n]), arrays[out][n:]))
+
+    for _ in range(20):
+        one, other = drawn.choice(count, 2, replace=False)
+        n = int(drawn.choice((WIDE, WIDE, WIDE // 2 + 100, WIDE // 3)))
+        for _ in range(int(drawn.choice((1, 2, 8)))):
+            launched(one, other, n)
+            launched(other, one, n)
+        if drawn.random() < 0.3:
+            gone = int(drawn.integers(count))
+            buffers[gone].release()
+            buffers[gone] = made(arrays[gone])
+        looked_at = int(drawn.integers(count))
+        found = np.zeros(WIDE, np.uint32)
+        cl.enqueue_copy(host.queue, found, buffers[looked_at])
+        assert (found == arrays[looked_at]).all()
+    for buffer, array in zip(buffers, arrays, strict=True):
+        found = np.zeros(WIDE, np.uint32)
+        cl.enqueue_copy(host.queue, found, buffer)
+        assert (found == array).all()
+    assert bool(once_more) is not os.environ["VDEV_WORKERS"].endswith(":1")

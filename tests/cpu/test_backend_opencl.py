@@ -139,6 +139,32 @@ def test_boxes_arrive_on_every_route(device: Any, backend: OpenCLBackend, box: B
     peer.close()
 
 
+def test_copies_are_made_once_more(device: Any, backend: OpenCLBackend) -> None:
+    """With what is there by then; rows with gaps, and other devices' memory, take a call of their own."""
+    peer = OpenCLBackend(device, 2)
+    source = np.arange(64, dtype=np.uint8)
+    elsewhere, there = put(peer, source), put(backend, np.zeros(64, np.uint8))
+    box = Box.contiguous(8, 16, 24)
+    backend.copy_from_peer(peer, elsewhere, there, box)
+    again = backend.copy_again(peer, elsewhere, there, [box])
+    assert again is not None
+    peer.write(elsewhere, source + 100, Box.contiguous(0, 0, 64))
+    backend.order_after(peer.record())
+    before, pending = backend.counters.from_peer, backend.pending()
+    again()
+    assert backend.counters.from_peer == before + 24
+    assert backend.pending() == pending + 1
+    expected = np.zeros(64, np.uint8)
+    expected[16:40] = source[8:32] + 100
+    assert get(backend, there).tolist() == expected.tolist()
+    rows = Box((1, 2, 8), 0, (32, 16), 0, (32, 16))
+    for boxes in ([rows], [box, box], [], [Box.contiguous(0, 0, 0)]):
+        assert backend.copy_again(peer, elsewhere, there, boxes) is None
+    for memory in (elsewhere, there):
+        peer.free(memory)
+    peer.close()
+
+
 def test_fill_and_free(backend: OpenCLBackend) -> None:
     data = np.arange(64, dtype=np.uint8)
     allocation = put(backend, data)

@@ -154,6 +154,7 @@ def test_failing_and_hanging_measurements_stop_no_other(tmp_path: Path) -> None:
     [
         ("upload", ["--nbytes", "1048576"]),
         ("repeated_launch", ["--launches", "50", "--items", "65536"]),
+        ("repeated_launch", ["--launches", "50", "--items", "65536", "--exchange"]),
         ("device_memory", ["--nbytes", "1048576"]),
         ("planning", ["--preset", "small", "--only", "small_steps,sub_buffers,ring", "--limit", "5"]),
         ("never_slower", ["--runs", "1", "--check", "--only", "histogram,kernel_chain,small_steps"]),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import vdev.session.launches
+from tests.pure import virtual_gpus
 from tests.pure.test_choosing import Program
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.observe.explain import as_text
@@ -157,11 +158,8 @@ def test_other_kernels_on_other_buffers_are_still_split(auto: None, monkeypatch:
         assert other.state.kept is not None
 
 
-def test_launches_on_kept_buffers_are_handed_over_at_once(
-    auto: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of several workers too; now and then one is submitted, which looks whether they are still better off there."""
-    slow_plans(monkeypatch, 0.002)
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each attempt to hand a launch over at once did."""
     tried: list[bool] = []
     hand_over = Line.hand_over
 
@@ -171,6 +169,15 @@ def test_launches_on_kept_buffers_are_handed_over_at_once(
         return part
 
     monkeypatch.setattr(Line, "hand_over", noted)
+    return tried
+
+
+def test_launches_on_kept_buffers_are_handed_over_at_once(
+    auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several workers too; now and then one is submitted, which looks whether they are still better off there."""
+    slow_plans(monkeypatch, 0.002)
+    tried = attempts(monkeypatch)
     with program(1e-12, 4) as found:
         buffer = found.buffer(4 * SIDE * SIDE)
         tiles(found, buffer, 50)
@@ -184,3 +191,21 @@ def test_launches_on_kept_buffers_are_handed_over_at_once(
         handed_over = tried.count(True)
         assert handed_over >= 100
         assert handed_over < of(found).launches - 50
+
+
+def test_they_go_on_behind_one_that_was_submitted_and_has_not_ended(
+    auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_plans(monkeypatch, 0.002)
+    tried = attempts(monkeypatch)
+    with program(1e-12, 4) as found:
+        buffer = found.buffer(4 * SIDE * SIDE)
+        tiles(found, buffer, 50)
+        assert buffer.state.kept is not None
+        tried.clear()
+        with monkeypatch.context() as busy:
+            busy.setattr(virtual_gpus._Marker, "done", lambda marker: False)
+            for k in range(400):
+                found.launch("tile", (256, 256), (16, 16), buffer, np.int32(SIDE), np.int32(k))
+            found.wait()
+        assert tried.count(True) >= 200

@@ -311,6 +311,9 @@ class Backend(ABC):
     #: the same where it is the only one, and its transfers of host memory do not wait either: what a call waits for
     #: elsewhere is another back end's work
     any_thread_alone = False
+    #: back ends that have the same one order their work after each other's on the device: to those among themselves the
+    #: same applies as to one alone. None: what comes after another back end's work may keep the caller waiting
+    company: object | None = None
     #: whether `record` costs about a microsecond, so that markers may be many
     cheap_markers = False
 
@@ -453,6 +456,15 @@ class Backend(ABC):
 
         Valid while no other method is called but `pending`, and on any thread without `enter`. It raises
         BackendError where nothing was started.
+        """
+        return None
+
+    def copy_again(
+        self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
+    ) -> Callable[[], object] | None:
+        """What makes these calls of `copy_from_peer` once more with less ado; None where nothing can.
+
+        Called where `copy_from_peer` may be, as long as both allocations are there. It raises what that raises.
         """
         return None
 

@@ -87,8 +87,11 @@ class Executor:
         for worker in self.all_workers:
             worker.opened.wait()
         self._vain = 0  #: commands still to come that do not wait for workers to become idle
-        if len(openers) == 1:
+        if self._lone:
             self.all_workers[0].alone()
+        elif _is_one_company(self.all_workers[:-1]):
+            for worker in self.all_workers[:-1]:
+                worker.among_its_own()
         #: whether there is a worker that lets any thread work with it
         self.any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
@@ -446,20 +449,18 @@ class Executor:
         prepared, holdings = job.prepared, job.holdings
         found: dict[int, Waits] | None = None
         for slot, number, first, _ in prepared.own_writes:
-            if holdings[slot].readers[number] is not None:
-                steps: Steps = {}
-                holdings[slot].before_write(number, number, steps)
-                found = self._add_waits(job, found, number, first, steps)
+            readers = holdings[slot].readers[number]
+            if readers is not None:
+                found = self._add_waits(job, found, number, first, readers.items())
         for h in prepared.hazards:
             record = holdings[h.slot]
             if h.first_read >= 0:
-                steps = {}
-                record.before_read(h.holder, h.worker, steps)
-                found = self._add_waits(job, found, h.worker, h.first_read, steps)
+                earlier = record.before_read(h.holder)
+                found = self._add_waits(job, found, h.worker, h.first_read, earlier)
             if h.first_write >= 0:
-                steps = {}
-                record.before_write(h.holder, h.worker, steps)
-                found = self._add_waits(job, found, h.worker, h.first_write, steps)
+                earlier = record.before_write(h.holder)
+                if earlier:
+                    found = self._add_waits(job, found, h.worker, h.first_write, earlier)
         for slot in homes:
             holdings[slot].blank = False
             for uses in (holdings[slot].home_reads, holdings[slot].home_writes):
@@ -473,14 +474,24 @@ class Executor:
         return found
 
     def _add_waits(
-        self, job: Job, found: dict[int, Waits] | None, number: int, index: int, steps: Steps
+        self,
+        job: Job,
+        found: dict[int, Waits] | None,
+        number: int,
+        index: int,
+        steps: Iterable[tuple[int, int]],
     ) -> dict[int, Waits] | None:
-        for other, step in steps.items():
-            if other != number and self.all_workers[other].completed < step:
+        workers, clock = self.all_workers, job.clock
+        for other, step in steps:
+            if other != number and workers[other].completed < step:
                 if found is None:
-                    found = {}
-                found.setdefault(number, []).append((index, other, step))
-                job.clock[other] = max(job.clock[other], step)
+                    found = {number: [(index, other, step)]}
+                elif number in found:
+                    found[number].append((index, other, step))
+                else:
+                    found[number] = [(index, other, step)]
+                if clock[other] < step:
+                    clock[other] = step
         return found
 
     def _find_host_waits(
@@ -501,7 +512,7 @@ class Executor:
             if first < stop and start < last and (writes or host_writes):
                 _raise_to(steps, ((number, step),))
         for number, _ in job.prepared.batches:
-            found = self._add_waits(job, found, number, 0, steps)
+            found = self._add_waits(job, found, number, 0, steps.items())
         return found
 
     def uses_host_elsewhere(self, number: int) -> bool:
@@ -636,6 +647,12 @@ class Executor:
                     found[progress.number] = progress
                     ahead.append(progress)
         return [found[number] for number in sorted(found)]
+
+
+def _is_one_company(workers: Sequence[Worker]) -> bool:
+    """Whether none of them waits for another but on the device."""
+    companies = {None if w.failure is not None else w.backend.company for w in workers}
+    return len(companies) == 1 and None not in companies
 
 
 def _take_times(job: Job) -> None:

@@ -56,7 +56,7 @@ def idle_workers(
     if workers is None:
         numbers = sorted(number for number, _ in prepared.batches)
         workers = prepared.workers = tuple(all_workers[number] for number in numbers)
-    if waits:
+    if waits and any(all_workers[other] not in workers for found in waits.values() for _, other, _ in found):
         numbers = sorted(
             {worker.number for worker in workers}
             | {other for found in waits.values() for _, other, _ in found}
@@ -128,7 +128,9 @@ def _perform_steps(workers: Sequence[Worker], job: Job, waits: dict[int, Waits] 
             worker.perform_entry(worker.queue.popleft())
         return
     order = prepared.order
-    assert order is not None
+    if order is None:  # transfers of one worker's
+        ((number, batch),) = batches
+        order = (number,) * len(batch.steps)
     entries = {number: workers[number].queue.popleft() for number, _ in batches}
     running = {number: workers[number].stepwise(entry) for number, entry in entries.items()}
     try:

@@ -6,7 +6,7 @@ and the record from which hazards between commands follow. It never decides what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field
 from typing import Protocol
 
@@ -124,22 +124,18 @@ class Holdings:
 
     # hazards: called under the executor's lock, in submission order ---------------------------------
 
-    def before_read(self, holder: int, reader: int, found: Steps) -> None:
-        """Add to `found` what must be done before `reader` may read at `holder` (-1: the home)."""
-        if holder < 0:
-            _merge(found, self.home_writes.items(), reader)
-        elif holder != reader:
-            _merge(found, ((holder, self.written[holder]),), reader)
+    def before_read(self, holder: int) -> Iterable[tuple[int, int]]:
+        """(worker, step) of what must be done before bytes at `holder` (-1: the home) may be read; steps of the reader's
+        own among them, and steps 0 for none.
+        """
+        return self.home_writes.items() if holder < 0 else ((holder, self.written[holder]),)
 
-    def before_write(self, holder: int, writer: int, found: Steps) -> None:
-        """Add to `found` what must be done before `writer` may change bytes at `holder`."""
+    def before_write(self, holder: int) -> Collection[tuple[int, int]]:
+        """The same before bytes at `holder` may be changed; the steps that have changed a replica are its own worker's."""
         if holder < 0:
-            _merge(found, self.home_writes.items(), writer)
-            _merge(found, self.home_reads.items(), writer)
-            return
+            return [*self.home_writes.items(), *self.home_reads.items()]
         readers = self.readers[holder]
-        if readers is not None:
-            _merge(found, readers.items(), writer)
+        return () if readers is None else readers.items()
 
     def did_read(self, holder: int, reader: int, step: int) -> None:
         if holder < 0:
@@ -162,9 +158,3 @@ class Holdings:
             self.home_reads = {}
             self.home_writes = {}
         self.home_writes[writer] = step
-
-
-def _merge(found: Steps, steps: Iterable[tuple[int, int]], but: int) -> None:
-    for worker, step in steps:
-        if worker != but and found.get(worker, 0) < step:
-            found[worker] = step

@@ -181,6 +181,13 @@ class Job:
                 self.was_running = True
             return self.was_running
 
+    def is_open_at_most_at(self, number: int) -> bool:
+        """Whether what it still needs is worker `number`'s, if anything: what that one does later comes after it."""
+        workers = self.executor.all_workers
+        return all(
+            at == number or workers[at].completed >= step for at, step in enumerate(self.clock) if step
+        )
+
     def predecessors(self) -> Iterator[Completion]:
         """What has to end before it begins: its wait list, and the command before it in an in-order queue."""
         yield from self.after

@@ -146,16 +146,22 @@ class ReserveStep(Step):
         return self.slot, self.worker, self.keep if late else EMPTY
 
 
+#: pairs of replicas for which a copy is kept ready: programs that use a few buffers in turn share a plan
+_MOST_REPEATED = 4
+
+
 class CopyStep(Step):
     """From the home to a worker, from a worker to the home, or from worker to worker."""
 
-    __slots__ = ("_boxes", "_starts", "region", "slot", "source", "target")
+    __slots__ = ("_boxes", "_repeated", "_starts", "region", "slot", "source", "target")
     coherent = True
 
     def __init__(self, item: plan_of.Copy) -> None:
         self.slot, self.source, self.target, self.region = item.slot, item.source, item.target, item.region
         self._boxes: tuple[Box, ...] = ()
         self._starts = (-1, -1)
+        #: of replicas between which it has copied: both, and what does it once more
+        self._repeated: list[tuple[Replica, Replica, Callable[[], object]]] = []
 
     @property
     def brief(self) -> bool:  # type: ignore[override]
@@ -174,11 +180,25 @@ class CopyStep(Step):
             for box in self._between(0, replica.start):
                 backend.write(replica.allocation, home, box)
         else:
-            source = _holding(job, self.slot, self.source, self.region)
-            target = _holding(job, self.slot, self.target, self.region)
-            peer = worker.peer(self.source)
-            for box in self._between(source.start, target.start):
-                backend.copy_from_peer(peer, source.allocation, target.allocation, box)
+            self._between_workers(worker, holdings)
+
+    def _between_workers(self, worker: Worker, holdings: Holdings) -> None:
+        replicas = holdings.replicas
+        before, after = replicas[self.source], replicas[self.target]
+        for one, other, again in self._repeated:
+            if one is before and other is after:  # each is what it was: its memory and its place never change
+                again()
+                return
+        start, stop = self.region.start, self.region.stop
+        source = _covering(holdings, self.source, start, stop)
+        target = _covering(holdings, self.target, start, stop)
+        backend, peer = worker.backend, worker.peer(self.source)
+        boxes = self._between(source.start, target.start)
+        for box in boxes:
+            backend.copy_from_peer(peer, source.allocation, target.allocation, box)
+        call = backend.copy_again(peer, source.allocation, target.allocation, boxes)
+        if call is not None:
+            self._repeated = [*self._repeated[1 - _MOST_REPEATED :], (source, target, call)]
 
     def _between(self, source_start: int, target_start: int) -> tuple[Box, ...]:
         """The boxes; replicas of commands that share a plan lie alike, so they are nearly always the ones of

@@ -139,10 +139,15 @@ class Worker:
 
     def alone(self) -> None:
         """It is the only worker: what a thread hands over to it by itself never waits for another one."""
-        if self.failure is None:
-            if self.backend.any_thread_alone:
-                self.backend.any_thread = self.takes_transfers = True
-            self._waits_for_all = self.backend.any_thread and self.backend.can_wait_for_all
+        self.among_its_own()
+        self._waits_for_all = (
+            self.failure is None and self.backend.any_thread and self.backend.can_wait_for_all
+        )
+
+    def among_its_own(self) -> None:
+        """All workers have one company: what a thread hands over to it waits for another one on the device alone."""
+        if self.failure is None and self.backend.any_thread_alone:
+            self.backend.any_thread = self.takes_transfers = True
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
@@ -285,10 +290,12 @@ class Worker:
         with self.lock:
             if self.completed >= step:
                 return None
-            for mark in self.marks:
-                if mark.step >= step:
-                    return mark.marker
-        return None
+            found = None
+            for mark in reversed(self.marks):  # what is asked for is nearly always one of the last
+                if mark.step < step:
+                    break
+                found = mark.marker
+        return found
 
     @waits
     def wait_for(self, step: int) -> None:

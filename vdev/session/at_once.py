@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
-from vdev.executor.stretch import Entry, Line, Part, Stretch
+from vdev.executor.stretch import Entry, Line, Part
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch
@@ -261,6 +262,6 @@ class AtOnce:
 
 
 def _stands_at(completion: Completion, worker: int) -> bool:
-    """Whether it is of commands that the worker was handed in this way."""
+    """Whether it is of commands of which only that worker has still to do something."""
     progress = completion.progress
-    return isinstance(progress, Stretch) and progress.worker == worker
+    return isinstance(progress, Job) and progress.is_open_at_most_at(worker)

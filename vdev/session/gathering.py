@@ -146,6 +146,7 @@ class _Timing:
 
     __slots__ = (
         "direct",
+        "due_at",
         "exchanged",
         "gathered",
         "handed",
@@ -171,6 +172,7 @@ class _Timing:
         self.stake: Stake | None = None  #: of the last split launch that was weighed
         #: launches that are not weighed before the next is, since it gained; and how many of these there were
         self.pause = self.skipped = 0
+        self.due_at = 0  #: launches of the kernel when it was last asked whether one without a plan is due
         #: by index space, in the unit of costs: what was brought to one worker beyond changing over
         self.gathered: dict[object, Mean] = {}
 
@@ -179,10 +181,17 @@ class _Timing:
         every = _SAMPLE_EXCHANGE_EVERY if many else _SAMPLE_EVERY
         return self.launches <= _FIRST_SAMPLES or self.launches % every == 0
 
-    def is_due(self) -> bool:
-        """Whether one more launch is to be looked at although nothing else speaks for it."""
-        self.skipped += 1
+    def is_due(self, launches: int = 1) -> bool:
+        """Whether the last of so many more launches is to be looked at although nothing else speaks for it."""
+        self.skipped += launches
         return self.skipped > self.pause
+
+    def is_due_at(self, launches: int) -> bool:
+        """The same for the kernel's launch of that number, where not all before it were asked for: most launches without
+        plans are handed over at once.
+        """
+        before, self.due_at = self.due_at, launches
+        return self.is_due(max(launches - before, 1))
 
     def looked_at(self, gains: bool) -> None:
         """It was: the next one is later where it gains."""
@@ -359,6 +368,8 @@ class Choosing:
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch is to be looked at for what its chunks take beside each other."""
+        if self._shared:
+            return False
         workers, chunks = self._parted(cached)
         return cache.balance.wants(ndrange.num_groups, chunks, workers, cache.tally.launches)
 
@@ -528,6 +539,9 @@ class Choosing:
 
     def keeper_without_plans(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
+        account = self._accounts.get(buffers[0]) if buffers else None
+        if account is not None and account.thrifty and self._are_kept_together(buffers, account):
+            return account.keeper  # as nearly always where there are such
         keepers = {buffer.state.kept for buffer in buffers}
         keepers.discard(None)
         if not keepers:
@@ -543,6 +557,10 @@ class Choosing:
             met.sort(key=lambda buffer: self._accounts[buffer] is not first)
             self._account(met, first.keeper)
         return first.keeper
+
+    def _are_kept_together(self, buffers: Sequence[VirtualBuffer], account: _Account) -> bool:
+        accounts, keeper = self._accounts, account.keeper
+        return all(buffer.state.kept == keeper and accounts.get(buffer) is account for buffer in buffers)
 
     def _account_of(self, buffer: VirtualBuffer) -> _Account | None:
         """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
@@ -566,8 +584,10 @@ class Choosing:
     def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         timing = self._timings.get(id(tally))
-        if timing is None or not timing.times.known or self._shared or not timing.is_due():
+        if timing is None or not timing.times.known or self._shared:
             return False  # nothing to gain, or nothing known of it
+        if not timing.is_due_at(tally.launches + 1):
+            return False
         states = [buffer.state for buffer in buffers]
         kept = next(state.kept for state in states if state.kept is not None)
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]

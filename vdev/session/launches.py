@@ -99,11 +99,12 @@ class Launches:
                 session.executor.standing = object()  # plans are made anew: none is repeated
         if session.recorder is not None and cached.shape is not None:
             session.recorder.submitted(job, cached.shape)
+        marked = () if cached.direct else marks(command.args)
         if checker is not None:
             checker.end(command, buffers, case, completion)
-        elif not weighed and self._may_come_again(cache, cached, command):
+        elif not weighed and self._may_come_again(cache, cached, marked):
             self._be_ready(cache, cached, command, completion, queue)
-        self._latest, self._latest_marks = cached, () if cached.direct else marks(command.args)
+        self._latest, self._latest_marks = cached, marked
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
         """The launch happens: what it changes, and where it is counted."""
@@ -145,13 +146,13 @@ class Launches:
         )
         cache.repeated = None if command.repetition is None else command.repetition.used
 
-    def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, command: Launch) -> bool:
-        """Whether it is worth while to be ready for the same launch again. Direct ones go another way
+    def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, marked: tuple[Hashable, ...]) -> bool:
+        """Whether it is worth while to be ready for the same launch, with these marks, again. Direct ones go another way
         (`vdev.session.at_once`).
         """
         if cached is not self._latest or cached.direct:
             return False
-        return cache.expects_repetition() or marks(command.args) == self._latest_marks
+        return cache.expects_repetition() or marked == self._latest_marks
 
     def _weighed(self, cache: LaunchCache, command: Launch) -> tuple[CachedPlan, list[VirtualBuffer], bool]:
         """The plan of a launch and its buffers, in the way that is chosen; whether it had to be."""

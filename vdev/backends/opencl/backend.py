@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import c_char
 from functools import partial
 from typing import Any
@@ -62,7 +62,7 @@ class OpenCLBackend(Backend):
     any_thread_alone = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
-        self.device = SharedDevice.of(device)
+        self.device = self.company = SharedDevice.of(device)  # events order the queues of one context
         self.counters = Counters()
         self._cl = cl = self.device.cl
         # Profiling costs nothing that shows per launch, and lets every command tell its times.
@@ -172,6 +172,38 @@ class OpenCLBackend(Backend):
         else:
             self._copy_through_host(peer.device, source, target, box)
         self.counters.from_peer += box.nbytes
+
+    def copy_again(
+        self, peer: Backend, source: Allocation, target: Allocation, boxes: Sequence[Box]
+    ) -> Callable[[], object] | None:
+        assert isinstance(peer, OpenCLBackend)
+        if (
+            len(boxes) != 1
+            or not boxes[0].is_contiguous
+            or not boxes[0].nbytes
+            or peer.device is not self.device
+        ):
+            return None
+        (box,) = boxes
+        extent = box.nbytes, box.source_start, box.target_start, None
+        enqueue, queue, error, counters = (
+            self._cl._enqueue_copy_buffer,
+            self._queue,
+            self._cl.Error,
+            self.counters,
+        )
+
+        def copy() -> None:
+            try:
+                # What is asked for of each: the memory goes when its buffer does, though this may be kept.
+                event = enqueue(queue, source.native, target.native, *extent)
+            except error as refusal:
+                raise failure_of(refusal, "transfer") from refusal
+            self._events.append(event)
+            self._last = event
+            counters.from_peer += box.nbytes
+
+        return copy
 
     def _copy_natively(self, source: Allocation, target: Allocation, box: Box) -> None:
         for piece in pieces_within(box, source.nbytes, target.nbytes):

@@ -28,6 +28,7 @@ class OpenCLMarker(Marker):
         "_events",
         "_failure",
         "_first",
+        "_is_done",
         "_spans",
         "_timed_from_ns",
         "context",
@@ -50,6 +51,7 @@ class OpenCLMarker(Marker):
         self._first = events[0] if events else None
         self.last = last
         self._failure: BackendError | None = None
+        self._is_done = last is None
         self.offset_ns = offset_ns
         self._timed_from_ns = timed_from_ns
         self._spans: tuple[tuple[int, int], ...] = ()
@@ -115,10 +117,9 @@ class OpenCLMarker(Marker):
         self._failure = failure
 
     def done(self) -> bool:
-        if self.last is None:
-            return True
-        status = self.last.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS)
-        return bool(status <= 0)
+        if not self._is_done:  # else it need not be asked again
+            self._is_done = self.last.get_info(self._cl.event_info.COMMAND_EXECUTION_STATUS) <= 0
+        return self._is_done
 
     def times(self) -> Times | None:
         if self._first is None:
