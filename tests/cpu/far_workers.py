@@ -1,6 +1,6 @@
 """Native CPU workers that behave as GPUs do towards planner and executor: `python -m tests.cpu.far_workers MODULE
-[arguments]` runs a module on them; `--changing` before it has buffers kept on one worker and let go, and launches cut elsewhere
-than evenly, at random.
+[arguments]` runs a module on them; `--changing` before it has buffers kept on one worker and let go, and launches split over
+any number of workers and cut elsewhere than evenly, at random.
 
 Arrays of any size go straight to them, and they merge what several of them changed, all together however little
 it is, and addresses of the host's memory mean nothing to them. So every path that GPUs take is taken here, with real
@@ -89,8 +89,8 @@ def far(device: Any, share: int = 1) -> Callable[[], Backend]:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """The ways in use change at random, whatever launches take: after one launch in three. Where launches are cut is random
-    as well, for one plan in two.
+    """The ways in use change at random, whatever launches take: after one launch in three. Over how many workers launches are
+    split and where they are cut is random as well, for one launch and one plan in two.
     """
     drawn = random.Random(0)
 
@@ -110,6 +110,9 @@ def changing() -> Iterator[None]:
     def weigh(*_: object) -> bool:
         return drawn.random() < 1 / 3
 
+    def take_other_span(choosing: Any, account: Any) -> bool:
+        return odd() and choosing._take_span(account, drawn.randint(1, len(choosing._options.workers)))
+
     def stake_of(*arguments: Any, **options: Any) -> regret.Stake | None:
         found = regret.stake_of(*arguments, **options)
         return None if found is None else replace(found, exchanges=True)
@@ -120,6 +123,7 @@ def changing() -> Iterator[None]:
         mock.patch.object(vdev.session.gathering, "stake_of", stake_of),
         mock.patch.object(Balance, "find", anywhere),
         mock.patch.multiple(Balance, elsewhere=odd, wants=odd, wants_sample=odd, measured=odd, spend=odd),
+        mock.patch.object(Choosing, "_take_other_span", take_other_span),
         mock.patch.object(Choosing, "_weigh_split", weigh),
         mock.patch.object(Choosing, "_weigh_kept", weigh),
     ):

@@ -4,7 +4,8 @@ The programs are those of `samples/benchmarks/planning.py` at their large sizes,
 all, and eight that are linked by PCIe alone. One GPU takes what NVIDIA's OpenCL took for the program on an H200
 (`samples/benchmarks/results/h200_planning.json`); every work-item takes the same. The host takes time for each
 call of a driver and each plan, as in `test_never_slower`. The second half of a program is what counts, when the ways are
-chosen. `--write FILE` writes a table (.md), its numbers (.json) and a plot (.png); `--only NAMES`; `--limit SECONDS` for each cell.
+chosen; nothing is kept from one run to the next. `--write FILE` writes a table (.md), its numbers (.json) and a plot (.png);
+`--only NAMES`; `--limit SECONDS` for each cell.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
 import signal
 import sys
@@ -198,6 +200,7 @@ def main() -> int:
         "--write", type=Path, help="where to write the table, numbers and plot, without an ending"
     )
     arguments = parser.parse_args()
+    os.environ["VDEV_CACHE"] = "0"
     found = []
     for row in rows([name for name in arguments.only.split(",") if name], arguments.limit):
         found.append(row)

@@ -191,6 +191,16 @@ def test_what_gains_is_split(clocks: list[Bench], workers: int) -> None:
     assert chosen[0] <= one[0]
 
 
+#: a tile of a matrix at a time, 350 us on one GPU
+TILES = Case("columns_of_tiles", 16384, 512, {"column": 3.5e-4 / 2048**2})
+
+
+def test_what_one_tile_reads_is_not_all_that_goes_to_one_worker(clocks: list[Bench]) -> None:
+    """All of the matrix goes with it: tiles that find their places first move once, and gain from then on."""
+    one, chosen = seconds(clocks, TILES, 1), seconds(clocks, TILES, 8, PCIE)
+    assert chosen[1] <= 0.3 * one[1]
+
+
 PHASES = """
 kernel void light(global float *a, global const float *b) { int i = get_global_id(0); a[i] += b[i]; }
 kernel void heavy(global float *a, global const float *b) { int i = get_global_id(0); a[i] *= b[i]; }

@@ -82,6 +82,20 @@ def test_random_operations_agree_with_sets_of_integers_and_with_isl() -> None:
     assert region_long.main(["--operations", "6000"]) == 0
 
 
+@pytest.mark.parametrize("count", [20, 3000])
+def test_sets_that_alternate_are_united_in_one_walk(count: int) -> None:
+    """Each begins where the other has a gap: leaving out what lies beside the other never comes to an end."""
+    first = tuple((4 * k, 4 * k + 1, None) for k in range(count))
+    second = tuple((4 * k + 2, 4 * k + 3, None) for k in range(count))
+    both = bands.unite(first, second, (1,))
+    assert both == bands.unite(second, first, (1,)) == tuple(sorted(first + second))
+    assert bands.unite(first[:14], second[14:], (1,)) == first[:14] + second[14:]
+    # One lies in a gap of the other.
+    middle = tuple((4 * (count + k), 4 * (count + k) + 1, None) for k in range(13))
+    around = (*second, *((lo + 8 * count, hi + 8 * count, None) for lo, hi, _ in second))
+    assert bands.unite(around, middle, (1,)) == tuple(sorted(around + middle))
+
+
 def test_what_has_a_shape_is_few_boxes_whatever_its_size() -> None:
     pitch, plane = 4 << 16, 4 << 32
     tile = Region.boxes(64 * pitch + 256, 1024, ((pitch, 4096),))

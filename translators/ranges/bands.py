@@ -155,10 +155,22 @@ def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
         if alo <= bhi and blo <= ahi:
             return ((alo if alo < blo else blo, ahi if ahi > bhi else bhi, None),)
         return (a[0], b[0]) if alo < blo else (b[0], a[0])
-    if len(a) > _MANY:
-        low, high = _beside(a, b)
-        if high - low < len(a):
-            return _joined(a[:low], unite(a[low:high], b, units, level), a[high:])
+    if len(a) <= _MANY:
+        return _merged(a, b, units, level)
+    low, high = _beside(a, b)
+    near = a[low:high]
+    if len(b) <= _MANY:
+        return _joined(a[:low], _merged(near, b, units, level), a[high:])
+    # Each is narrowed to the other once: where they alternate, each further time would leave out one band.
+    first, last = _beside(b, near) if near else (0, 0)
+    between = _joined(b[:first], _merged(near, b[first:last], units, level), b[last:])
+    return _joined(a[:low], between, a[high:])
+
+
+def _merged(a: Bands, b: Bands, units: Units, level: int) -> Bands:
+    """What one of them has, by a walk over both."""
+    if not a or not b:
+        return a or b
     found: list[Band] = []
     i, j, na, nb = 0, 0, len(a), len(b)
     alo, ahi, ain = a[0]

@@ -19,6 +19,7 @@ __all__ = [
     "partitioner",
     "pending",
     "regret",
+    "spans",
     "timing",
     "transfers",
     "turns",

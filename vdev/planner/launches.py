@@ -66,6 +66,11 @@ Evaluate = Callable[[Chunk], Sequence[AccessRange]]
 MERGE_WEIGHT = 1.0
 
 
+FEWER = (
+    "on fewer workers than there are: over more of them, launches on these buffers have taken longer, or would"
+    " (VDEV_PLANNING)"
+)
+
 #: work-items below which no launch is worth two workers: a hand-over costs some 20 us
 USUAL_MIN_ITEMS = 1024
 
@@ -102,6 +107,8 @@ class LaunchOptions:
     pending: bool = False
     #: seconds that a unit of `links` takes, to set what cuts elsewhere move against what they gain; 0: not known
     seconds_per_cost: float = 0.0
+    #: they are fewer than there are because more would take longer (`spans`)
+    fewer: bool = False
 
 
 @dataclass(slots=True)
@@ -223,6 +230,7 @@ class _Search:
             return self._on_one_worker()
         usual = self._usual()
         if usual is not None:
+            self.reasons = [FEWER] if options.fewer else []
             return usual
         table = widest_partitions if options.compute_cost is None else all_partitions
         best, refusals = self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
@@ -241,6 +249,8 @@ class _Search:
             timed = options.compute_cost is not None
             why = "by the kernel's estimated time" if timed else f"for {prod(groups)} work-groups"
             self.reasons.append(f"{len(best.workers)} of {available} workers {why}")
+        if options.fewer:
+            self.reasons.append(FEWER)
         return best
 
     def balanced(self, chosen: _Candidate) -> _Candidate:

@@ -104,7 +104,7 @@ class VirtualBuffer:
     only.
     """
 
-    __slots__ = ("__weakref__", "_state", "holdings", "home", "nbytes", "occupancy", "used")
+    __slots__ = ("__weakref__", "_state", "holdings", "home", "nbytes", "occupancy", "span", "used")
 
     def __init__(
         self,
@@ -122,6 +122,9 @@ class VirtualBuffer:
         self.nbytes = nbytes
         #: the number of the last command on it, as the session counts them
         self.used = 0
+        self.span = (
+            0  #: over how many workers launches on it are split (`planner.spans`); 0: nothing was chosen
+        )
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
         if fine:

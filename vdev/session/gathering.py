@@ -1,4 +1,4 @@
-"""Choosing between all workers and one, for launches on the same buffers.
+"""Choosing between all workers, fewer and one, for launches on the same buffers.
 
 Decides which buffers belong together (large ones that launches use together, once one of these exchanges much),
 what a launch takes in either way, and on which worker buffers are kept. When the ways change is `regret`'s.
@@ -13,13 +13,17 @@ gains, launches are made without plans on one worker from then on (`vdev.session
 splitting them would take is then known from before. It is tried again rarely, each time later. Both ways are
 weighed by the model of time (`vdev.planner.timing`). What is known to gain much is hardly looked at. On workers that share
 hardware splitting gains nothing, and only what planning and handing over take counts.
+
+Of several workers, half, a quarter and so on are candidates by the same measure (`vdev.planner.spans`): before one worker is
+taken, and whenever another number of them would take less. What was chosen stays with the buffers and with the kernels, for
+other buffers and for the program's next run.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -46,6 +50,7 @@ from vdev.planner.regret import (
     stake_of,
     weighty,
 )
+from vdev.planner.spans import ONE, UNTRIED, Spans, between, halves, over
 from vdev.planner.timing import KernelTimes, Least, MachineTimes, Way
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
@@ -70,12 +75,14 @@ _FORGET = 0.98
 _IDLE = 64
 #: seconds that splitting may cost before anything is decided by it, with planning and without: most plans are made once. And
 #: where workers share hardware, which nobody asks for but to have launches split
-_FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.005, 0.0005, 0.006
+_FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.004, 0.0005, 0.006
 #: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
 #: gives way to another, so much is lost until that is noticed
-_CREDIT = 0.005
+_CREDIT = 0.004
 #: each return to one worker makes it so many times dearer to leave it again
 _RETURN = 4
+#: returns that the program's last run counts for, where it ended on one worker
+_KEPT_RETURNS = 3
 #: launches of a kernel after which it is weighed although its times are not known
 _LONG_UNKNOWN = 64
 #: the most launches of a kernel that gains between two that are looked at
@@ -89,6 +96,8 @@ _FIRST = 0.001
 #: what planning took is forgotten by so much with each launch that is made without; by half as much after each return
 _FORGET_THOUGHT = 0.001
 _MOST_PLANS = 1024
+#: seconds that launches have to lose over a number of workers, at least, before another number is taken: it takes new plans
+_FLOOR_SPAN = 0.003
 #: seconds that a plan which is not filled in takes, at most
 _PLAN = 0.005
 
@@ -101,14 +110,19 @@ class _Account:
         "barred",
         "budget",
         "buffers",
+        "cramped",
         "hands",
         "keeper",
         "kernels",
+        "planned",
         "returns",
+        "span",
+        "spans",
         "split_states",
         "thought",
         "thrift",
         "thrifty",
+        "wanted",
         "ways",
     )
 
@@ -127,6 +141,11 @@ class _Account:
         self.kernels: dict[int, tuple[KernelTally, _Timing, int]] = {}
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
         self.returns = 0  #: how often they were split again after that
+        self.span = 0  #: over how many workers launches are split; 0: all
+        self.spans = Spans(_CREDIT)
+        self.planned = 0.0  #: seconds of planning over the number of workers in use: over another one all is planned anew
+        self.wanted = 0  #: the number of workers that is to be taken; 0: the one in use
+        self.cramped = 0  #: so many workers, and fewer, have no room for them
         #: while they are kept: the states that they would have
         self.split_states: WeakKeyDictionary[VirtualBuffer, BufferState] = WeakKeyDictionary()
 
@@ -139,12 +158,14 @@ class _Account:
         """Let plans for these buffers be made for the way in use."""
         for buffer in buffers:
             buffer.state = kept_on(buffer.state, self.keeper)
+            buffer.span = self.span
 
 
 class _Timing:
     """What one kernel takes."""
 
     __slots__ = (
+        "cache",
         "direct",
         "due_at",
         "exchanged",
@@ -154,6 +175,7 @@ class _Timing:
         "pause",
         "skipped",
         "stake",
+        "stakes",
         "thought",
         "times",
         "unit",
@@ -170,6 +192,9 @@ class _Timing:
         #: the second by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
+        #: the same by the number of workers that there were for it, and after how many launches
+        self.stakes: dict[int, tuple[Stake, int]] = {}
+        self.cache: LaunchCache | None = None  #: of its plans
         #: launches that are not weighed before the next is, since it gained; and how many of these there were
         self.pause = self.skipped = 0
         self.due_at = 0  #: launches of the kernel when it was last asked whether one without a plan is due
@@ -254,6 +279,11 @@ class Choosing:
         self.alone: set[int] = set()
         self._occupancy = occupancy
         self._options = options
+        #: the numbers of workers over which launches may be split
+        self._spans = () if shared else halves(len(options.workers))
+        self._fewer: dict[int, LaunchOptions] = {}
+        #: by the identity of their tallies, kernels that were on one worker at the end of the program's last run
+        self._kept_alone: set[int] = set()
         self._forced = forced
         self._accounts: WeakKeyDictionary[VirtualBuffer, _Account] = WeakKeyDictionary()
         self._open: WeakSet[_Account] = WeakSet()
@@ -268,6 +298,26 @@ class Choosing:
         self._recut = False  #: a kernel's plans have been forgotten
         #: by all that they depend on: the states that a launch leaves if it is split, and its stake
         self._split_plans: dict[Any, tuple[tuple[BufferState, ...], Stake | None]] = {}
+
+    def begin(self, cache: LaunchCache) -> None:
+        """The first launch of a kernel comes: begin with what the program's last run has found."""
+        cache.span = len(self._options.workers)
+        span = cache.begin(self.machine) if self.machine else None
+        if span in self._spans:
+            cache.span = span
+        elif span == ONE and self.thrifty:
+            self.alone.add(id(cache.tally))
+            self._kept_alone.add(id(cache.tally))
+
+    def over(self, span: int, options: LaunchOptions) -> LaunchOptions:
+        """`options`, the session's, for launches that are split over so many workers."""
+        if not 0 < span < len(options.workers):
+            return options
+        found = self._fewer.get(span)
+        if found is None:
+            found = replace(options, workers=options.workers[:span], fewer=True)
+            self._fewer[span] = found
+        return found
 
     def stake(self, plan: Plan, buffers: Sequence[VirtualBuffer], nitems: int) -> Stake | None:
         """What a plan for `buffers` as they are is weighed by."""
@@ -337,6 +387,8 @@ class Choosing:
         self._read_samples()
         account = self._account(large, stake.kept)
         timing = self._timing(tally)
+        self._set_span(account, launch.kernel.plans.span_of(buffers))
+        timing.cache = launch.kernel.plans
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
             account.thought += thought
@@ -349,8 +401,12 @@ class Choosing:
             change = False
         else:
             if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large):
-                return self._change(account, thrifty=True)
+                return self._narrow(account) or self._change(account, thrifty=True)
+            if self._take_other_span(account):
+                return True
             change = counts and (self._forced or self._weigh_split(account, launch, timing, stake, moved))
+            if change and self._narrow(account):
+                return True
         if change:
             change = self._change(account)
         if change and account.keeper is not None:
@@ -423,6 +479,8 @@ class Choosing:
         """There is no room for the plan of a launch on `buffers`. Whether it was for one worker, and there will
         be another one if it is planned again.
         """
+        if self._widen(buffers):
+            return True
         if all(buffer.state.kept is None for buffer in buffers):
             return False
         for buffer in buffers:
@@ -448,9 +506,9 @@ class Choosing:
         if unit is None or self._unit is None or not timing.times.known:
             return False
         split, whole = timing.times.chunk(stake.nitems, stake.share), timing.times.whole(stake.nitems)
-        return account.ways.weigh(
-            split + moved * unit, whole + again * self._unit, stake.gathered * self._unit
-        )
+        # All that launches use goes with the first of them, however little that reads.
+        change = max(stake.gathered, self._spread(account.buffers) / 2) * self._unit
+        return account.ways.weigh(split + moved * unit, whole + again * self._unit, change)
 
     def _weigh_time(
         self,
@@ -471,7 +529,7 @@ class Choosing:
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
         timing.thought.add(thought / max(launches + 1 - seen, 1))
         timing.exchanged.add(stake.moved)
-        timing.stake = stake
+        timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
         change = self._changing(buffers)
         if self._shared:  # what kernels take is the same in either way
             account.kernels[id(tally)] = (tally, timing, launches + 1)
@@ -485,8 +543,9 @@ class Choosing:
             for tally, each, seen in account.kernels.values()
         ):
             return False  # later, once it is known what they take
-        split, one = self._since(account, tally)
         thought, account.thought = account.thought, 0.0
+        account.planned += thought
+        split, one = self._since(account, tally, thought)
         least = max(change, _FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
@@ -494,7 +553,7 @@ class Choosing:
         done |= account.thrift.weigh(
             split + Way(thought, 0.0), one, least if in_vain else max(change, _FLOOR / 2)
         )
-        timing.looked_at(account.thrift.regret == 0)
+        timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         return done
 
     def _changing(self, buffers: Sequence[VirtualBuffer]) -> float:
@@ -520,20 +579,150 @@ class Choosing:
     def _one_way(self, timing: _Timing, nitems: int) -> Way:
         """The same launch on one worker, without a plan."""
         host = self._handed.value
-        return Way(self._machine.launch if host is None else host, timing.times.whole(nitems))
+        if (
+            host is None
+        ):  # as much less than on a machine of which nothing was measured as over several workers
+            stake, launch = timing.stake, self._machine.launch
+            host = launch if stake is None else min(launch * self._as_handed(timing, stake), launch)
+        return Way(host, timing.times.whole(nitems))
 
-    def _since(self, account: _Account, current: KernelTally) -> tuple[Way, Way]:
+    def _as_handed(self, timing: _Timing, stake: Stake) -> float:
+        """What handing over launches of a kernel takes, over what it takes by what was measured of the machine."""
+        measured = timing.handed.get(_hands(stake))
+        if measured is None or measured.value is None:
+            return 1.0
+        return measured.value / self._machine.handing_over(stake.workers, stake.messages)
+
+    def _since(self, account: _Account, current: KernelTally, thought: float) -> tuple[Way, Way]:
         """What launches have taken since they were weighed last, with the one of `current` in hand, and what they would
-        have taken on one worker.
+        have taken on one worker. `thought`: seconds of planning for them.
         """
         split = one = NOTHING
+        spans = dict.fromkeys(self._others(account), NOTHING)
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
             if launches > seen and timing.stake is not None:
-                split = split + self._split_way(timing, timing.stake).times(launches - seen)
-                one = one + self._one_way(timing, timing.stake.nitems).times(launches - seen)
+                count = launches - seen
+                split = split + self._split_way(timing, timing.stake).times(count)
+                one = one + self._one_way(timing, timing.stake.nitems).times(count)
+                for span, so_far in spans.items():
+                    way = self._way_over(timing, timing.stake, launches, self._span_of(account), span)
+                    spans[span] = so_far + way.times(count)
                 account.kernels[key] = (tally, timing, launches)
+        if spans:
+            self._weigh_spans(account, spans | {ONE: one}, thought)
         return split, one
+
+    # fewer workers ----------------------------------------------------------------------------------
+
+    def _span_of(self, account: _Account) -> int:
+        """Over how many workers an account's launches are split."""
+        return account.span or len(self._options.workers)
+
+    def _others(self, account: _Account) -> tuple[int, ...]:
+        """The numbers of workers to choose from; none where there is nothing to choose."""
+        found = self._spans
+        if account.cramped:
+            found = tuple(span for span in found if span > account.cramped)
+        return found if len(found) > 1 else ()
+
+    def _way_over(self, timing: _Timing, stake: Stake, launches: int, now: int, span: int) -> Way:
+        """A launch whose plan is for `now` workers, over `span` of them, with all that is exchanged: as it was when these were
+        in use, and the more as it is foretold the more launches ago that was.
+        """
+        there = stake
+        if span != now:
+            there = over(stake, now, span)
+            known, when = timing.stakes.get(span, (there, launches))
+            if known.nitems == stake.nitems:
+                there = between(there, known, _FORGET ** (launches - when))
+        machine = self._machine
+        host, measured = machine.handing_over(there.workers, there.messages), timing.handed.get(_hands(there))
+        if measured is not None and measured.value is not None:
+            host = measured.value
+        else:
+            host *= self._as_handed(timing, stake)
+        unit = timing.unit.value or self._unit
+        exchange = machine.exchanging(there.busiest, there.moved, unit)
+        way = Way(host, timing.times.chunk(there.nitems, there.share) + exchange)
+        return way if span in timing.stakes else Way(way.host * UNTRIED, way.device * UNTRIED)
+
+    def _weigh_spans(self, account: _Account, ways: Mapping[int, Way], thought: float) -> None:
+        moving, least = self._changing(list(account.buffers)), max(_FLOOR_SPAN, account.planned) / 2
+        found = account.spans.weigh(
+            self._span_of(account), ways, thought, lambda span: max(moving / span, least)
+        )
+        account.wanted = found if found is not None and self._has_room(account, found) else 0
+
+    def _has_room(self, account: _Account, span: int) -> bool:
+        """Whether the first workers have room for an account's buffers; otherwise so few are no candidates any more."""
+        self._occupancy.settle()
+        free, room = self._occupancy.free(), self._occupancy.room
+        each = sum(buffer.nbytes for buffer in account.buffers) / span
+        held = sum(buffer.nbytes for buffer in account.buffers) / self._span_of(account)
+        enough = all(
+            each <= min(free[worker] + held, room[worker]) * _ROOM_SHARE
+            for worker in self._options.workers[:span]
+        )
+        if not enough:
+            account.cramped = max(account.cramped, span)
+            account.spans.leave_out(span)
+        return enough
+
+    def _take_other_span(self, account: _Account) -> bool:
+        """Take the number of workers over which an account's launches were found to be faster, if there is one."""
+        span, account.wanted = account.wanted, 0
+        account.spans.changes += span > 0
+        return span > 0 and self._take_span(account, span)
+
+    def _narrow(self, account: _Account) -> bool:
+        """One worker takes less time than those in use: take a number of them that takes still less, if there is one."""
+        account.wanted = 0
+        while self._others(account):
+            span = account.spans.instead_of_one(self._span_of(account))
+            if span is None or self._has_room(account, span):
+                return span is not None and self._take_span(account, span)
+        return False
+
+    def _take_span(self, account: _Account, span: int) -> bool:
+        logger.info("launches on %d buffers are split over %d workers", len(account.buffers), span)
+        self._set_span(account, span)
+        self._remember(account, span)
+        change = max(account.ways.change, account.thrift.change)
+        account.budget = change / self._unit if self._unit else 0.0
+        self._begin_way(account)
+        self._recut = True
+        return True
+
+    @staticmethod
+    def _remember(account: _Account, span: int) -> None:
+        """An account's kernels run over so many workers, on other buffers and in the program's next run."""
+        for _, timing, _ in account.kernels.values():
+            if timing.cache is not None:
+                timing.cache.keep_span(span)
+                if span != ONE:
+                    timing.cache.span = span
+
+    def _set_span(self, account: _Account, span: int) -> None:
+        """Launches on an account's buffers are split over so many workers."""
+        if span != account.span:
+            account.span = span
+            account.spans.changed()
+            for buffer in account.buffers:
+                buffer.span = span
+
+    def _widen(self, buffers: Sequence[VirtualBuffer]) -> bool:
+        """Fewer workers have no room for a launch on `buffers`: split it over all. False where it was."""
+        every = len(self._options.workers)
+        if not any(0 < buffer.span < every for buffer in buffers):
+            return False
+        for buffer in buffers:
+            buffer.span = every
+            account = self._accounts.get(buffer)
+            if account is not None:
+                account.cramped = every - 1
+                self._set_span(account, every)
+        return True
 
     # launches without plans -------------------------------------------------------------------------
 
@@ -547,7 +736,7 @@ class Choosing:
         if not keepers:
             if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
                 return None
-            return self._begin_alone(buffers)
+            return self._begin_alone(buffers, tally)
         found = list(filter(None, map(self._account_of, buffers)))
         first = next((account for account in found if account.thrifty), None)
         if first is None:
@@ -572,13 +761,16 @@ class Choosing:
                 self._enter(account, buffer)
         return account
 
-    def _begin_alone(self, buffers: Sequence[VirtualBuffer]) -> int | None:
+    def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """Keep buffers on one worker of which nothing is known; None where there is none for them."""
         states = [buffer.state for buffer in buffers]
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         if not large or any(state.fine or state.kept is not None for state in states):
             return None
         account = self._account(large, None)
+        account.span = account.span or len(self._options.workers)
+        if id(tally) in self._kept_alone:
+            account.returns = max(account.returns, _KEPT_RETURNS)
         return account.keeper if self._change(account, thrifty=True) else None
 
     def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
@@ -599,16 +791,22 @@ class Choosing:
         thought = timing.thought.value or 0.0
         timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
         nitems = launch.ndrange.nitems
-        stake = timing.stake or self._even_stake(nitems)
         # of what it exchanged in bulk, too, all counts
-        exchange = (timing.exchanged.value or 0.0) * (
-            timing.unit.value or self._unit or self._machine.per_byte
-        )
-        split = self._split_way(timing, replace(stake, nitems=nitems, moved=0.0)) + Way(thought, exchange)
+        stake = timing.stake or self._even_stake(nitems)
+        stake = replace(stake, nitems=nitems, moved=timing.exchanged.value or 0.0)
+        now, planned = self._span_of(account), Way(thought, 0.0)
+        spans = self._others(account) or (now,)
+        ways = {span: self._way_over(timing, stake, launches, now, span) + planned for span in spans}
+        account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
+        best = account.spans.best() or now
+        split = ways[best]
         change = max(self._changing(buffers), _FLOOR_HANDS / 2) * _RETURN ** min(account.returns, 10)
         one = self._one_way(timing, nitems)
         timing.looked_at(split.seconds >= one.seconds)
-        return account.thrift.weigh(one.times(count), split.times(count), change) and self._change(account)
+        if not account.thrift.weigh(one.times(count), split.times(count), change):
+            return False
+        self._set_span(account, best)
+        return self._change(account)
 
     def _even_stake(self, nitems: int) -> Stake:
         """Of a kernel that was never split: even shares, and an exchange between neighbours."""
@@ -684,7 +882,10 @@ class Choosing:
         found = self._split_plans.get(key)
         if found is None:
             try:
-                options = replace(self._options, pending=False)  # what is folded later is exchanged, too
+                workers = self._options.workers[: self._span_of(account)]
+                options = replace(
+                    self._options, workers=workers, pending=False
+                )  # what is folded later is exchanged, too
                 plan = plan_launch(states, request_of(launch, buffers), options)
             except EvaluationFault:  # it runs whole
                 return None
@@ -767,6 +968,7 @@ class Choosing:
             for buffer in other.buffers:
                 self._enter(account, buffer)
             self._open.discard(other)
+            account.cramped = max(account.cramped, other.cramped)
         for buffer in buffers:
             if buffer not in account.buffers:
                 self._enter(account, buffer)
@@ -780,6 +982,7 @@ class Choosing:
     def _enter(self, account: _Account, buffer: VirtualBuffer) -> None:
         self._accounts[buffer] = account
         account.buffers.add(buffer)
+        buffer.span = account.span
 
     def _change(self, account: _Account, *, thrifty: bool = False) -> bool:
         """Take the other way for an account's buffers; `thrifty`: because of what planning took. False where no worker
@@ -792,6 +995,7 @@ class Choosing:
             account.split_states.clear()
             account.returns += account.thrifty
             account.thrifty = False
+            self._remember(account, self._span_of(account))
             self.without_plans.discard(account)
             self.alone.clear()
         else:
@@ -802,6 +1006,7 @@ class Choosing:
                 return False
             account.thrifty = thrifty
             self.alone.update(account.kernels)
+            self._remember(account, ONE)
             if thrifty:
                 self.without_plans.add(account)
             else:
@@ -813,13 +1018,18 @@ class Choosing:
                 account.keeper,
                 ways.regret,
             )
-        account.thought = 0.0
-        account.kernels.clear()
         account.budget = ways.change / self._unit if self._unit else 0.0
-        for each in (ways, account.thrift, account.hands):
-            each.changed()
+        self._begin_way(account)
         account.set_way(account.buffers)
         return True
+
+    @staticmethod
+    def _begin_way(account: _Account) -> None:
+        """Another way is in use for an account."""
+        account.thought, account.planned, account.wanted = 0.0, 0.0, 0
+        account.kernels.clear()
+        for each in (account.ways, account.thrift, account.hands, account.spans):
+            each.changed()
 
     def _roomiest(self, account: _Account, thrifty: bool) -> int | None:
         """The worker to keep an account's buffers on; None where none has room for all of them.

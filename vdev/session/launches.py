@@ -217,8 +217,8 @@ class Launches:
         started = time.perf_counter_ns()
         tally = self._session.ledger.kernel(kernel)
         cache = kernel.plans = LaunchCache(kernel, tally)
-        if self._session.choosing is not None and self._session.choosing.machine:
-            cache.begin_balance(self._session.choosing.machine)
+        if self._session.choosing is not None:
+            self._session.choosing.begin(cache)
         self._session.planned(tally, f"analyse {kernel.name}", started)
         return cache
 
@@ -249,7 +249,10 @@ class Launches:
         self, command: Launch, buffers: list[VirtualBuffer], room: Sequence[int] = ()
     ) -> CachedPlan:
         started, busy = time.perf_counter_ns(), time.thread_time_ns()
-        cached = make_plan(command, buffers, self._session.launch_options, self._session.executor, room)
+        options = self._session.launch_options
+        if self._session.choosing is not None and command.kernel.plans is not None and not room:
+            options = self._session.choosing.over(command.kernel.plans.span_of(buffers), options)
+        cached = make_plan(command, buffers, options, self._session.executor, room)
         # Fine-grain buffers are at home after each launch, on however many workers it runs.
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)

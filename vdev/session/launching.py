@@ -154,14 +154,15 @@ class LaunchCache:
     """The plans of one kernel."""
 
     __slots__ = (
-        "_balance_name",
         "_in_vain",
         "_kernel",
+        "_machine",
         "_once",
         "_places",
         "_plans",
         "_readers",
         "_scalars",
+        "_span_kept",
         "balance",
         "forms",
         "habits",
@@ -170,6 +171,7 @@ class LaunchCache:
         "ranges",
         "repeated",
         "resident",
+        "span",
         "tally",
     )
 
@@ -186,7 +188,10 @@ class LaunchCache:
         self.ranges = RangeCache()
         self.habits = Habits()
         self.balance = Balance()
-        self._balance_name = ""  #: under which it is kept between runs; empty: it is not
+        #: over how many workers launches on buffers are split for which nothing was chosen; 0: all
+        self.span = 0
+        self._span_kept: int | None = None  #: of the program's last run, or for its next
+        self._machine = ""  #: under which cuts and the span are kept between runs; empty: they are not
         self.forms = Forms()
         #: whether what was to make the last launch again has done so, and how many of these in a row have not
         self.repeated: list[bool] | None = None
@@ -252,6 +257,7 @@ class LaunchCache:
             parts.append(args[index])
         if launch.shared:
             _add_shared(launch, buffers, parts)
+        parts.append(self.span_of(buffers))
         key = tuple(parts)
         found = self._plans.get(key)
         if found is None:
@@ -262,19 +268,41 @@ class LaunchCache:
                 self._plans[key] = found
         return found, buffers
 
-    def begin_balance(self, machine: str) -> None:
-        """Begin with the best cuts of the program's last run on a machine with such workers."""
-        self._balance_name = f"cuts {self._kernel.name} {machine}"
+    def span_of(self, buffers: Sequence[VirtualBuffer]) -> int:
+        """Over how many workers a launch on `buffers` is split: the first for which that was chosen decides. 0: all."""
+        for buffer in buffers:
+            if buffer.span:
+                return buffer.span
+        return self.span
+
+    def begin(self, machine: str) -> int | None:
+        """Begin with the best cuts of the program's last run on a machine with such workers. Gives the number of workers that was
+        kept of it, None where that is none.
+        """
+        self._machine = machine
         kept = self._kernel.program.kept
-        if kept is not None:
-            kept.made(self._balance_name, lambda plain: self.balance.take(plain["cuts"]))
+        if kept is None:
+            return None
+        kept.made(self._kept_name("cuts"), lambda plain: self.balance.take(plain["cuts"]))
+        span = self._span_kept = kept.made(self._kept_name("workers"), lambda plain: int(plain["workers"]))
+        return span
 
     def keep_balance(self) -> None:
         """Keep the best cuts that were seen, where they are others than before."""
         kept = self._kernel.program.kept
-        found = None if kept is None or not self._balance_name else self.balance.news()
+        found = None if kept is None or not self._machine else self.balance.news()
         if kept is not None and found is not None:
-            kept.keep_made(self._balance_name, {"cuts": found})
+            kept.keep_made(self._kept_name("cuts"), {"cuts": found})
+
+    def keep_span(self, span: int) -> None:
+        """The program's next run begins with launches over so many workers."""
+        kept = self._kernel.program.kept
+        if kept is not None and self._machine and span != self._span_kept:
+            self._span_kept = span
+            kept.keep_made(self._kept_name("workers"), {"workers": span})
+
+    def _kept_name(self, what: str) -> str:
+        return f"{what} {self._kernel.name} {self._machine}"
 
     def forget(self) -> None:
         """Forget all plans: they are made anew when they are wanted."""

@@ -1,0 +1,162 @@
+"""Spans: over how many of the workers launches on some buffers are split, where fewer than all may be faster.
+
+To hand a launch over to each further worker takes the host's time, and each brings its neighbours' bytes; what it computes
+becomes less. So there is a best number, which is neither one nor all. Candidates are all workers, half of them, and so on;
+workers that are not among them get no chunks and no copies.
+
+What a launch takes over another number of workers is foretold from its plan (`over`): chunks grow as workers become fewer, and
+messages go to fewer. Foretold times only begin a trial: what a number that was in use has taken is known, and counts. A number is
+changed as ways are (`regret`): once launches have lost by it as much as changing there and back takes, and each change makes the
+next one dearer, so that a wrong prediction is paid for once.
+
+Decides nothing about bytes; knows no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vdev.planner.regret import Stake, Stretch
+from vdev.planner.timing import Way
+
+#: one worker without plans, among numbers of workers
+ONE = 1
+#: so many times what is foretold counts where a number of workers was never tried
+UNTRIED = 1.1
+#: messages to one worker that are those of its neighbours, on either side; more are of all others
+_NEIGHBOURS = 2
+#: seconds after which what launches have taken counts half
+_RECENT = 0.02
+#: of what one worker takes, what is foretold of several at most, for these to be tried in its place
+_WORTH = 0.9
+#: what was known counts no more
+_FORGOTTEN = 0.05
+#: each change makes the next so many times as dear, up to so many of them
+_AGAIN, _MOST_AGAIN = 2, 10
+
+
+def halves(count: int) -> tuple[int, ...]:
+    """The numbers of workers that are candidates, without one.
+
+    >>> halves(16), halves(6), halves(1)
+    ((16, 8, 4, 2), (6, 3), ())
+    """
+    found = []
+    while count > 1:
+        found.append(count)
+        count //= 2
+    return tuple(found)
+
+
+def over(stake: Stake, now: int, span: int) -> Stake:
+    """What a launch that is split over `now` workers would have at stake over `span` of them.
+
+    One that has fewer chunks than workers, since it has no more work-groups, has as many over more workers.
+    """
+    before = stake.workers
+    after = min(before, span) if before < now else span
+    if after == before or before < 2:
+        return stake
+    each = stake.messages / before
+    if each > _NEIGHBOURS:  # everybody asks everybody, for a part of what is to be had
+        messages, moved = after * min(each * after / before, after - 1), stake.moved * before / after
+        busiest = min(round(stake.busiest * after / before), after - 1)
+    else:
+        messages, moved, busiest = after * min(each, after - 1), stake.moved, min(stake.busiest, after - 1)
+    share = min(stake.share * before / after, 1.0)
+    return replace(stake, workers=after, share=share, messages=round(messages), moved=moved, busiest=busiest)
+
+
+def between(foretold: Stake, known: Stake, weight: float) -> Stake:
+    """A stake whose exchange is that of `known` for so much, and that of `foretold` for the rest."""
+    if weight < _FORGOTTEN:
+        return foretold
+
+    def mixed(one: float, other: float) -> float:
+        return one + weight * (other - one)
+
+    return replace(
+        foretold,
+        moved=mixed(foretold.moved, known.moved),
+        messages=round(mixed(foretold.messages, known.messages)),
+        busiest=round(mixed(foretold.busiest, known.busiest)),
+    )
+
+
+class Spans:
+    """What the launches of an account take over each number of workers, and when another one is to be taken.
+
+    Ways are given by number of workers, `ONE` standing for one worker without plans.
+    """
+
+    __slots__ = ("_credit", "_others", "_planned", "_recent", "changes")
+
+    def __init__(self, credit: float) -> None:
+        """`credit`: as for `Stretch`."""
+        self._credit = credit
+        self._others: dict[int, Stretch] = {}
+        self._recent: dict[int, Way] = {}
+        self._planned = 0.0  #: seconds of planning for the recent launches over several workers
+        self.changes = 0  #: of the number of workers, by what was weighed
+
+    @property
+    def regret(self) -> float:
+        """Seconds that were lost beside the best other number, not below 0."""
+        return max((stretch.regret for stretch in self._others.values()), default=0.0)
+
+    def weigh(
+        self, now: int, ways: Mapping[int, Way], thought: float, change: Callable[[int], float]
+    ) -> int | None:
+        """Some more launches over `now` workers, with what they take over each number, and took to plan over several. The number
+        to take from now on, if another one. `change`: seconds that changing to a number takes.
+        """
+        self.note(ways, thought)
+        ready = []
+        for span, way in ways.items():
+            if span in (now, ONE):
+                continue
+            stretch = self._others.get(span)
+            if stretch is None:
+                stretch = self._others[span] = Stretch(self._credit)
+            dearer = _AGAIN ** min(self.changes, _MOST_AGAIN)
+            if stretch.weigh(ways[now], way, change(span) * dearer):
+                ready.append((stretch.regret, span))
+        return max(ready)[1] if ready else None
+
+    def note(self, ways: Mapping[int, Way], thought: float) -> None:
+        """Some launches take this over each number of workers, and so many seconds to plan."""
+        self._planned += thought
+        if any(way.seconds > _RECENT for way in self._recent.values()):
+            self._planned /= 2
+            self._recent = {span: Way(way.host / 2, way.device / 2) for span, way in self._recent.items()}
+        for span, way in ways.items():
+            self._recent[span] = self._recent.get(span, Way(0.0, 0.0)) + way
+
+    def best(self) -> int | None:
+        """The number of workers over which the last launches have taken least, or would have; None where none were seen."""
+        return min(
+            (span for span in self._recent if span != ONE),
+            key=lambda span: self._recent[span].seconds,
+            default=None,
+        )
+
+    def instead_of_one(self, now: int) -> int | None:
+        """The number of workers to try before one worker is taken in the place of `now`; None where one is as good."""
+        best, one = self.best(), self._recent.get(ONE)
+        if best is None or best == now or one is None:
+            return None
+        several = self._recent[best] + Way(self._planned, 0.0)
+        return best if several.seconds < _WORTH * one.seconds else None
+
+    def leave_out(self, most: int) -> None:
+        """So many workers, and fewer, are no candidates any more."""
+        for table in (self._others, self._recent):
+            for span in [span for span in table if ONE < span <= most]:
+                del table[span]
+
+    def changed(self) -> None:
+        """Another way is in use."""
+        self._others.clear()
+        self._recent.clear()
+        self._planned = 0.0
