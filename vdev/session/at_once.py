@@ -16,6 +16,7 @@ from vdev.executor.stretch import Entry, Line, Part
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch
+from vdev.session.gathering import UNTIL_LOOKED_AT
 from vdev.session.launching import CachedPlan, LaunchCache, TransferPlans
 from vdev.session.transfers import transfer_of
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 #: what transfers are counted as
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
-#: launches without a plan, of several workers', after which one is submitted
-_MOST_UNPLANNED = 64
 
 _Found: TypeAlias = tuple[
     CachedPlan, int, list[VirtualBuffer], list["Holdings"], tuple[tuple[int, int, int], ...]
@@ -44,7 +43,7 @@ class AtOnce:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
-        self._until_planned = _MOST_UNPLANNED
+        self._until_planned = UNTIL_LOOKED_AT
         self._transfers = transfers
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Part | None]] = {
             Launch: self._submit_launch,
@@ -183,9 +182,9 @@ class AtOnce:
             return False
         if queue.in_order and last is not None and not last.settled and not _stands_at(last, worker):
             return False
-        self._until_planned -= 1
+        self._until_planned -= choosing.counts_for(cache.tally)
         if self._until_planned < 0:
-            self._until_planned = _MOST_UNPLANNED
+            self._until_planned = UNTIL_LOOKED_AT
             return False
         return True
 

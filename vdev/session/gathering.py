@@ -85,6 +85,8 @@ _RETURN = 4
 _KEPT_RETURNS = 3
 #: launches of a kernel after which it is weighed although its times are not known
 _LONG_UNKNOWN = 64
+#: launches without plans of a short kernel after which one is looked at, and seconds of a launch that is short
+UNTIL_LOOKED_AT, _SHORT = 64, 20e-6
 #: the most launches of a kernel that gains between two that are looked at
 _MOST_PAUSE = 256
 #: launches between two that are looked at where splitting gains nothing
@@ -166,6 +168,7 @@ class _Timing:
 
     __slots__ = (
         "cache",
+        "counts_for",
         "direct",
         "due_at",
         "exchanged",
@@ -197,6 +200,7 @@ class _Timing:
         self.cache: LaunchCache | None = None  #: of its plans
         #: launches that are not weighed before the next is, since it gained; and how many of these there were
         self.pause = self.skipped = 0
+        self.counts_for = UNTIL_LOOKED_AT  #: of how many launches of a short kernel one has the weight
         self.due_at = 0  #: launches of the kernel when it was last asked whether one without a plan is due
         #: by index space, in the unit of costs: what was brought to one worker beyond changing over
         self.gathered: dict[object, Mean] = {}
@@ -773,6 +777,17 @@ class Choosing:
             account.returns = max(account.returns, _KEPT_RETURNS)
         return account.keeper if self._change(account, thrifty=True) else None
 
+    def counts_for(self, tally: KernelTally) -> int:
+        """Of how many launches of a short kernel one without a plan has the weight, of which `UNTIL_LOOKED_AT` may pass before
+        one is looked at (`reconsider`): of a long one every launch is.
+        """
+        if self._shared:
+            return 1
+        timing = self._timings.get(id(tally))
+        if timing is None or not timing.times.known:
+            return 1 if tally.launches >= _LONG_UNKNOWN else UNTIL_LOOKED_AT
+        return timing.counts_for
+
     def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         timing = self._timings.get(id(tally))
@@ -791,6 +806,7 @@ class Choosing:
         thought = timing.thought.value or 0.0
         timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
         nitems = launch.ndrange.nitems
+        timing.counts_for = 1 + int(timing.times.whole(nitems) / _SHORT)
         # of what it exchanged in bulk, too, all counts
         stake = timing.stake or self._even_stake(nitems)
         stake = replace(stake, nitems=nitems, moved=timing.exchanged.value or 0.0)
