@@ -131,6 +131,7 @@ class Buffer:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        self.span = 0  # no number of workers was chosen
         self.state: BufferState = buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),))
 
 
