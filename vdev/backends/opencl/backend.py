@@ -62,7 +62,7 @@ class OpenCLBackend(Backend):
     any_thread_alone = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
-        self.device = self.company = SharedDevice.of(device)  # events order the queues of one context
+        self.device = SharedDevice.of(device)
         self.counters = Counters()
         self._cl = cl = self.device.cl
         # Profiling costs nothing that shows per launch, and lets every command tell its times.
