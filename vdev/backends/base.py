@@ -392,8 +392,10 @@ class Backend(ABC):
         """Host memory to the worker; `source` stays unchanged until the next marker is done."""
 
     @abstractmethod
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
-        """The worker to host memory; `target` holds the bytes when the next marker is done."""
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
+        """The worker to host memory; `target` holds the bytes when the next marker is done. True where it holds them
+        already, and all that was handed over before is done as well, and has not failed.
+        """
 
     @abstractmethod
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:

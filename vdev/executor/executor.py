@@ -517,8 +517,11 @@ class Executor:
 
     def uses_host_elsewhere(self, number: int) -> bool:
         """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
-        uses, workers = self._host_uses, self.all_workers
-        return bool(uses) and any(use[3] != number and workers[use[3]].completed < use[4] for use in uses)
+        if not self._host_uses:
+            return False
+        workers = self.all_workers
+        self._host_uses = uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
+        return any(use[3] != number for use in uses)
 
     def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)

@@ -228,11 +228,13 @@ class CudaBackend(Backend):
             self._host.write(address_of(target), source, box)
             self.counters.from_host += box.nbytes
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
-        if box.nbytes:
-            self._begin()
-            self._host.read(address_of(source), target, box)
-            self.counters.to_host += box.nbytes
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
+        if not box.nbytes:
+            return False
+        self._begin()
+        done = self._host.read(address_of(source), target, box)
+        self.counters.to_host += box.nbytes
+        return done and self._lost is None
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:
