@@ -28,7 +28,9 @@ from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
 
-@pytest.fixture(autouse=True, params=["transfers go on", "transfers wait", "reads tell that they have waited"])
+@pytest.fixture(
+    autouse=True, params=["transfers go on", "transfers wait", "reads tell that they have waited"]
+)
 def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only worker lets any thread work with it; its transfers of host memory do not wait, or they do, as on GPUs, where
     reads of consecutive bytes also tell so.

@@ -453,7 +453,7 @@ def test_copies_from_and_to_the_host(
 ) -> None:
     """Whichever way they go: at once, through pinned blocks, packed on the GPU, or row by row without memory for that."""
     monkeypatch.setattr(cuda_host_copies, "DIRECT_NBYTES", 1000)
-    monkeypatch.setattr(cuda_host_copies, "_AT_ONCE_NBYTES", 1000 if at_once else 0)
+    monkeypatch.setattr(cuda_host_copies, "AT_ONCE_NBYTES", 1000 if at_once else 0)
     monkeypatch.setattr(cuda_host_copies, "_PACKED_NBYTES", 4000)
     monkeypatch.setattr(cuda_host_copies, "_LEAST_PACKED_NBYTES", 1000)
     packed: list[Any] = []

@@ -320,6 +320,9 @@ class Backend(ABC):
     #: whether `enter` and `leave` do anything
     has_visitors = False
 
+    #: writes of so many consecutive bytes at most never wait, and the host's memory may change once `write` returns
+    small_write_nbytes = 0
+
     #: `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 

@@ -22,13 +22,9 @@ from vdev.session.transfers import Transfer, transfer_of
 
 if TYPE_CHECKING:
     from vdev.executor import Completion
-    from vdev.planner.directory import BufferState
     from vdev.planner.instructions import Plan
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
-    from vdev.translators.ranges.rectangles import Layout
-
-_MOST_READS = 1024
 
 
 class Moves:
@@ -37,8 +33,6 @@ class Moves:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = TransferPlans()
-        #: of reads, by the identities of layout and state
-        self._reads: dict[tuple[int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
         workers = session.executor.all_workers[:-1]
         #: the only worker; None where there are several
         self._only = workers[0] if len(workers) == 1 else None
@@ -142,21 +136,6 @@ class Moves:
             order.wait()
         return status
 
-    def _known_read(self, layout: Layout, state: BufferState) -> ReadyPlan | None:
-        """The plan of reads of a buffer in a state, if there is one: looked up by identity, since to hash the two takes longer
-        than the rest.
-        """
-        key = (id(layout), id(state))
-        known = self._reads.get(key)
-        if known is not None and known[0] is layout and known[1] is state:
-            return known[2]
-        found = self.plans.find((Read, layout, state))
-        if found is not None:
-            if len(self._reads) >= _MOST_READS:
-                self._reads.clear()
-            self._reads[key] = (layout, state, found)
-        return found
-
     def _begin_reading(
         self, command: Read, queue: QueueOrder, quiet: Worker | None = None
     ) -> Reading | Worker | None:
@@ -170,7 +149,7 @@ class Moves:
         buffer = command.buffer
         if buffer.state.pending:
             session.folding.before(transfer_of(command))
-        found = self._known_read(command.layout, buffer.state)
+        found = self.plans.find_move(Read, command.layout, buffer.state)
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None

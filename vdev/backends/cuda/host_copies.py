@@ -20,7 +20,7 @@ _PACKED_NBYTES = 256 << 20
 #: Below that, where there is no memory left for it, rows go one by one.
 _LEAST_PACKED_NBYTES = 64 << 10
 #: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
-_AT_ONCE_NBYTES = 64 << 10
+AT_ONCE_NBYTES = 64 << 10
 
 _TO_DEVICE = 1  #: cudaMemcpyKind
 
@@ -52,7 +52,7 @@ class HostCopies:
         address, nbytes = target + box.target_start, box.nbytes
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = source.ctypes.data + box.source_start
-            if nbytes <= _AT_ONCE_NBYTES:
+            if nbytes <= AT_ONCE_NBYTES:
                 self._gpu.check(self._gpu.driver.copy(address, start, nbytes, self._stream), "upload")
             else:  # it waits; other threads may go on meanwhile
                 self._gpu.copy_waiting(address, start, nbytes, _TO_DEVICE, self._stream)
