@@ -157,8 +157,12 @@ class OpenCLBackend(Backend):
         if nbytes == 0:
             return False
         blocking = nbytes <= _SMALL_NBYTES and self._is_done
-        for piece in pieces_within(box, source_nbytes=source.nbytes):
-            self._guarded(partial(self._enqueue_read, self._queue, source, target, piece, blocking))
+        pieces = (box,) if box.is_contiguous else pieces_within(box, source_nbytes=source.nbytes)
+        try:
+            for piece in pieces:
+                self._did(self._enqueue_read(self._queue, source, target, piece, blocking))
+        except self._cl.Error as error:
+            raise failure_of(error, "transfer") from error
         self.counters.to_host += nbytes
         if blocking:
             self._sound = self._events, len(self._events)
