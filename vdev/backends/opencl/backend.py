@@ -66,7 +66,7 @@ class OpenCLBackend(Backend):
     can_wait_for_all = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
-        self.device = SharedDevice.of(device)
+        self.device = self.company = SharedDevice.of(device)  # events order the queues of one context
         self.counters = Counters()
         self._cl = cl = self.device.cl
         # Profiling costs nothing that shows per launch, and lets every command tell its times.
