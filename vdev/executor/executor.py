@@ -515,10 +515,17 @@ class Executor:
             found = self._add_waits(job, found, number, 0, steps.items())
         return found
 
+    def uses_host(self) -> bool:
+        """Whether anybody still has to do with the host's arrays. Under the lock."""
+        if not self._host_uses:
+            return False
+        workers = self.all_workers
+        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
+        return bool(self._host_uses)
+
     def uses_host_elsewhere(self, number: int) -> bool:
         """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
-        uses, workers = self._host_uses, self.all_workers
-        return bool(uses) and any(use[3] != number and workers[use[3]].completed < use[4] for use in uses)
+        return self.uses_host() and any(use[3] != number for use in self._host_uses)
 
     def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)

@@ -182,14 +182,6 @@ class Worker:
         if self.queue or not self.watching:
             self.wake()
 
-    def give_turn_to_nobody(self) -> None:
-        """The same where the calling thread itself waits for what it has issued, or has issued nothing."""
-        self.holder = 0
-        self.backend.leave(self._outside)
-        self.turn.release()
-        if self.queue:
-            self.wake()
-
     def throttle_here(self) -> None:
         """Retire what is done; hold the caller back where the device is far behind."""
         self.poll()

@@ -145,13 +145,14 @@ class OpenCLBackend(Backend):
         calls = cl._enqueue_write_buffer, cl._enqueue_write_buffer_rect
         return _with_host(calls, self._queue, target, source, box.turned(), False)
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         nbytes = box.nbytes
         if nbytes == 0:
-            return
+            return False
         for piece in pieces_within(box, source_nbytes=source.nbytes):
             self._guarded(partial(self._enqueue_read, self._queue, source, target, piece, False))
         self.counters.to_host += nbytes
+        return False
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
         cl = self._cl
