@@ -226,7 +226,11 @@ def test_a_large_run_makes_a_page_of_bounded_size():
     assert sum(nbytes(cell) for row in found.tables["between commands"][0][1:] for cell in row[1:]) == sum(
         row.nbytes for row in exchanges
     )
-    for left in ("9880 further commands between", "12 further launches of the period", "22 further buffers"):
+    for left in (
+        "9880 further commands between",
+        "12 further launches of the sequence",
+        "22 further buffers",
+    ):
         assert left in found.text
     assert "188 further commands, whose bytes" in found.text
 
