@@ -332,6 +332,10 @@ class Backend(ABC):
         """
         raise TypeError("this back end waits for markers")
 
+    def is_at_rest(self) -> bool:
+        """Whether threads of the driver's own have gone to sleep, where a child of a fork may use the driver. Any thread."""
+        return True
+
     def enter(self) -> None:  # noqa: B027
         """Make the calling thread ready to call other methods; the worker's own thread need not."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from vdev.errors import BackendError
 from vdev.executor.worker import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
+from vdev.process.forking import in_driver
 from vdev.process.interrupts import checkpoint, waits
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def calm(worker: Worker) -> None:
     if (worker.queue or worker.busy) and not worker.drain(_DRAINING):
         return
     if not worker.takes_transfers and not worker.catch_up():
-        worker.backend.wait_for_all()
+        in_driver(worker.backend.wait_for_all)
 
 
 def is_to_be_calm(worker: Worker, nbytes: int) -> bool:

@@ -37,6 +37,7 @@ from vdev.backends.opencl.images import NativeImages
 from vdev.backends.opencl.info import worker_info
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.process.threads import others_asleep
 
 
 class _Kernel:
@@ -398,6 +399,9 @@ class OpenCLBackend(Backend):
         except self._cl.Error as error:
             marker.failed(failure_of(error, "flush"))
         return marker
+
+    def is_at_rest(self) -> bool:
+        return not self.device.is_cpu or others_asleep()
 
     def close(self) -> None:
         try:
