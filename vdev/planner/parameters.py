@@ -33,6 +33,7 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
 from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
 from vdev.translators.ranges.labelled import (
+    Cut,
     LabelledBands,
     labelled_of,
     numbers_of_labelled,
@@ -55,9 +56,12 @@ Pitches = tuple[int, ...]
 class View(NamedTuple):
     """What lies in the window of one buffer."""
 
-    window: Region
     pitches: Pitches  #: those of the window and of the buffer's map
-    bands: LabelledBands
+    cut: Cut | None  #: None where the window is empty
+
+    @property
+    def bands(self) -> LabelledBands:
+        return () if self.cut is None else self.cut.inside
 
 
 class Untraceable(Exception):
@@ -148,8 +152,7 @@ def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[V
         pitches = None if held is None else held.joint(window)
         if held is None or pitches is None:
             return None
-        bands = held.within(window, pitches) if window else ()
-        found.append(View(window, pitches, bands))
+        found.append(View(pitches, held.cut(window, pitches) if window else None))
     return found
 
 
@@ -182,11 +185,9 @@ def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[TracedState]:
 
 def _changed(state: BufferState, view: View, inside: LabelledBands) -> BufferState:
     """The state with other contents of the window."""
-    if inside == view.bands:
+    if view.cut is None or inside == view.cut.inside:
         return state
-    held = state.labelled
-    assert held is not None, "there is a view of it"
-    return mapped_state(state, held.replaced(view.window, view.pitches, view.bands, inside))
+    return mapped_state(state, view.cut.replaced(inside))
 
 
 # plans --------------------------------------------------------------------------------------------------
