@@ -99,9 +99,9 @@ class Labelled:
         return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
 
 
-#: of a row's digits: the first, one more than the last; what they have, what of it lies in the window, and what before and
-#: behind that. Where the window is no one run of the row, the pieces of its next level stand for what lies before it.
-Piece = tuple[int, int, Inner, Inner, Any, LabelledBands]
+#: of a row's digits: the first, one more than the last; what they have, and what of it lies in the window. Where the window
+#: is no one run of the row, also the pieces of its next level.
+Piece = tuple[int, int, Inner, Inner, Any]
 #: by band of a window, its pieces
 Rows = tuple[list[Piece], ...]
 
@@ -203,7 +203,7 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
     rows: list[list[Piece]] = []
     for first, last, below in window:
         pieces: list[Piece] = []
-        one_run = below is not None and len(below) == 1 and below[0][2] is None
+        run = _one_run(below)
         at = first
         for lo, hi, inner in a[bisect_right(a, first, key=_stop) :] if len(a) > FEW else a:
             if hi <= at:
@@ -214,14 +214,14 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
                 pieces.append(_piece(at, lo, 0, below, units, level))
                 at = lo
             stop = hi if hi < last else last
-            if one_run and below is not None and type(inner) is tuple:  # as nearly all are
-                left, middle, right = _in_three(inner, below[0][0], below[0][1])
-                piece: Piece = (at, stop, inner, middle, left, right)
+            if run is not None and type(inner) is tuple:  # as nearly all are
+                middle = _clipped(inner, *run)
+                pieces.append((at, stop, inner, middle, None))
             else:
-                piece = _piece(at, stop, inner, below, units, level)
-            if piece[3]:
-                _append(inside, at, stop, piece[3])
-            pieces.append(piece)
+                pieces.append(_piece(at, stop, inner, below, units, level))
+                middle = pieces[-1][3]  # type: ignore[assignment]
+            if middle:
+                _append(inside, at, stop, middle)
             at = stop
         if at < last:
             pieces.append(_piece(at, last, 0, below, units, level))
@@ -229,35 +229,57 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
     return tuple(inside), tuple(rows)
 
 
+def _one_run(below: Bands | None) -> tuple[int, int] | None:
+    """Where it begins and ends, if a set is one run of digits."""
+    if below is not None and len(below) == 1 and below[0][2] is None:
+        return below[0][0], below[0][1]
+    return None
+
+
 def _piece(lo: int, hi: int, inner: Inner, below: Bands | None, units: Units, level: int) -> Piece:
     """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
     if below is None:
-        return lo, hi, inner, inner, (), ()
-    outer = _opened(inner, units, level)
-    if len(below) == 1 and below[0][2] is None:
-        left, middle, right = _in_three(outer, below[0][0], below[0][1])
-        return lo, hi, inner, middle, left, right
-    inside, rows = _cut(outer, below, units, level + 1)
-    return lo, hi, inner, inside, rows, ()
+        return lo, hi, inner, inner, None
+    outer, run = _opened(inner, units, level), _one_run(below)
+    if run is not None:
+        return lo, hi, inner, _clipped(outer, *run), None
+    return lo, hi, inner, *_cut(outer, below, units, level + 1)
 
 
-def _in_three(a: LabelledBands, low: int, high: int) -> tuple[LabelledBands, LabelledBands, LabelledBands]:
-    """What of `a` lies before a digit, from there up to another one, and from that on."""
-    i, n = 0, len(a)
-    while i < n and a[i][1] <= low:
-        i += 1
-    j = i
-    while j < n and a[j][0] < high:
-        j += 1
-    left, middle, right = a[:i], a[i:j], a[j:]
-    if middle:
-        lo, hi, inner = middle[0]
+def _clipped(a: LabelledBands, low: int, high: int) -> LabelledBands:
+    """What of `a` lies from one digit up to another."""
+    for lo, hi, inner in a:
+        if hi > low:
+            if hi < high:
+                break
+            return ((lo if lo > low else low, high, inner),) if lo < high else ()
+    return tuple(
+        [
+            (lo if lo > low else low, hi if hi < high else high, inner)
+            for lo, hi, inner in a
+            if lo < high and low < hi
+        ]
+    )
+
+
+def _spliced(a: LabelledBands, low: int, high: int, put: LabelledBands) -> LabelledBands:
+    """`a` but for the digits from one up to another, and there `put`."""
+    at, n = 0, len(a)
+    while at < n and a[at][1] <= low:
+        at += 1
+    left = a[:at]
+    if at < n:
+        lo, hi, inner = a[at]
         if lo < low:
-            left, middle = (*left, (lo, low, inner)), ((low, hi, inner), *middle[1:])
-        lo, hi, inner = middle[-1]
-        if hi > high:
-            right, middle = ((high, hi, inner), *right), (*middle[:-1], (lo, high, inner))
-    return left, middle, right
+            left = (*left, (lo, low, inner))
+        while hi <= high:
+            at += 1
+            if at == n:
+                return _joined(left, put)
+            lo, hi, inner = a[at]
+        right = ((high, hi, inner), *a[at + 1 :]) if lo < high else a[at:]
+        return _joined(_joined(left, put), right)
+    return _joined(left, put)
 
 
 def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
@@ -265,6 +287,20 @@ def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
     if isinstance(inner, int):
         return ((0, units[level] // units[level + 1], inner),) if inner else ()
     return inner
+
+
+def _parted(a: LabelledBands, start: int, stop: int) -> tuple[LabelledBands, LabelledBands]:
+    """What of `a` lies before a digit, and what at another one and behind it."""
+    count = bisect_left(a, (start,))
+    left = a[:count]
+    if count and a[count - 1][1] > start:
+        lo, _, inner = a[count - 1]
+        left = (*a[: count - 1], (lo, start, inner))
+    count = bisect_left(a, (stop,), count)
+    if count and a[count - 1][1] > stop:
+        _, hi, inner = a[count - 1]
+        return left, ((stop, hi, inner), *a[count:])
+    return left, a[count:]
 
 
 def _put(
@@ -290,7 +326,8 @@ def _row_put(
     nothing: Inner = 0 if below is None else ()
     rest = iter(inside)
     start, end, new = next(rest, END)
-    for lo, hi, outer, middle, left, right in pieces:
+    run = _one_run(below)
+    for lo, hi, outer, middle, below_it in pieces:
         while lo < hi:
             while end <= lo:
                 start, end, new = next(rest, END)
@@ -302,42 +339,18 @@ def _row_put(
             elif below is None:
                 inner = put
             else:
-                inner = _one_put(_opened(put, units, level), outer, below, left, right, units, level)
+                here = outer if type(outer) is tuple else _opened(outer, units, level)
+                put = put if type(put) is tuple else _opened(put, units, level)
+                if run is not None:
+                    inner = _spliced(here, *run, put)
+                else:
+                    inner = _put(here, below, below_it, put, units, level + 1)
+                if len(inner) == 1:
+                    inner = _unless_whole(inner, units[level] // units[level + 1])
             if inner:
                 _append(found, lo, stop, inner)
             lo = stop
     return tuple(found)
-
-
-def _one_put(
-    put: LabelledBands,
-    outer: Inner,
-    below: Bands,
-    left: Any,
-    right: LabelledBands,
-    units: Units,
-    level: int,
-) -> Inner:
-    """One digit's with something else where the window is."""
-    if len(below) == 1 and below[0][2] is None:
-        found = _joined(_joined(left, put), right)
-    else:
-        found = _put(_opened(outer, units, level), below, left, put, units, level + 1)
-    return _unless_whole(found, units[level] // units[level + 1])
-
-
-def _parted(a: LabelledBands, start: int, stop: int) -> tuple[LabelledBands, LabelledBands]:
-    """What of `a` lies before a digit, and what at another one and behind it."""
-    count = bisect_left(a, (start,))
-    left = a[:count]
-    if count and a[count - 1][1] > start:
-        lo, _, inner = a[count - 1]
-        left = (*a[: count - 1], (lo, start, inner))
-    count = bisect_left(a, (stop,), count)
-    if count and a[count - 1][1] > stop:
-        _, hi, inner = a[count - 1]
-        return left, ((stop, hi, inner), *a[count:])
-    return left, a[count:]
 
 
 def _overlaid(a: LabelledBands, b: LabelledBands, units: Units, level: int) -> LabelledBands:
@@ -478,9 +491,13 @@ def _count(bands: LabelledBands, depth: int) -> int:
     """Boxes with one label each; `depth`: levels below this one."""
     if depth == 0:
         return len(bands)
-    inside = [inner for _, _, inner in bands if not isinstance(inner, int)]
-    below = sum(map(len, inside)) if depth == 1 else sum([_count(inner, depth - 1) for inner in inside])
-    return len(bands) - len(inside) + below
+    found = 0
+    for _, _, inner in bands:
+        if type(inner) is int:
+            found += 1
+        else:
+            found += len(inner) if depth == 1 else _count(inner, depth - 1)  # type: ignore[arg-type]
+    return found
 
 
 # patterns ------------------------------------------------------------------------------------------------

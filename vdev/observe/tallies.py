@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.observe.figures import Moved, Times
-from vdev.planner.instructions import HOST, Download, Launch, Merge, Plan, Reserve, Restore, Upload, route_of
+from vdev.planner.instructions import HOST, Copy, Download, Launch, Merge, Plan, Reserve, Restore, Upload, route_of
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass
 
@@ -307,6 +307,12 @@ def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]
     for item in plan.instructions:
         kind = type(item)
         if kind is Launch or kind is Reserve:
+            continue
+        if kind is Copy:  # as nearly all are, and the plans of launches that are filled in have no others
+            _, of, source, target, region, _ = item
+            if (found := moved.get(of)) is None:
+                found = moved[of] = Moved()
+            add_route(found, source, target, region.nbytes)
             continue
         if isinstance(item, (Merge, Restore)):  # on the host or on a worker: every merged byte once
             merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes

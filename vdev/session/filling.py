@@ -176,9 +176,12 @@ class Forms:
             pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
             cost = 0.0 if case.habit is None else case.habit.cost
             numbers = [*values, *apart[1], cost]
-            for shape in pattern.shapes:
+            shapes = pattern.shapes
+            for place, shape in enumerate(shapes):
                 filled = shape.form.fill(numbers, states, views)
                 if filled is not None:
+                    if place:  # the next launch is like this one
+                        shapes.insert(0, shapes.pop(place))
                     plan, longer = filled
                     return Found(plan, longer, shape)
             pattern.planned += 1
