@@ -154,9 +154,7 @@ def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
         elif value == name or (field.default is not _MISSING and not slots):
             continue  # has no value yet, or the class's
         if frozen:
-            body.append(
-                f"_set_{name}(self, {value})" if slots else f"_set(self, {name!r}, {value})"
-            )
+            body.append(f"_set_{name}(self, {value})" if slots else f"_set(self, {name!r}, {value})")
         else:
             body.append(f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):

@@ -17,7 +17,6 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, Union
 
-from . import bands as nested
 from .bands import Bands, Units
 from .region import FEW_BANDS, Region, merged, region_in
 
