@@ -1,8 +1,8 @@
 """Data classes that cost little where they are defined.
 
 `dataclasses.dataclass` compiles the text of up to six functions for each class. For over a hundred classes that took half
-of what importing vdev took, and a short program makes objects of few of them. Here a class's constructor is compiled when
-it is first called, and what compares, hashes and prints is one function for all classes, given the class's fields. Fields,
+of what importing vdev took, and a short program makes few objects of few of them. Here a class's constructor is compiled once
+it has been called often, and what compares, hashes and prints is one function for all classes, given the class's fields. Fields,
 `replace` and the rest of `dataclasses` are its own. Decides nothing else: a class behaves as one of `dataclasses`.
 """
 
@@ -120,15 +120,52 @@ def _set_state(self: Any, state: list[Any]) -> None:
 # constructors -----------------------------------------------------------------------------------
 
 
+#: objects of a class that are made field by field: to compile its constructor takes as long as that many
+_MOST_UNCOMPILED = 32
+
+
 def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    """A constructor that puts the compiled one in its place when it is first called."""
+    """A constructor that puts the compiled one in its place once it was called often."""
+    fields: list[Any] | None = None
+    left = _MOST_UNCOMPILED
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal fields, left
+        if fields is None:
+            fields = list(dataclasses.fields(cls))
+            if any(field.kw_only or not field.init for field in fields):
+                left = 0
+        left -= 1
+        if left >= 0:
+            values = _values_of(fields, args, kwargs)
+            if values is not None:
+                for field, value in zip(fields, values, strict=True):
+                    object.__setattr__(self, field.name, value)
+                if hasattr(cls, "__post_init__"):
+                    self.__post_init__()
+                return
         compiled = _compile(cls, frozen, slots)
         cls.__init__ = compiled
         compiled(self, *args, **kwargs)
 
     return __init__
+
+
+def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+    """By field, what a constructor is given for it; None where it has to look closer."""
+    found = list(args)
+    given = len(args)
+    for field in fields[given:]:
+        if field.name in kwargs:
+            given += 1
+            found.append(kwargs[field.name])
+        elif field.default is not _MISSING:
+            found.append(field.default)
+        elif field.default_factory is not _MISSING:
+            found.append(field.default_factory())
+        else:
+            return None
+    return found if given == len(args) + len(kwargs) and len(found) == len(fields) else None
 
 
 def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
