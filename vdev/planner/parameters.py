@@ -114,7 +114,7 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
                 if any(is_array(part) or part.nboxes > MOST_BOXES for part in parts):
                     raise Untraceable("ranges of many boxes")
         windows = tuple(map(Region.union, touched))
-        of = _Writer(trace, (), "numbers").function(windows)
+        of = _Writer(trace, (), "numbers").function(windows).compiled
         return Windows(of, tuple(map(frozenset, pitches)))
     finally:
         trace.closed = True
@@ -286,7 +286,7 @@ def trace_plan(
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise Untraceable("memory changes")
         touches = _Writer(trace, states, "numbers").function(made.touches, known=True)
-        fill = _Writer(trace, states, "numbers, states, views", touches).function(made)
+        fill = _Writer(trace, states, "numbers, states, views", touches).function(made).compiled
     finally:
         trace.closed = True
     return Form(
@@ -301,6 +301,26 @@ def _deferred(
     touches: Callable[[Sequence[Any]], tuple[tuple[Touch, ...], ...]], numbers: Sequence[Any]
 ) -> Deferred[tuple[Touch, ...]]:
     return Deferred(partial(touches, numbers))
+
+
+class _Written:
+    """A function that is compiled when it is first called: what a plan touches is mostly asked by nobody."""
+
+    __slots__ = ("_names", "_text")
+
+    def __init__(self, text: str, names: dict[str, Any]) -> None:
+        """`names`: those that the text of `fill` uses."""
+        self._text = text
+        self._names = names
+
+    @property
+    def compiled(self) -> Any:
+        if "fill" not in self._names:
+            exec(compile(self._text, "<a plan with parameters>", "exec"), self._names)
+        return self._names["fill"]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.compiled(*args)
 
 
 class _Writer:
@@ -337,7 +357,7 @@ class _Writer:
         self._traced: dict[int, tuple[bool, Any]] = {}
         self._solution = trace.solution()
 
-    def function(self, made: Any, *, known: bool = False) -> Any:
+    def function(self, made: Any, *, known: bool = False) -> _Written:
         """What makes `made` of other numbers. `known`: of such as keep all conditions."""
         result = self._show(made)
         conditions = [] if known else self._trace.conditions()
@@ -348,8 +368,7 @@ class _Writer:
         test = [f"if not ({' and '.join(conditions)}): return None"] if conditions else []
         lines = [*unpacked, *self._trace.definitions(self._used), *test, *self._lines, f"return {result}"]
         text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
-        exec(compile(text, "<a plan with parameters>", "exec"), self._names)
-        return self._names["fill"]
+        return _Written(text, self._names)
 
     def _use(self, text: str) -> None:
         self._used.update(variables_in(text))
