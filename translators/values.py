@@ -126,32 +126,38 @@ _MOST_UNCOMPILED = 32
 
 def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
     """A constructor that puts the compiled one in its place once it was called often."""
-    fields: list[Any] | None = None
+    fields: list[Any] = []
+    setters: list[Any] = []
     left = _MOST_UNCOMPILED
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        nonlocal fields, left
-        if fields is None:
-            fields = list(dataclasses.fields(cls))
+        nonlocal left
+        if left == _MOST_UNCOMPILED:
+            fields[:] = dataclasses.fields(cls)
+            if slots:
+                setters[:] = [getattr(cls, field.name).__set__ for field in fields]
             if any(field.kw_only or not field.init for field in fields):
                 left = 0
         left -= 1
-        if left >= 0:
-            values = _values_of(fields, args, kwargs)
-            if values is not None:
-                for field, value in zip(fields, values, strict=True):
-                    object.__setattr__(self, field.name, value)
-                if hasattr(cls, "__post_init__"):
-                    self.__post_init__()
-                return
-        compiled = _compile(cls, frozen, slots)
-        cls.__init__ = compiled
-        compiled(self, *args, **kwargs)
+        plain = not kwargs and len(args) == len(fields)
+        values = args if plain else _values_of(fields, args, kwargs)
+        if left < 0 or values is None:
+            compiled = _compile(cls, frozen, slots)
+            cls.__init__ = compiled
+            compiled(self, *args, **kwargs)
+            return
+        if slots:
+            for put, value in zip(setters, values, strict=True):
+                put(self, value)
+        else:
+            self.__dict__.update({field.name: value for field, value in zip(fields, values, strict=True)})
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     return __init__
 
 
-def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
+def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
     """By field, what a constructor is given for it; None where it has to look closer."""
     found = list(args)
     given = len(args)
