@@ -28,21 +28,29 @@ from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["transfers go on", "transfers wait"])
+@pytest.fixture(
+    autouse=True, params=["transfers go on", "transfers wait", "reads tell that they have waited"]
+)
 def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only worker lets any thread work with it; its transfers of host memory do not wait, or they do, as on GPUs."""
+    """The only worker lets any thread work with it; its transfers of host memory do not wait, or they do, as on GPUs, where
+    reads of consecutive bytes also tell so.
+    """
+    goes_on = request.param == "transfers go on"
 
     def again(
         self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
     ) -> Callable[[], None]:
         return partial(self.launch, kernel, args, shape)
 
-    monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if request.param else "any_thread", True)
-    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", not request.param)
+    monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if goes_on else "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", not goes_on)
     wait = ReferenceBackend.wait_for_all
     monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda each: waited.append(each) or wait(each))
     waited.clear()
     monkeypatch.setattr(ReferenceBackend, "again", again)
+    if request.param == "reads tell that they have waited":
+        plain = ReferenceBackend.read
+        monkeypatch.setattr(ReferenceBackend, "read", lambda each, *move: plain(each, *move) or wait(each))
 
 
 #: what has been waited for before a read

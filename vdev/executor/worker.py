@@ -36,6 +36,7 @@ from vdev.executor.mark import (
 from vdev.executor.red_zones import allocate_guarded
 from vdev.planner.instructions import HOST
 from vdev.process.finalisers import enter_own_thread, leave_own_thread, may_wait
+from vdev.process.forking import in_driver
 from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
@@ -182,14 +183,6 @@ class Worker:
         if self.queue or not self.watching:
             self.wake()
 
-    def give_turn_to_nobody(self) -> None:
-        """The same where the calling thread itself waits for what it has issued, or has issued nothing."""
-        self.holder = 0
-        self.backend.leave(self._outside)
-        self.turn.release()
-        if self.queue:
-            self.wake()
-
     def throttle_here(self) -> None:
         """Retire what is done; hold the caller back where the device is far behind."""
         self.poll()
@@ -315,7 +308,7 @@ class Worker:
         issued, backend = self.issued, self.backend
         if not self._waits_for_all or self.queue or self.busy or self.records is not None:
             return False
-        if not may_wait() or not backend.wait_for_all() or not self.turn.acquire(False):
+        if not may_wait() or not in_driver(backend.wait_for_all) or not self.turn.acquire(False):
             return False
         try:
             if self.issued != issued or self.queue:  # others have handed something over meanwhile
@@ -378,10 +371,14 @@ class Worker:
         """Whether the device has done what it was given, as far as markers tell."""
         return all(mark.marker.done() for mark in tuple(self.marks))
 
-    def hold(self, seconds: float) -> list[threading.Lock]:
-        """Keep the thread out of the back end, if it is not inside for long; what lets it go on."""
-        locks = [self.turn, self.lock]
-        return [lock for lock in locks if lock.acquire(timeout=seconds)]  # type: ignore[attr-defined,misc]
+    def _step_aside(self) -> None:
+        """On the thread, between two commands: let a fork have the turn."""
+        self.turn.release()
+        try:
+            while self.executor.is_holding:
+                time.sleep(TURN_TIMEOUT)
+        finally:
+            self.turn.acquire()
 
     # on the thread ------------------------------------------------------------------------------
 
@@ -539,6 +536,8 @@ class Worker:
                 self.behind = False
             entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
             self.busy = False
+            if self.executor.is_holding:
+                self._step_aside()
         self._close()
         self.turn.release()
         leave_own_thread()

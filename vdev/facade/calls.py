@@ -136,6 +136,10 @@ class Call:
                 return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf))
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
+        if isinstance(command, Write):
+            written = state_of(queue).write_at_once(command, after)
+            if written is not None:
+                return make_nanny_event(queue, self.kind, written, Ward(hostbuf, in_use=False))
         completion = submit_with_host(queue, command, host, after, writes=self.writes_host)
         ward = Ward(hostbuf)
         event = make_nanny_event(queue, self.kind, completion, ward)

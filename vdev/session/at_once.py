@@ -15,18 +15,20 @@ from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch
+from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
 from vdev.session.gathering import UNTIL_LOOKED_AT
-from vdev.session.launching import CachedPlan, LaunchCache, TransferPlans
+from vdev.session.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans
 from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
     from vdev.executor import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
     from vdev.translators.ranges.ndrange import NDRange
+    from vdev.translators.ranges.rectangles import Layout
 
 #: what transfers are counted as
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
@@ -208,35 +210,77 @@ class AtOnce:
     def _submit_transfer(
         self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
     ) -> Part | None:
-        session, executor = self._session, self._executor
-        line = None if self._only is None else executor.lines[self._only]
-        if line is None or session.recorder is not None or session.checker is not None:
+        line = self._line_of_transfers()
+        if line is None:
             return None
-        with session.lock:
-            if queue.profiled or session.observers or session.deferrals.held:
-                return None
-            standing, transfer = executor.standing, transfer_of(command)
-            buffers = transfer.buffers
-            states = [self._state_of(buffer) for buffer in buffers]
+        with self._session.lock:
+            standing, transfer = self._executor.standing, transfer_of(command)
+            states = [self._state_of(buffer) for buffer in transfer.buffers]
             found = self._transfers.find((type(command), transfer.what, *states))
             if found is None or found.prepared.step is None or [*found.plan.states] != states:
                 return None
-            holdings = [buffer.holdings for buffer in buffers]
-            if (after or queue.barrier or executor.failures.any) and not (
-                self._may_follow(after, queue, self._only) and all(each.is_sound for each in holdings)
-            ):
-                return None
-            part = line.hand_over((found.prepared, holdings, (), None, (), after), standing)
+            part = self._transferred(line, found, transfer.buffers, after, queue, standing)
             if part is None:
                 return None
-            number = session.next_number()
-            for buffer in buffers:
-                buffer.used = number
-            if queue.last is not part.stretch.completion:
-                queue.remember(part.stretch.completion)
-            session.ledger.count(_NAMES[type(command)], found.plan)
+            self._session.ledger.count(_NAMES[type(command)], found.plan)
         if len(line.worker.marks) > MARKS_IN_FLIGHT:
             line.throttle()
+        return part
+
+    def write(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
+        """Hand over a small write, whose bytes have been read when this returns: the program's memory may change, whether
+        its call is blocking or not. None where it has to be submitted.
+        """
+        line, layout, buffer = self._line_of_transfers(), command.layout, command.buffer
+        if line is None or layout.nbytes > line.worker.backend.small_write_nbytes or not layout.is_contiguous:
+            return None
+        with self._session.lock:
+            standing, state = self._executor.standing, self._state_of(buffer)
+            found = self._transfers.find_move(Write, layout, state)
+            if found is None or found.prepared.upload is None or found.plan.states[0] != state:
+                return None
+            host = command.host, layout
+            part = self._transferred(line, found, (buffer,), after, queue, standing, host)
+            if part is None:
+                return None
+            self._session.ledger.count("write", found.plan)
+        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+            line.throttle()
+        return part
+
+    def _line_of_transfers(self) -> Line | None:
+        """The way to the only worker, where nobody wants to watch transfers."""
+        if self._only is None or self._session.recorder is not None or self._session.checker is not None:
+            return None
+        return self._executor.lines[self._only]
+
+    def _transferred(
+        self,
+        line: Line,
+        found: ReadyPlan,
+        buffers: Sequence[VirtualBuffer],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+        host: tuple[Bytes, Layout] | None = None,
+    ) -> Part | None:
+        """Hand over a transfer whose plan leaves all as it is. Under the session's lock."""
+        session = self._session
+        if queue.profiled or session.observers or session.deferrals.held:
+            return None
+        holdings = [buffer.holdings for buffer in buffers]
+        if (after or queue.barrier or self._executor.failures.any) and not (
+            self._may_follow(after, queue, self._only) and all(each.is_sound for each in holdings)
+        ):
+            return None
+        part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
+        if part is None:
+            return None
+        number = session.next_number()
+        for buffer in buffers:
+            buffer.used = number
+        if queue.last is not part.stretch.completion:
+            queue.remember(part.stretch.completion)
         return part
 
     def _may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:

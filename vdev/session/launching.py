@@ -55,6 +55,7 @@ from vdev.session.requests import (
 )
 from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.session.launching")
@@ -120,13 +121,30 @@ class TransferPlans:
     A program that goes on doing the same transfers plans none of them twice.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
+        #: of reads and writes, by the identities of layout and state
+        self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
 
     def find(self, key: Any) -> ReadyPlan | None:
         return self._known.get(key)
+
+    def find_move(self, kind: type, layout: Layout, state: BufferState) -> ReadyPlan | None:
+        """That of reads, or writes, of a buffer in a state: looked up by identity first, since to hash the two takes longer
+        than the rest.
+        """
+        key = (kind, id(layout), id(state))
+        same = self._same.get(key)
+        if same is not None and same[0] is layout and same[1] is state:
+            return same[2]
+        found = self._known.get((kind, layout, state))
+        if found is not None:
+            if len(self._same) >= _MOST_PLANS:
+                self._same.clear()
+            self._same[key] = (layout, state, found)
+        return found
 
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""

@@ -149,7 +149,7 @@ class Moves:
         buffer = command.buffer
         if buffer.state.pending:
             session.folding.before(transfer_of(command))
-        found = self.plans.find((Read, command.layout, buffer.state))
+        found = self.plans.find_move(Read, command.layout, buffer.state)
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None

@@ -180,6 +180,14 @@ class Session(SessionCore):
         """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
         return self.moves.read_at_once(command, queue)
 
+    def write_at_once(
+        self, command: Write, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        """Enqueue a write whose bytes have been read from the program's memory when this returns. None where it has to be
+        submitted.
+        """
+        return None if self.at_once is None else self.at_once.write(command, after, queue)
+
     @staticmethod
     def _marker_waits(
         command: Marker, after: Sequence[Completion], queue: QueueOrder, completion: Completion

@@ -53,6 +53,7 @@ class Driver:
         waiting = ctypes.CDLL("libcuda.so.1")
         self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
         self.stream_synchronize = _declared(waiting.cuStreamSynchronize, handle)
+        self.read_memory = _declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
         self._init = _declared(waiting.cuInit, number)
         self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
         self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)

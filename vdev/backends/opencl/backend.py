@@ -37,6 +37,7 @@ from vdev.backends.opencl.images import NativeImages
 from vdev.backends.opencl.info import worker_info
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.process.threads import others_asleep
 
 
 class _Kernel:
@@ -145,13 +146,14 @@ class OpenCLBackend(Backend):
         calls = cl._enqueue_write_buffer, cl._enqueue_write_buffer_rect
         return _with_host(calls, self._queue, target, source, box.turned(), False)
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         nbytes = box.nbytes
         if nbytes == 0:
-            return
+            return False
         for piece in pieces_within(box, source_nbytes=source.nbytes):
             self._guarded(partial(self._enqueue_read, self._queue, source, target, piece, False))
         self.counters.to_host += nbytes
+        return False
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
         cl = self._cl
@@ -397,6 +399,9 @@ class OpenCLBackend(Backend):
         except self._cl.Error as error:
             marker.failed(failure_of(error, "flush"))
         return marker
+
+    def is_at_rest(self) -> bool:
+        return not self.device.is_cpu or others_asleep()
 
     def close(self) -> None:
         try:
