@@ -267,7 +267,9 @@ def _checked(count: int) -> int:
     return count
 
 
-VDEV = Switch("VDEV", "0", "1: the virtual device takes the place of PyOpenCL's own devices.", "0, 1", _parse_on)
+VDEV = Switch(
+    "VDEV", "0", "1: the virtual device takes the place of PyOpenCL's own devices.", "0, 1", _parse_on
+)
 WORKERS = Switch(
     "VDEV_WORKERS",
     "auto",
