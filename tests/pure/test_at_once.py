@@ -328,15 +328,18 @@ def test_threads_that_wait_for_each_others_launches(seed: int) -> None:
         assert not failures
 
 
+def two_in_turn(program: Program) -> tuple[list[VirtualBuffer], list[Caller]]:
+    """Two buffers and a launch for each, which have been made four times in turn and have ended."""
+    buffers, launches = [program.buffer(3), program.buffer(4)], [Caller(program), Caller(program)]
+    made_in_turn(launches, buffers, 4)
+    program.session.executor.quiesce()
+    return buffers, launches
+
+
 def test_what_comes_while_a_thread_waits_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
     slow: set[int] = set()
     with Program(1, {0: Faults(delay=lambda number: 0.05 * (number in slow))}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, launch_other = Caller(program), Caller(program)
-        for _ in range(4):
-            launch(buffer, buffer)
-            launch_other(other, other)
-        program.session.executor.quiesce()
+        (buffer, other), (launch, launch_other) = two_in_turn(program)
         backend, later, wait = program.backends[0], [], ReferenceBackend.wait_for_all
 
         def meanwhile(each: ReferenceBackend) -> bool:
@@ -390,12 +393,7 @@ def test_callbacks_of_what_is_known_to_be_done_wait_for_no_marker() -> None:
 def test_a_failure_is_told_to_who_waits() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, launch_other = Caller(program), Caller(program)
-        for _ in range(4):
-            launch(buffer, buffer)
-            launch_other(other, other)
-        program.session.executor.quiesce()
+        (buffer, other), (launch, launch_other) = two_in_turn(program)
         faults[program.backends[0]._handed_over] = -5
         failed, well = launch(buffer, buffer), launch_other(other, other)
         assert well.wait() == 0

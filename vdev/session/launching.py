@@ -61,13 +61,12 @@ from vdev.translators.values import dataclass
 logger = logging.getLogger("vdev.session.launching")
 
 KEPT = (
-    "kept on one worker: split, launches on these buffers exchange so much that one worker takes less time"
-    " (VDEV_GATHER)"
+    "kept on one worker: if they were split, launches on these buffers would exchange so much that one worker takes less"
+    " time (VDEV_GATHER)"
 )
 THRIFTY = (
-    "on one worker without a plan: to plan launches on these buffers, to hand them over to several workers and to exchange"
-    " what they need has taken longer than splitting them has gained"
-    " (VDEV_PLANNING)"
+    "on one worker without a plan: planning launches on these buffers, handing them over to several workers and exchanging"
+    " data took longer than splitting them saved (VDEV_PLANNING)"
 )
 
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
@@ -430,9 +429,10 @@ def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], balance: Ba
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
         return False
-    if balance.elsewhere(launch.ndrange.num_groups):
-        return False
-    return not any(state.fine or state.kept is not None or state.pending for state in states)
+    for state in states:
+        if state.fine or state.kept is not None or state.pending:
+            return False
+    return not balance.elsewhere(launch.ndrange.num_groups)
 
 
 @dataclass(slots=True, eq=False)
