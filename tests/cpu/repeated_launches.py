@@ -63,8 +63,8 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(again(self))
         return found[-1]
 
-    def handed_over(self: Line, entry: Entry, standing: object) -> Part | None:
-        part = hand_over(self, entry, standing)
+    def handed_over(self: Line, entry: Entry, standing: object, host: Any = None) -> Part | None:
+        part = hand_over(self, entry, standing, host)
         found.append(part is not None)
         return part
 
