@@ -1,6 +1,6 @@
-"""Marks: the points of a worker's work at which it is known how far the device is, and what came between two of them.
+"""Marks: points in a worker's work at which it becomes known how far the device has got, and the work between two of them.
 
-Decides which commands a failure concerns; when a mark is due, with the limits below, is for the worker to say.
+Decides which commands a failure concerns. The worker decides when a mark is due, within the limits below.
 """
 
 from __future__ import annotations

@@ -309,10 +309,16 @@ class Worker:
         issued, backend = self.issued, self.backend
         if not self._waits_for_all or self.queue or self.busy or self.records is not None:
             return False
-        if not may_wait() or not in_driver(backend.wait_for_all) or not self.turn.acquire(False):
+        if not may_wait() or not in_driver(backend.wait_for_all):
+            return False
+        if self.marks:  # what failed behind them has to be known first
+            self.poll()
+        if not self.turn.acquire(False):
             return False
         try:
-            if self.issued != issued or self.queue:  # others have handed something over meanwhile
+            if (
+                self.issued != issued or self.queue or self.marks
+            ):  # others have handed something over meanwhile
                 return False
             self.all_is_done()
         finally:

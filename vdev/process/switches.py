@@ -162,7 +162,7 @@ def parse_memory(text: str) -> MemoryLimit | None:
     if unit == "%" or (not unit and number <= 1 and "." in match[1]):
         share = number / 100 if unit == "%" else number
         if not 0 < share <= 1:
-            raise ValueError("a share is more than nothing, and at most all")
+            raise ValueError("a share is above 0 and at most 100%")
         return MemoryLimit(share=share)
     nbytes = int(number * _UNITS[unit])
     if nbytes < LEAST_MEMORY:
@@ -206,16 +206,16 @@ def parse_workers(text: str) -> tuple[WorkerSpec, ...]:
         if not head[:1].isdigit():
             kind = head
         elif colon or kind not in ("opencl", "cuda"):
-            raise ValueError(f"{item.strip()!r} names no kind of worker")
+            raise ValueError(f"{item.strip()!r} does not name a kind of worker")
         else:
             colon, rest = ":", head
         for spec in _PARSERS.get(kind, _parse_unknown)(rest if colon else None):
             key = (spec.kind, spec.device)
             specs[key] = specs.get(key, 0) + spec.count
     if len(specs) > 1 and ("auto", ()) in specs:
-        raise ValueError("'auto' stands alone")
+        raise ValueError("'auto' cannot be combined with others")
     if len(specs) > 1 and ("cuda", ()) in specs and any(kind == "cuda" and device for kind, device in specs):
-        raise ValueError("'cuda' means every GPU already")
+        raise ValueError("'cuda' already means every GPU")
     return tuple(WorkerSpec(kind, device, _checked(count)) for (kind, device), count in specs.items())
 
 
@@ -234,7 +234,7 @@ def _parse_cuda(rest: str | None) -> list[WorkerSpec]:
     if "-" in rest:
         first, last = _matched(r"(\d{1,4})-(\d{1,4})", rest)
         if last < first:
-            raise ValueError(f"{rest!r} runs backwards")
+            raise ValueError(f"the range {rest!r} runs backwards")
         return [WorkerSpec("cuda", (number,)) for number in range(first, last + 1)]
     number, count = _matched(r"(\d{1,4})(?:\*(\d{1,9}))?", rest)
     return [WorkerSpec("cuda", (number,), _checked(count))]
@@ -242,7 +242,7 @@ def _parse_cuda(rest: str | None) -> list[WorkerSpec]:
 
 def _parse_auto(rest: str | None) -> list[WorkerSpec]:
     if rest is not None:
-        raise ValueError("'auto' takes nothing")
+        raise ValueError("'auto' takes no number")
     return [WorkerSpec("auto")]
 
 
@@ -257,7 +257,7 @@ def _matched(pattern: str, text: str) -> tuple[int, ...]:
     """The numbers of a match; a group that took no part counts 1."""
     match = re.fullmatch(pattern, text, re.ASCII)
     if match is None:
-        raise ValueError(f"{text!r} does not fit")
+        raise ValueError(f"{text!r} does not have the right form")
     return tuple(1 if group is None else int(group) for group in match.groups())
 
 

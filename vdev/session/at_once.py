@@ -1,9 +1,8 @@
 """Commands that a worker is handed as they come, by the thread that submits them.
 
-Decides which: those whose plan is known and is one step on buffers that are all on one worker, and which nobody wants to
-watch. Where there are several workers, these are launches on buffers that are kept on one, and transfers of bytes that one has
-alone. They are counted like any other.
-What they are on the worker's side is said in `vdev.executor.stretch`.
+Decides which: commands whose plan is known and is one step on one worker, and which are not observed. With several workers,
+these are launches on buffers that are kept on one, and transfers of bytes that one holds alone. They are counted like any other.
+`vdev.executor.stretch` describes the worker's side.
 """
 
 from __future__ import annotations

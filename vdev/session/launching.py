@@ -61,13 +61,12 @@ from vdev.translators.values import dataclass
 logger = logging.getLogger("vdev.session.launching")
 
 KEPT = (
-    "kept on one worker: split, launches on these buffers exchange so much that one worker takes less time"
-    " (VDEV_GATHER)"
+    "kept on one worker: if they were split, launches on these buffers would exchange so much that one worker takes less"
+    " time (VDEV_GATHER)"
 )
 THRIFTY = (
-    "on one worker without a plan: to plan launches on these buffers, to hand them over to several workers and to exchange"
-    " what they need has taken longer than splitting them has gained"
-    " (VDEV_PLANNING)"
+    "on one worker without a plan: planning launches on these buffers, handing them over to several workers and exchanging"
+    " data took longer than splitting them saved (VDEV_PLANNING)"
 )
 
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains

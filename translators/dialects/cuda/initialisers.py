@@ -111,7 +111,7 @@ class Initialisers:
                 del numbers[:count]
                 first, last = places[0], places[-1]
                 if not isinstance(first, int) or not isinstance(last, int):
-                    raise Untranslatable("an initialiser's place is not a number", line)
+                    raise Untranslatable("a designator that is not a number", line)
                 item.names.append(first if count == 1 else range(first, last + 1))
                 offset = after_blanks(self._text, closing + 1)
             else:
@@ -142,7 +142,9 @@ class Initialisers:
             if item.names:
                 wanted = slots.place(item.names[0], clang.line_of(item.cursor))
                 if wanted < position:
-                    raise Untranslatable("initialisers' names go back", clang.line_of(item.cursor))
+                    raise Untranslatable(
+                        "designated initialisers that go backwards", clang.line_of(item.cursor)
+                    )
                 if wanted - position > _MOSTSKIPPED:
                     raise Untranslatable("an initialiser skips too many elements", clang.line_of(item.cursor))
                 if not slots.is_union:
@@ -193,7 +195,7 @@ class Initialisers:
             or not math.isfinite(number)
             or not 0 < count <= _MOSTSKIPPED
         ):
-            raise Untranslatable("a range of elements that are no number's", clang.line_of(item.cursor))
+            raise Untranslatable("a range of elements that are not numbers", clang.line_of(item.cursor))
         text = number.hex() if isinstance(number, float) else str(number)
         self._blank(item.start, item.stop, ", ".join([f"({name}){text}"] * count))
 

@@ -1,7 +1,7 @@
 """Copies between a GPU and plain host memory, in the order of the worker's stream.
 
-Decides how: short ones the driver takes at once or waits for, longer ones go through pinned blocks (`staging`), and
-boxes with gaps through a packed form in the GPU's memory, row by row where there is no memory for that.
+Decides how: short ones are left to the driver, longer ones go through pinned blocks (`staging`), and boxes with gaps
+through a packed form in the GPU's memory, or row by row if there is no memory for that.
 """
 
 from __future__ import annotations
