@@ -45,9 +45,9 @@ def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
     again, other = session(), session(2)
     try:
         assert again.choosing is not None
-        assert again.choosing._machine == found.times
+        assert again.choosing.times.machine == found.times
         assert other.choosing is not None
-        assert other.choosing._machine == MachineTimes(), "of other workers nothing is known"
+        assert other.choosing.times.machine == MachineTimes(), "of other workers nothing is known"
     finally:
         again.close()
         other.close()
