@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from vdev.backends.base import LocalBytes
 from vdev.harness.arguments import Empty
-from vdev.harness.findings import FindingsError
+from vdev.harness.failures import FindingsError
 from vdev.harness.pixels import Image, Sampler
 from vdev.translators.values import dataclass
 

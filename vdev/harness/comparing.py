@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.harness import origins
-from vdev.harness.findings import with_script
+from vdev.harness.failures import with_script
 from vdev.translators.values import dataclass
 
 Array = npt.NDArray[Any]

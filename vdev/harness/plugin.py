@@ -116,10 +116,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker, for --strict-markers; scripts stand in sections of reports, where they can be copied from; whoever counts,
     where coverage is wanted.
     """
-    from vdev import harness
+    from vdev.harness import sections
 
     config.addinivalue_line("markers", _MARKER)
-    harness.scripts_have_sections = True
+    sections.scripts_have_sections = True
     option = config.option
     if option.opencl_write_accepted and _accepted_path(config) is None:
         raise pytest.UsageError(
@@ -136,17 +136,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test for each way, where there are several."""
     if _WAY not in metafunc.fixturenames:
         return
-    if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
-        raise pytest.UsageError(
-            f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
-        )
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
     said = {} if marker is None else marker.kwargs
-    unknown = [name for name in said if name not in _SETTINGS]
-    if unknown:
-        raise pytest.UsageError(
-            f"{metafunc.definition.nodeid}: the marker opencl has no {unknown[0]!r}; it has {', '.join(_SETTINGS)}"
-        )
+    _check_use(metafunc.definition.nodeid, said)
     choices = list(
         product(
             _listed(said.get("workers"), options.opencl_workers),
@@ -177,6 +169,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         _WAY, ways, ids=names if len(ways) > 1 else [pytest.HIDDEN_PARAM], indirect=True, scope="function"
     )
+
+
+def _check_use(nodeid: str, said: Mapping[str, object]) -> None:
+    """Raises UsageError where pytest is too old, or a marker has an unknown setting."""
+    if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
+        raise pytest.UsageError(
+            f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
+        )
+    unknown = [name for name in said if name not in _SETTINGS]
+    if unknown:
+        raise pytest.UsageError(
+            f"{nodeid}: the marker opencl has no {unknown[0]!r}; it has {', '.join(_SETTINGS)}"
+        )
 
 
 def _listed(said: object, option: str) -> list[object]:

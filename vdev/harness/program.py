@@ -26,7 +26,8 @@ from vdev.harness.calls import Call, dtype_text, written
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.coverage.counting import current
 from vdev.harness.engines import NATIVE, workers_on
-from vdev.harness.findings import KINDS, Finding, FindingsError, Place, hidden_kinds
+from vdev.harness.failures import FindingsError
+from vdev.harness.findings import KINDS, Finding, Place, hidden_kinds
 from vdev.harness.formats import NO_FILE, describe
 from vdev.harness.memories import whole
 from vdev.harness.orders import KIND as ORDER_KIND

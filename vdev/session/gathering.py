@@ -193,15 +193,9 @@ class Choosing:
         stake = cached.stake
         assert stake is not None, "only what is at stake is weighed"
         large = [buffers[slot] for slot in stake.slots]
-        counts = self.exchanges and (stake.exchanges or any(map(self._accounts.is_open, large)))
-        if not counts:
-            self._idle += 1
-            if self._idle >= _IDLE:
-                self.open = False
-            if not self.thrifty:
-                return False
-        else:
-            self._idle = 0
+        counts = self._exchange_counts(stake, large)
+        if not counts and not self.thrifty:
+            return False
         self._samples.read()
         account = self._accounts.joined(large, stake.kept)
         timing = self.times.timing(tally)
@@ -209,11 +203,7 @@ class Choosing:
         timing.cache = launch.kernel.plans
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
-            account.thought += thought
-            if account.thought > _FLOOR / 2:  # from now on without plans, for which nothing has to move
-                account.thrifty = True
-                self.without_plans.add(account)
-                account.thought = 0.0
+            self._count_kept(account, thought)
             change = self._weigh_kept(account, launch, timing, cached, stake, moved, buffers)
         elif account.barred:
             change = False
@@ -235,6 +225,24 @@ class Choosing:
         self.open = len(self._accounts.open) > 0
         self._changed = account if change else None
         return change
+
+    def _exchange_counts(self, stake: Stake, large: Sequence[VirtualBuffer]) -> bool:
+        """Whether what a launch exchanges is weighed: it is much, or that of others on these buffers is."""
+        if self.exchanges and (stake.exchanges or any(map(self._accounts.is_open, large))):
+            self._idle = 0
+            return True
+        self._idle += 1
+        if self._idle >= _IDLE:
+            self.open = False
+        return False
+
+    def _count_kept(self, account: Account, thought: float) -> None:
+        """Count planning for kept buffers: once it is much, their launches take no plans, for which nothing has to move."""
+        account.thought += thought
+        if account.thought > _FLOOR / 2:
+            account.thrifty = True
+            self.without_plans.add(account)
+            account.thought = 0.0
 
     def sampled(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> PreparedPlan:
         """What is to be submitted of a launch over `ndrange` that was weighed or balances, or is one without a plan: its plan,
@@ -297,22 +305,10 @@ class Choosing:
         """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
         workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
         """
-        launches = tally.launches
-        if id(tally) not in account.kernels and timing.thought.value is None:
-            thought = min(thought, FIRST_PLAN)
-        account.thought += thought
-        _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        timing.thought.add(thought / max(launches + 1 - seen, 1))
-        timing.exchanged.add(stake.moved)
-        timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
+        self._note_split(account, tally, timing, stake, thought)
         change = self.times.changing(buffers)
-        if self._shared:  # what kernels take is the same in either way
-            account.kernels[id(tally)] = (tally, timing, launches + 1)
-            timing.pause, timing.skipped = _PAUSE_SHARED, 0
-            hands = self.times.machine.handing_over(stake.workers, stake.messages) - self.times.machine.launch
-            split = Way(account.thought + hands * (launches + 1 - seen), 0.0)
-            account.thought = 0.0
-            return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
+        if self._shared:
+            return self._weigh_shared(account, tally, timing, stake, change)
         if any(
             not each.times.known and tally.launches - seen < _LONG_UNKNOWN
             for tally, each, seen in account.kernels.values()
@@ -330,6 +326,32 @@ class Choosing:
         )
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
         return done
+
+    def _note_split(
+        self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, thought: float
+    ) -> None:
+        """Note what a split launch whose plan took so many seconds to make exchanges."""
+        launches = tally.launches
+        if id(tally) not in account.kernels and timing.thought.value is None:
+            thought = min(thought, FIRST_PLAN)
+        account.thought += thought
+        _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
+        timing.thought.add(thought / max(launches + 1 - seen, 1))
+        timing.exchanged.add(stake.moved)
+        timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
+
+    def _weigh_shared(
+        self, account: Account, tally: KernelTally, timing: KernelTiming, stake: Stake, change: float
+    ) -> bool:
+        """The same where workers share hardware: what kernels take is the same in either way."""
+        launches, machine = tally.launches, self.times.machine
+        _, _, seen = account.kernels[id(tally)]
+        account.kernels[id(tally)] = (tally, timing, launches + 1)
+        timing.pause, timing.skipped = _PAUSE_SHARED, 0
+        hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
+        split = Way(account.thought + hands * (launches + 1 - seen), 0.0)
+        account.thought = 0.0
+        return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
 
     def _since(self, account: Account, current: KernelTally, thought: float) -> tuple[Way, Way]:
         """What launches have taken since they were weighed last, with the one of `current` in hand, and what they would
