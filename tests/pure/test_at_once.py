@@ -29,13 +29,14 @@ from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, tripl
 
 
 @pytest.fixture(
-    autouse=True, params=["transfers go on", "transfers wait", "reads tell that they have waited"]
+    autouse=True,
+    params=["transfers go on", "both go on", "transfers wait", "reads tell that they have waited"],
 )
 def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only worker lets any thread work with it; its transfers of host memory do not wait, or they do, as on GPUs, where
-    reads of consecutive bytes also tell so.
+    """The only worker lets any thread work with it; its transfers of host memory do not wait, and threads may wait for all
+    ("both") or for markers only; or transfers wait, as on GPUs, where reads of consecutive bytes also tell so.
     """
-    goes_on = request.param == "transfers go on"
+    goes_on = "go on" in request.param
 
     def again(
         self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
@@ -43,7 +44,7 @@ def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         return partial(self.launch, kernel, args, shape)
 
     monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if goes_on else "any_thread", True)
-    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", not goes_on)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", request.param != "transfers go on")
     wait = ReferenceBackend.wait_for_all
     monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda each: waited.append(each) or wait(each))
     waited.clear()
@@ -73,7 +74,7 @@ class Reader:
         if status is not None:
             self.at_once += 1
             worker = self.program.session.executor.worker(0)
-            assert bool(waited) is not worker.takes_transfers
+            assert bool(waited) is worker.backend.can_wait_for_all
             return status, host
         completion, host = self.program.read(buffer, queue=queue)
         return ended(completion), host
@@ -260,8 +261,27 @@ def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
             without += read.at_once > before and len(marked) == made
             assert events[-1].status == 0
         # Now and then the worker's thread makes one of its own accord.
-        assert without == 0 if worker.takes_transfers else without > 10
+        assert without > 10 if worker.backend.can_wait_for_all else without == 0
         assert {event.wait() for event in events} == {0}
+
+
+def test_what_failed_behind_a_marker_is_known_before_all_is_done() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(4):
+            launch(buffer, buffer)
+        program.session.executor.quiesce()
+        worker, backend = program.session.executor.worker(0), program.backends[0]
+        with worker.lock:  # so that nobody else looks after the marker
+            faults[backend._handed_over] = -5
+            event = launch(buffer, buffer)
+            with worker.turn:
+                worker.mark()
+            assert worker.marks
+            assert worker.catch_up() is backend.can_wait_for_all
+            assert event.status < 0 or not backend.can_wait_for_all
+        assert event.wait() < 0
 
 
 def _went_well(

@@ -1,4 +1,4 @@
-"""Small writes to a single worker with memory of its own, which the calling thread hands over by itself: the program may
+"""Small writes to a worker with memory of its own, which the calling thread hands over by itself: the program may
 change its memory as soon as the call returns, and all else is as if each had been submitted.
 """
 
@@ -81,10 +81,19 @@ def program() -> Iterator[Program]:
         yield made
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("in_order", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_between_other_commands(program: Program, seed: int, in_order: bool) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_between_other_commands(workers: int, seed: int, in_order: bool) -> None:
     drawn = random.Random(seed)
+    delayed = Faults(delay=lambda _: drawn.choice((0, 0, 0.0003)))
+    with Program(workers, dict.fromkeys(range(workers), delayed), is_cpu=False) as program:
+        at_once = _random_commands(program, drawn, in_order)
+    assert at_once > (50 if workers == 1 else 0)
+
+
+def _random_commands(program: Program, drawn: random.Random, in_order: bool) -> int:
+    """Make them, and check what they leave; how many writes were handed over at once."""
     write, queue = Writer(program), program.session.create_queue(in_order=in_order)
     buffers = [program.session.create_buffer(NBYTES) for _ in range(3)]
     launches = [Caller(program) for _ in buffers]
@@ -96,6 +105,8 @@ def test_between_other_commands(program: Program, seed: int, in_order: bool) -> 
     for step in range(300):
         one, other = drawn.randrange(3), drawn.randrange(3)
         after = () if in_order or last is None else (last,)
+        if drawn.random() < 0.3:  # workers that are busy are handed nothing
+            program.session.executor.quiesce()
         action = drawn.choice(("launch", "launch", "write", "write", "part", "fill", "read", "to and fro"))
         if action == "launch":
             if in_order:
@@ -132,7 +143,7 @@ def test_between_other_commands(program: Program, seed: int, in_order: bool) -> 
         completion, found = program.read(buffer, (last,), queue)
         assert ended(completion) == 0
         assert found.tolist() == array.tolist()
-    assert write.at_once > 50
+    return write.at_once
 
 
 def test_a_loop_of_writes_and_launches_is_handed_over_at_once(program: Program) -> None:
@@ -191,3 +202,24 @@ def test_large_ones_and_those_of_several_workers_are_submitted(monkeypatch: pyte
                 assert ended(write(buffer, numbers(step))) == 0
             assert write.at_once == 0
             assert program.content(buffer).tolist() == numbers(4).tolist()
+
+
+def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:
+    slow = Faults()
+    with Program(2, {1: slow}, is_cpu=False) as program:
+        out, source = program.buffer(1), program.buffer(2)
+        write = Writer(program)
+        for step in range(3):
+            assert ended(program.launch(out, source)) == 0
+            assert ended(write(out, np.full(2, step, np.uint32))) == 0
+            program.session.executor.quiesce()
+        assert write.at_once, "the first half is one worker's, and its plan is known"
+        assert out.state.valid_at(1)
+        slow.delay = lambda _: 0.05
+        launched = program.launch(out, source)
+        assert ended(write(out, np.full(2, 9, np.uint32))) == 0
+        assert launched.settled
+        slow.delay = None
+        expected = triple(numbers(2))
+        expected[:2] = 9
+        assert program.content(out).tolist() == expected.tolist()

@@ -327,8 +327,8 @@ class Backend(ABC):
     can_wait_for_all = False
 
     def wait_for_all(self) -> bool:
-        """Return when all that has been handed over is done, or has failed: whether all went well and no marker is needed
-        to tell. Where `can_wait_for_all`.
+        """Return when all that has been handed over is done, or has failed: whether all behind the last marker went well and
+        no other is needed to tell. Where `can_wait_for_all`.
         """
         raise TypeError("this back end waits for markers")
 

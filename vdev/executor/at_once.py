@@ -115,14 +115,14 @@ def calm(worker: Worker) -> None:
     """
     if (worker.queue or worker.busy) and not worker.drain(_DRAINING):
         return
-    if not worker.takes_transfers and not worker.catch_up():
+    if worker.backend.can_wait_for_all and not worker.catch_up() and not worker.takes_transfers:
         in_driver(worker.backend.wait_for_all)
 
 
 def is_to_be_calm(worker: Worker, nbytes: int) -> bool:
     """Whether a read of so many bytes needs the worker to be quiet: one that has no other to wait for is made so first."""
     backend = worker.backend
-    if worker.takes_transfers or not (backend.can_wait_for_all and backend.any_thread):
+    if not (backend.can_wait_for_all and backend.any_thread):
         return False
     return nbytes <= _SMALL_NBYTES and worker.records is None and may_wait()
 

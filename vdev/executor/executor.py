@@ -92,11 +92,11 @@ class Executor:
         for worker in self.all_workers:
             worker.opened.wait()
         self._vain = 0  #: commands still to come that do not wait for workers to become idle
-        if self._lone:
-            self.all_workers[0].alone()
-        elif _is_one_company(self.all_workers[:-1]):
-            for worker in self.all_workers[:-1]:
+        together = self._lone or _is_one_company(self.all_workers[:-1])
+        for worker in self.all_workers[:-1]:
+            if together:
                 worker.among_its_own()
+            worker.allow_waits()
         #: whether there is a worker that lets any thread work with it
         self.any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)

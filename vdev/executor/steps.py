@@ -524,7 +524,8 @@ class LaunchStep(Step):
         return found
 
     def _performs(self, item: plan_of.Launch, recipe: LaunchRecipe) -> bool:
-        return self.item == item and self.recipe.ndrange == recipe.ndrange
+        mine = self.recipe
+        return self.item == item and (mine is recipe or mine.ndrange == recipe.ndrange)
 
     def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
         """After `run`: what does it once more, as long as nothing changes; None where nothing does."""

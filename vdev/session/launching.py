@@ -437,9 +437,10 @@ def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], balance: Ba
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
         return False
-    if balance.elsewhere(launch.ndrange.num_groups):
-        return False
-    return not any(state.fine or state.kept is not None or state.pending for state in states)
+    for state in states:
+        if state.fine or state.kept is not None or state.pending:
+            return False
+    return not balance.elsewhere(launch.ndrange.num_groups)
 
 
 @dataclass(slots=True, eq=False)

@@ -75,7 +75,7 @@ class Session(SessionCore):
         self.launches, self.moves = Launches(self), Moves(self)
         #: what hands commands over without a submission, where there may be any such
         self.at_once: AtOnce | None = None
-        if any(self.executor.lines) and (len(self.workers) == 1 or self.choosing is not None):
+        if any(self.executor.lines):
             self.at_once = AtOnce(self, self.moves.plans)
         self._planners: dict[
             type, Callable[[Any, Completion, Sequence[Completion], Completion | None, QueueOrder], None]
