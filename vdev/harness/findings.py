@@ -37,7 +37,7 @@ OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", 
 
 
 def hidden_kinds(report: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
-    """Kinds that are not told of, where these are switched on and off. Raises ValueError for names that are no kinds."""
+    """Kinds that are not reported, if these are switched on and off. Raises ValueError for unknown kinds."""
     unknown = [kind for kind in (*report, *ignore) if kind not in KINDS]
     if unknown:
         raise ValueError(f"unknown kind of finding {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
@@ -61,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Who:
-    """A work-item by its global ids, or a work-group alone where the item is not known."""
+    """A work-item by its global ids, or only a work-group if the item is not known."""
 
     group: Ids
     item: Ids | None = None

@@ -113,8 +113,8 @@ def _add_coverage(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, for --strict-markers; scripts stand in sections of reports, where they can be copied from; whoever counts,
-    where coverage is wanted.
+    """Register the marker, for --strict-markers; show scripts in sections of reports, where they can be copied; start counting
+    if coverage is wanted.
     """
     from vdev.harness import sections
 
@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each way, where there are several."""
+    """Make a test for each way in which it is to run."""
     if _WAY not in metafunc.fixturenames:
         return
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
@@ -281,7 +281,7 @@ def _size(text: object) -> tuple[int, ...] | None:
 
 @pytest.hookimpl(hookwrapper=True)  # which pytest 7 knows as well
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """The script of a random call that failed, in a section of its own."""
+    """Put the script of a random call that failed into a section of the report."""
     report = (yield).get_result()
     if call.when == "call" and "vdev.harness.calls" in sys.modules:
         from vdev.harness.calls import ran
@@ -336,7 +336,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """What a worker of xdist has told."""
+    """Take over what a worker of xdist reports."""
     told = getattr(node, "workeroutput", {}).get("vdev_accepted")
     if told is not None and (accepted := _accepted(node.config)) is not None:
         accepted.hear(told)

@@ -41,8 +41,8 @@ _CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harnes
 
 @dataclass
 class Report:
-    """Findings, and how much they rest on. `status`: of the program that ran. `one_worker`: by kernel, why it would not be
-    split over several workers. `told`: what is to be said of accepted findings; `naccepted` were left out.
+    """Findings, and how much was checked. `status`: of the program that ran. `one_worker`: by kernel, why it would not be
+    split over several workers. `told`: what to say about accepted findings; `naccepted` were left out.
     """
 
     findings: list[Finding]
@@ -70,7 +70,7 @@ class Report:
             self.told.append(f"{accepted.path}: {count} written: give each a reason")
 
     def summary(self) -> str:
-        """A line for each thing to know beside the findings."""
+        """Everything to know in addition to the findings, a line for each."""
         lines = [f"vdev-check: {_count(len(self.findings), 'finding')}"]
         if self.ran:
             lines[0] += f"; {_count(self.nchecked, 'launch', 'launches')} checked"

@@ -150,7 +150,7 @@ class Recorder:
         self.plannings.append((started, ended, get_ident(), name))
 
     def empty_shape(self, name: str) -> Shape:
-        """Of commands that make nobody do anything."""
+        """Of commands that give no worker anything to do."""
         found = self._shapes.get(name)
         if found is None:
             found = self._shapes[name] = Shape(name, Times(), None)
