@@ -117,14 +117,18 @@ def run_program(
         environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
         with subprocess.Popen(command, env=environment, stdout=sys.stderr if quiet else None) as process:
             status = _end_of(process)
-        status = status if status >= 0 else 128 - status
-        if not path.exists():
-            return Report(
-                [],
-                unchecked={"the program left no report: it ended without Python's own exit": 1},
-                status=status or 1,
-            )
-        found = json.loads(path.read_text("utf-8"))
+        return _report_of(path, status if status >= 0 else 128 - status)
+
+
+def _report_of(path: Path, status: int) -> Report:
+    """What a program that ended with `status` has left in a file."""
+    if not path.exists():
+        return Report(
+            [],
+            unchecked={"the program left no report: it ended without Python's own exit": 1},
+            status=status or 1,
+        )
+    found = json.loads(path.read_text("utf-8"))
     notes = [(kernel, line, what) for kernel, line, what in found["notes"]]
     findings = [_finding(fields) for fields in found["findings"]]
     return Report(
