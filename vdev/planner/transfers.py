@@ -106,7 +106,7 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
             places.append((holder, part))
             rest = rest - part
     builder.drafts[0].forget(region)
-    if rest and links.direct:
+    if rest and (links.direct or links.only is not None):
         found = [
             (holder, part)
             for holder, given in place(state, rest, links)
