@@ -139,7 +139,10 @@ def test_what_is_not_worth_a_word(changes):
         ("fewer than 1024 work-items", "VDEV_MIN_ITEMS"),
         ("1 of 2 workers for 1 work-groups", "smaller work-groups"),
         ("`goto` (line 9)", "without goto"),
-        ("argument `flag`: atomics that cannot be merged touch the same bytes, line 9", "without using"),
+        (
+            "argument `flag`: atomics that cannot be merged touch the same bytes, line 9",
+            "do not use what they return",
+        ),
         ("something else (line 9)", "kernel of its own"),
     ],
 )
