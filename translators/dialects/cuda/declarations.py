@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from clang.cindex import Cursor, CursorKind
+from clang.cindex import Cursor, CursorKind, StorageClass
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Functions, after_blanks, matching
@@ -61,7 +61,7 @@ class Declarations(Words):
             self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
             fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
             where = "__constant__" if fits else "__device__"
-            word = static if not _written_static(self.text, start) else ""
+            word = "" if variables[0].storage_class == StorageClass.STATIC else static
             if start not in self._stored:  # at program scope, variables declared together come one by one
                 self._stored.add(start)
                 self.edits.insert(start, f"{word}{where} ")
@@ -175,10 +175,6 @@ class Declarations(Words):
         equals = self.text.find(b"=", name_stop, clang.extent_of(parts[-1])[0])
         if equals >= 0:
             self.edits.replace(equals, equals + 1, f"; {self.word(variable.spelling)} =")
-
-
-def _written_static(text: bytes, start: int) -> bool:
-    return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
 
 
 def _local_nbytes(variable: Cursor) -> int:

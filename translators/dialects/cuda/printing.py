@@ -21,52 +21,11 @@ from ...frontend.operator_kinds import COMPARISONS, LOGICAL, SHIFTS, Unary
 from ...frontend.source import ParsedProgram
 from ...frontend.types import Space
 from ...symbolic.exhaustive import assert_never
+from . import nodes
 from . import records as cuda_records
 from . import tables as cuda_dialect
 from .initialisers import Initialisers, characters
-from .nodes import (
-    Address,
-    Assignment,
-    Block,
-    Calculation,
-    Call,
-    Case,
-    Cast,
-    Character,
-    Chosen,
-    Comma,
-    CompoundLiteral,
-    Conditional,
-    Constant,
-    Converted,
-    Declare,
-    Dereference,
-    Float,
-    For,
-    Index,
-    Integer,
-    Known,
-    List,
-    Member,
-    Name,
-    Node,
-    Operation,
-    Otherwise,
-    Parentheses,
-    Part,
-    Piece,
-    Plain,
-    Size,
-    Step,
-    String,
-    Switch,
-    Swizzle,
-    Text,
-    Unnamed,
-    Update,
-    Variable,
-    behind_conversions,
-)
+from .nodes import Node, Part, Piece, Text, behind_conversions
 from .reading import Reader
 from .types import (
     ARRAYS,
@@ -137,11 +96,9 @@ class Printer(Unaligned):
 
     def _function(self, cursor: Cursor) -> None:
         self._enter(cursor)
-        start, stop = clang.extent_of(cursor)
-        self._jumps = re.search(rb"\b(?:goto|switch)\b", self.text[start:stop]) is not None
         for child in cursor.get_children():
             if child.kind == CursorKind.COMPOUND_STMT:
-                body = self._reader.node(child)
+                body, self._jumps = self._reader.body(child)
                 self._print(body, [self._part(body)])
             elif child.kind == CursorKind.PARM_DECL:
                 self._parameter(child)
@@ -161,7 +118,7 @@ class Printer(Unaligned):
         if declared and nbytes > 0 and end >= 0 and _IDENTIFIER.fullmatch(name.split()[-1]):
             self.edits.insert(end + 1, f' static_assert(sizeof({name}) == {nbytes}, "size of {name}");')
 
-    def _variable(self, node: Variable) -> list[Part]:
+    def _variable(self, node: nodes.Variable) -> list[Part]:
         if self._is_done(node.start):
             return []
         space = space_of(node.type)
@@ -188,7 +145,7 @@ class Printer(Unaligned):
                     end + 2, f" __attribute__((aligned(({value}) > {least} ? ({value}) : {least})))"
                 )
 
-    def _declare(self, node: Declare) -> Text:
+    def _declare(self, node: nodes.Declare) -> Text:
         cursor, variables = node.cursor, [variable.cursor for variable in node.variables]
         if variables:
             if self._next_local is not None and all(space_of(v.type) is Space.LOCAL for v in variables):
@@ -242,93 +199,93 @@ class Printer(Unaligned):
 
     def _print_anew(self, node: Node, exact: bool, stored: bool) -> Text:  # noqa: C901 (a case for each kind)
         match node:
-            case Integer():
+            case nodes.Integer():
                 return [(node.start, node.stop)]
-            case Name():
+            case nodes.Name():
                 return self._name(node, exact)
-            case Converted():
+            case nodes.Converted():
                 return self._converted(node, exact, stored)
-            case Parentheses(inner=inner):
+            case nodes.Parentheses(inner=inner):
                 return _spliced(node, [self._part(inner, exact, stored)])
-            case Calculation():
+            case nodes.Calculation():
                 return self._calculation(node, exact)
-            case Member(parts=parts) | Index(parts=parts) | Plain(parts=parts):
+            case nodes.Member(parts=parts) | nodes.Index(parts=parts) | nodes.Plain(parts=parts):
                 return self._plain(node, parts)
-            case Dereference(operand=operand):
+            case nodes.Dereference(operand=operand):
                 return self._plain(node, [operand], exact)
-            case Call():
+            case nodes.Call():
                 return self._call(node)
-            case Swizzle():
+            case nodes.Swizzle():
                 return self._swizzle(node, stored)
-            case Assignment():
+            case nodes.Assignment():
                 return self._assignment(node)
-            case Update():
+            case nodes.Update():
                 return self._update(node)
-            case Declare():
+            case nodes.Declare():
                 return self._declare(node)
-            case Cast(parts=parts):
+            case nodes.Cast(parts=parts):
                 shown = vector_type(node.type) is not None or node.type.get_canonical().kind == TypeKind.HALF
                 return self._plain(node, parts, shown)
-            case Constant():
+            case nodes.Constant():
                 return self._constant(node, exact)
-            case Operation(operator=operator, operand=operand):
+            case nodes.Operation(operator=operator, operand=operand):
                 if operator is Unary.NOT and exact and vector_type(node.type) is None:
                     return ["((int)(", *self._plain(node, [operand]), "))"]
                 return self._plain(node, [operand], exact and operator is not Unary.NOT)
-            case Step():
+            case nodes.Step():
                 return self._step(node)
-            case Address(operand=operand):
+            case nodes.Address(operand=operand):
                 inside = _spliced(node, [self._part(operand, exact, stored=True)])
                 whole = not node.kept and self._unaligned_place(operand)
                 return ["::vdev_cl::in_place(", *inside, ")"] if whole else inside
-            case Comma(left=left, right=right):
+            case nodes.Comma(left=left, right=right):
                 return _spliced(node, [self._part(left), self._part(right, exact)])
-            case Conditional():
+            case nodes.Conditional():
                 return self._conditional(node, exact)
-            case Float():
+            case nodes.Float():
                 return self._float(node)
-            case Character():  # an int in C, a char in C++
+            case nodes.Character():  # an int in C, a char in C++
                 place = node.start, node.stop
                 return ["((int)", place, ")"] if exact else [place]
-            case String():
+            case nodes.String():
                 listed = characters(node.written, node.type)
                 return [(node.start, node.stop) if listed is None else listed]
-            case List():
+            case nodes.List():
                 return self._list(node)
-            case CompoundLiteral():
+            case nodes.CompoundLiteral():
                 return self._compound_literal(node)
-            case Known(text=text):
+            case nodes.Known(text=text):
                 return [text]
-            case Chosen(kept=kept):
+            case nodes.Chosen(kept=kept):
                 return ["(", *self.printed(kept, exact), ")"]
-            case Otherwise():
+            case nodes.Otherwise():
                 return self._otherwise(node)
-            case Unnamed(parts=parts):
+            case nodes.Unnamed(parts=parts):
                 return self._plain(node, parts, exact)
-            case Size(parts=parts):
+            case nodes.Size(parts=parts):
                 return self._plain(node, parts, exact=True)
-            case Block():
+            case nodes.Block():
                 return self._block(node)
-            case For():
+            case nodes.For():
                 return self._for(node)
-            case Switch():
+            case nodes.Switch():
                 return self._switch(node)
-            case Case():
+            case nodes.Case():
                 return self._case(node)
-            case Variable():
+            case nodes.Variable():
                 return _spliced(node, self._variable(node))
         assert_never(node)
 
     # expressions ------------------------------------------------------------------------------------
 
-    def _constant(self, node: Constant, exact: bool) -> Text:
+    def _constant(self, node: nodes.Constant, exact: bool) -> Text:
         opening = None if node.source is None else conversion(node.type, node.source, exact)
         inside: Text = [(node.start, node.stop)]
         if node.narrowed:
             inside = ["((float)", *inside, ")"]
         return inside if opening is None else [f"({opening}(", *inside, "))"]
 
-    def _name(self, node: Name, exact: bool) -> Text:
+    def _name(self, node: nodes.Name, exact: bool) -> Text:
         kind = None if node.meaning is None else node.meaning.kind
         if kind == CursorKind.FUNCTION_DECL:
             raise Untranslatable(f"{node.cursor.spelling}() is used as a value", node.line)
@@ -338,12 +295,12 @@ class Printer(Unaligned):
             inside = [f"(({name}){number.hex()})"]
         return ["((int)", *inside, ")"] if exact and kind == CursorKind.ENUM_CONSTANT_DECL else inside
 
-    def _float(self, node: Float) -> Text:
+    def _float(self, node: nodes.Float) -> Text:
         if node.type.get_canonical().kind == TypeKind.HALF:
             return [f"::vdev_cl::half({node.written.rstrip('hH')}f)"]
         return [(node.start, node.stop)]
 
-    def _converted(self, node: Converted, exact: bool, stored: bool) -> Text:
+    def _converted(self, node: nodes.Converted, exact: bool, stored: bool) -> Text:
         """An implicit conversion, said explicitly where C++ would not do the same."""
         target, source = node.type, node.operand.type
         splat = vector_type(target) is not None and vector_type(source) is None
@@ -356,7 +313,7 @@ class Printer(Unaligned):
             return inside
         return [f"({opening}(", *inside, "))"]
 
-    def _swizzle(self, node: Swizzle, stored: bool) -> Text:
+    def _swizzle(self, node: nodes.Swizzle, stored: bool) -> Text:
         numbers = ", ".join(map(str, node.components))
         if len(node.components) > 1:
             text = f"ref<{numbers}>()" if stored else f"get<{numbers}>()"
@@ -370,7 +327,7 @@ class Printer(Unaligned):
         access = _at(node.access_start, node.access_stop, f"{node.access}{text}")
         return _spliced(node, [base, access])
 
-    def _call(self, node: Call) -> Text:
+    def _call(self, node: nodes.Call) -> Text:
         callee: Text = [(node.callee_start, node.callee_stop)]
         arguments = list(node.arguments)
         parts: list[Part] = []
@@ -382,7 +339,7 @@ class Printer(Unaligned):
         parts += [self._part(argument, exact=not node.ours) for argument in arguments]
         return _spliced(node, [_at(node.callee_start, node.callee_stop, *callee), *parts])
 
-    def _builtin(self, node: Call) -> Text:
+    def _builtin(self, node: nodes.Call) -> Text:
         """The name of a built-in function."""
         name, same = node.name, (node.callee_start, node.callee_stop)
         if name in ("to_global", "to_local", "to_private") or name in cuda_dialect.GNU_FUNCTIONS:
@@ -398,16 +355,18 @@ class Printer(Unaligned):
             raise Untranslatable(f"the built-in function {name}() is not translated to CUDA", node.line)
         return [same]
 
-    def _printf(self, node: Call, format_: Node) -> tuple[Text, Part]:
+    def _printf(self, node: nodes.Call, format_: Node) -> tuple[Text, Part]:
         """6.12.13.2: a conversion of a vector becomes one for each component, with commas between."""
-        written = self.text_of(format_.start, format_.stop)
-        said = _VECTOR_FORMAT.sub(_one_by_one, written)
-        halves = any(is_half(argument.type) for argument in node.arguments[1:])
-        if said != written or halves:
-            return ["::vdev_cl::print"], _at(format_.start, format_.stop, said)
-        return [(node.callee_start, node.callee_stop)], self._part(format_, exact=True)
+        first = self._part(format_, exact=True)
+        inner = behind_conversions(format_)
+        if not isinstance(inner, nodes.String):
+            return [(node.callee_start, node.callee_stop)], first
+        said = _VECTOR_FORMAT.sub(_one_by_one, inner.written)
+        if said == inner.written and not any(is_half(argument.type) for argument in node.arguments[1:]):
+            return [(node.callee_start, node.callee_stop)], first
+        return ["::vdev_cl::print"], _at(inner.start, inner.stop, said)
 
-    def _compound_literal(self, node: CompoundLiteral) -> Text:
+    def _compound_literal(self, node: nodes.CompoundLiteral) -> Text:
         contents = node.contents
         if vector_type(node.type) is not None and contents is not None:
             head = _at(node.start, node.closing + 1, f"::vdev_cl::make<{spell(node.type)}>")
@@ -418,7 +377,7 @@ class Printer(Unaligned):
         closing = _at(node.closing, node.closing + 1, ">")
         return _spliced(node, [opening, closing, self._part(contents)])
 
-    def _components(self, contents: List) -> list[Part]:
+    def _components(self, contents: nodes.List) -> list[Part]:
         """The list of a vector's parts, whatever its brackets, as arguments of make()."""
         parts = [self._part(item.value, exact=True) for item in contents.items]
         if not contents.braces:
@@ -427,7 +386,7 @@ class Printer(Unaligned):
         comma = [] if contents.comma is None else [_at(contents.comma, contents.comma + 1)]
         return [_at(contents.start, contents.start + 1, "("), *parts, *comma, _at(end, end + 1, ")")]
 
-    def _list(self, node: List) -> Text:
+    def _list(self, node: nodes.List) -> Text:
         if vector_type(node.type) is not None:
             maker = [f"::vdev_cl::make<{spell(node.type)}>"] if node.braces else []
             return [*maker, *_spliced(node, self._components(node))]
@@ -439,11 +398,11 @@ class Printer(Unaligned):
 
     def _initial(self, node: Node) -> Text:
         """An initialiser, whose C type must show."""
-        record = node.type.get_canonical().kind == TypeKind.RECORD and not isinstance(node, List)
+        record = node.type.get_canonical().kind == TypeKind.RECORD and not isinstance(node, nodes.List)
         inside = self.printed(node, exact=True)
         return ["::vdev_cl::parted(", *inside, ")"] if self._fields and record else inside
 
-    def _calculation(self, node: Calculation, exact: bool) -> Text:
+    def _calculation(self, node: nodes.Calculation, exact: bool) -> Text:
         left, right, operator = node.left, node.right, node.operator
         if operator in SHIFTS:
             return _spliced(node, [self._part(left, exact), self._shift_by(right, node.type)])
@@ -455,7 +414,7 @@ class Printer(Unaligned):
         inside = _spliced(node, parts)
         return ["((int)(", *inside, "))"] if truth and exact and vector_type(node.type) is None else inside
 
-    def _assignment(self, node: Assignment) -> Text:
+    def _assignment(self, node: nodes.Assignment) -> Text:
         left, right = node.left, node.right
         copying = cuda_records.copying(left.type, self.word)
         if copying is not None:
@@ -474,13 +433,13 @@ class Printer(Unaligned):
             return self._part(right)
         nbits = 64 if shifted.get_canonical().get_size() > 4 else 32  # small integers are promoted
         if (
-            isinstance(behind_conversions(right), Integer)
+            isinstance(behind_conversions(right), nodes.Integer)
             and 0 <= (clang.evaluate(right.cursor) or 0) < nbits
         ):
             return self._part(right)
         return self._around(right, "((", f") & {nbits - 1})")
 
-    def _update(self, node: Update) -> Text:
+    def _update(self, node: nodes.Update) -> Text:
         left, right = node.left, node.right
         if node.operator in SHIFTS:
             value = self._shift_by(right, left.type)
@@ -488,7 +447,7 @@ class Printer(Unaligned):
             value = self._part(right, is_half(left.type, right.type))
         return _spliced(node, [self._part(left, stored=True), value])
 
-    def _step(self, node: Step) -> Text:
+    def _step(self, node: nodes.Step) -> Text:
         parts = [self._part(node.operand, stored=True)]
         if node.operand.type.get_canonical().kind != TypeKind.BOOL:
             return _spliced(node, parts)
@@ -498,7 +457,7 @@ class Printer(Unaligned):
         inside = _spliced(node, parts)
         return [f"::vdev_cl::{name}(", *inside, f", {'true' if node.behind else 'false'})"]
 
-    def _conditional(self, node: Conditional, exact: bool) -> Text:
+    def _conditional(self, node: nodes.Conditional, exact: bool) -> Text:
         if vector_type(node.condition.type) is None:
             arms = [self._part(arm, exact) for arm in (node.yes, node.no)]
             return _spliced(node, [self._part(node.condition), *arms])
@@ -508,7 +467,7 @@ class Printer(Unaligned):
         ]  # fmt: skip
         return ["::vdev_cl::choose(", *_spliced(node, parts), ")"]
 
-    def _otherwise(self, node: Otherwise) -> Text:
+    def _otherwise(self, node: nodes.Otherwise) -> Text:
         """`a ?: b`, the first evaluated once."""
         if vector_type(node.type) is not None:
             raise Untranslatable("a conditional without its middle", node.line)
@@ -520,7 +479,7 @@ class Printer(Unaligned):
         inside = _spliced(node, parts)
         return [f"({f'({name})' if name else ''}::vdev_cl::otherwise(", *inside, "; }))"]
 
-    def _block(self, node: Block) -> Text:
+    def _block(self, node: nodes.Block) -> Text:
         """`({ ... })` becomes a lambda that is called at once; the last statement's value is what it returns."""
         parts: list[Part] = [_at(node.body_start, node.body_start, "[&]() ")]
         parts += [self._part(statement) for statement in node.statements[:-1]]
@@ -531,18 +490,18 @@ class Printer(Unaligned):
 
     # statements -------------------------------------------------------------------------------------
 
-    def _for(self, node: For) -> Text:
+    def _for(self, node: nodes.For) -> Text:
         """C99 6.8.5p5: a loop's body is a scope of its own; in C++ it is that of the variables which the loop declares."""
         *clauses, body = node.parts
         last = self._around(body, "{", "}") if node.hides else self._part(body)
         return _spliced(node, [*map(self._part, clauses), last])
 
-    def _switch(self, node: Switch) -> Text:
+    def _switch(self, node: nodes.Switch) -> Text:
         """The condition shows its type, after C's promotions, which that of an enumeration is not in C++."""
         condition = self._around(node.condition, f"({spell(node.condition.type)})(", ")")
         return _spliced(node, [condition, self._part(node.body)])
 
-    def _case(self, node: Case) -> Text:
+    def _case(self, node: nodes.Case) -> Text:
         """C99 6.8.4.2p5: each label is converted to the type of the condition, which C++ does not do where the value would change."""
         type_ = node.condition
         low, high = (converted(clang.evaluate(number), type_) for number in (node.first, node.last))
@@ -575,15 +534,15 @@ def _spliced(node: Node, parts: Iterable[Part]) -> Text:
 
 def _is_view(node: Node) -> bool:
     """Whether a vector is itself a swizzle."""
-    while isinstance(node, Parentheses):
+    while isinstance(node, nodes.Parentheses):
         node = node.inner
-    return isinstance(node, Swizzle)
+    return isinstance(node, nodes.Swizzle)
 
 
 def _is_zero(node: Node) -> bool:
     """Whether an initialiser is a number that is written, and zero."""
     inner = behind_conversions(node)
-    return isinstance(inner, Integer | Float) and clang.evaluate(inner.cursor) == 0
+    return isinstance(inner, nodes.Integer | nodes.Float) and clang.evaluate(inner.cursor) == 0
 
 
 _VECTOR_FORMAT = re.compile(

@@ -17,47 +17,9 @@ from ...frontend.edits import Functions, after_blanks, matching
 from ...frontend.kernels import Untranslatable
 from ...frontend.operator_kinds import Binary, Joining, Placed
 from ...frontend.syntax import swizzle_components
+from . import nodes
 from .declarations import SKIPPED
-from .nodes import (
-    Address,
-    Assignment,
-    Block,
-    Calculation,
-    Call,
-    Case,
-    Cast,
-    Character,
-    Chosen,
-    Comma,
-    CompoundLiteral,
-    Conditional,
-    Constant,
-    Converted,
-    Declare,
-    Dereference,
-    Float,
-    For,
-    Index,
-    Integer,
-    Item,
-    Known,
-    List,
-    Member,
-    Name,
-    Node,
-    Operation,
-    Otherwise,
-    Parentheses,
-    Plain,
-    Size,
-    Step,
-    String,
-    Switch,
-    Swizzle,
-    Unnamed,
-    Update,
-    Variable,
-)
+from .nodes import Node
 from .types import ARRAYS, vector_type
 
 _COMPONENTS = re.compile(rb"[\s)]*(\.|->)\s*(\w+)\s*")
@@ -79,8 +41,15 @@ class Reader:
         self._longest = max(map(len, self._constants))
         self._single = single
         self._conditions: list[Type] = []  # of the `switch` statements around
+        self._jumps = False
         #: Where expressions in parentheses begin.
         self.parentheses: set[int] = set()
+
+    def body(self, cursor: Cursor) -> tuple[Node, bool]:
+        """A function's body, and whether it has jumps that may pass over declarations."""
+        self._jumps = False
+        body = self.node(cursor)
+        return body, self._jumps
 
     def node(
         self,
@@ -105,20 +74,20 @@ class Reader:
             case CursorKind.PAREN_EXPR:
                 self.parentheses.add(start)
                 (inner,) = cursor.get_children()
-                return Parentheses(cursor, start, stop, self.node(inner, kept=kept, passes=passes))
+                return nodes.Parentheses(cursor, start, stop, self.node(inner, kept=kept, passes=passes))
             case CursorKind.MEMBER_REF_EXPR:
                 parts = tuple(self.node(part, kept=True) for part in _parts(cursor))
-                return Member(cursor, start, stop, parts, kept)
+                return nodes.Member(cursor, start, stop, parts, kept)
             case CursorKind.ARRAY_SUBSCRIPT_EXPR:
                 parts = tuple(self.node(part, kept=True, passes=True) for part in _parts(cursor))
-                return Index(cursor, start, stop, parts, kept)
+                return nodes.Index(cursor, start, stop, parts, kept)
             case CursorKind.UNARY_OPERATOR:
                 return self._unary(cursor, start, stop, kept)
             case CursorKind.COMPOUND_LITERAL_EXPR:
                 return self._compound_literal(cursor, start, stop, passes)
         reader = self._READERS.get(kind)
         return (
-            Plain(cursor, start, stop, self._nodes(cursor))
+            nodes.Plain(cursor, start, stop, self._nodes(cursor))
             if reader is None
             else reader(self, cursor, start, stop)
         )
@@ -128,13 +97,13 @@ class Reader:
 
     # expressions ------------------------------------------------------------------------------------
 
-    def _constant(self, cursor: Cursor, start: int, stop: int) -> Constant:
+    def _constant(self, cursor: Cursor, start: int, stop: int) -> nodes.Constant:
         """A macro that is defined for C++ again; its inside is not text."""
         inner, narrowed = cursor, False
         while inner.kind == CursorKind.UNEXPOSED_EXPR and len(parts := _parts(inner)) == 1:
             narrowed |= self._is_narrowed(inner, parts[0])
             inner = parts[0]
-        return Constant(cursor, start, stop, None if inner is cursor else inner.type, narrowed)
+        return nodes.Constant(cursor, start, stop, None if inner is cursor else inner.type, narrowed)
 
     def _is_narrowed(self, cursor: Cursor, child: Cursor) -> bool:
         """Whether this is a literal under -cl-single-precision-constant: a double, converted."""
@@ -166,9 +135,9 @@ class Reader:
         )
         place = kept and child.type.get_canonical().kind in ARRAYS  # else a value
         inner = self.node(child, operand=operand, spreads=spreads, kept=place, passes=passes)
-        return Converted(cursor, start, stop, inner, is_bool, self._is_narrowed(cursor, child))
+        return nodes.Converted(cursor, start, stop, inner, is_bool, self._is_narrowed(cursor, child))
 
-    def _swizzle(self, cursor: Cursor, start: int, stop: int, child: Cursor) -> Swizzle | None:
+    def _swizzle(self, cursor: Cursor, start: int, stop: int, child: Cursor) -> nodes.Swizzle | None:
         child_stop = clang.extent_of(child)[1]
         found = None if child_stop == stop else _COMPONENTS.fullmatch(self._text, child_stop, stop)
         if found is None:
@@ -179,23 +148,23 @@ class Reader:
             return None
         components = swizzle_components(found.group(2).decode(), base[1])
         access = found.group(1).decode()
-        return Swizzle(
+        return nodes.Swizzle(
             cursor, start, stop, self.node(child, kept=True), access, found.start(1), found.end(2), components
         )
 
     def _of_several(self, cursor: Cursor, start: int, stop: int, parts: Sequence[Cursor]) -> Node:
         """What GNU C adds to C's expressions."""
         if self._text.startswith(b"__builtin_types_compatible_p", start):
-            return Known(cursor, start, stop, str(clang.evaluate(cursor)))
+            return nodes.Known(cursor, start, stop, str(clang.evaluate(cursor)))
         if self._text.startswith(b"__builtin_choose_expr", start):
             condition, yes, no = parts
-            return Chosen(cursor, start, stop, self.node(yes if clang.evaluate(condition) else no))
+            return nodes.Chosen(cursor, start, stop, self.node(yes if clang.evaluate(condition) else no))
         if len(parts) == 4 and len({clang.extent_of(part) for part in parts[:3]}) == 1:
             first = self.node(parts[0])  # clang has `a ?: b` as `a ? a : b`
             question = self._mark(first.stop, b"?")
             colon = self._mark(question + 1, b":")
-            return Otherwise(cursor, start, stop, first, self.node(parts[3]), question, colon)
-        return Unnamed(cursor, start, stop, tuple(map(self.node, parts)))
+            return nodes.Otherwise(cursor, start, stop, first, self.node(parts[3]), question, colon)
+        return nodes.Unnamed(cursor, start, stop, tuple(map(self.node, parts)))
 
     def _mark(self, offset: int, mark: bytes) -> int:
         """Where the `?`, `:` or `=` behind an operand stands: clang's extents may leave out parentheses that close."""
@@ -207,7 +176,7 @@ class Reader:
             raise Untranslatable("a conditional that could not be read", self._functions.line_at(offset))
         return offset
 
-    def _call(self, cursor: Cursor, start: int, stop: int) -> Call:
+    def _call(self, cursor: Cursor, start: int, stop: int) -> nodes.Call:
         callee, *arguments = _parts(cursor)
         function = cursor.referenced
         # clang declares built-in functions where they are first called.
@@ -215,9 +184,9 @@ class Reader:
         first, last = clang.extent_of(callee)
         text = self._text[first:last].decode("utf-8", "replace")
         passed = tuple(self.node(argument, passes=True) for argument in arguments)
-        return Call(cursor, start, stop, cursor.spelling, ours, text, first, last, passed)
+        return nodes.Call(cursor, start, stop, cursor.spelling, ours, text, first, last, passed)
 
-    def _compound_literal(self, cursor: Cursor, start: int, stop: int, passes: bool) -> CompoundLiteral:
+    def _compound_literal(self, cursor: Cursor, start: int, stop: int, passes: bool) -> nodes.CompoundLiteral:
         closing = matching(self._text, start)
         contents = None
         for part in cursor.get_children():
@@ -225,9 +194,9 @@ class Reader:
                 opening = after_blanks(self._text, closing + 1)
                 contents = self._list(part, opening, clang.extent_of(part)[1])
                 break
-        return CompoundLiteral(cursor, start, stop, closing, contents, passes)
+        return nodes.CompoundLiteral(cursor, start, stop, closing, contents, passes)
 
-    def _list(self, cursor: Cursor, start: int, stop: int) -> List:
+    def _list(self, cursor: Cursor, start: int, stop: int) -> nodes.List:
         braces, comma = self._text.startswith(b"{", start), None
         if braces:
             stop = matching(self._text, start) + 1
@@ -237,15 +206,15 @@ class Reader:
             items = tuple(map(self._item, _parts(cursor)))
         else:
             values = self._nodes(cursor)
-            items = tuple(Item(value, value.start, value.stop, (), value.start) for value in values)
-        return List(cursor, start, stop, braces, comma, items)
+            items = tuple(nodes.Item(value, value.start, value.stop, (), value.start) for value in values)
+        return nodes.List(cursor, start, stop, braces, comma, items)
 
-    def _item(self, cursor: Cursor) -> Item:
+    def _item(self, cursor: Cursor) -> nodes.Item:
         start = clang.extent_of(cursor)[0]
         stop = self._stop(start)
         if cursor.kind == CursorKind.UNEXPOSED_EXPR and _NAMED.match(self._text, start):
             return self._designated(cursor, start, stop)
-        return Item(self.node(cursor), start, stop, (), start)
+        return nodes.Item(self.node(cursor), start, stop, (), start)
 
     def _stop(self, start: int) -> int:
         """Where an initialiser ends: before the comma or the bracket behind it. (clang's own extents leave out the last
@@ -269,7 +238,7 @@ class Reader:
             offset -= 1
         return offset
 
-    def _designated(self, cursor: Cursor, start: int, stop: int) -> Item:
+    def _designated(self, cursor: Cursor, start: int, stop: int) -> nodes.Item:
         *numbers, value = [c for c in cursor.get_children() if c.kind != CursorKind.MEMBER_REF]
         names: list[str | int | range] = []
         offset, behind = start, None
@@ -294,7 +263,7 @@ class Reader:
                 behind = after_blanks(self._text, offset + 1)
             elif self._text[offset : offset + 1] not in (b"[", b"."):
                 behind = offset  # GNU C: none is needed behind brackets
-        return Item(self.node(value), start, stop, tuple(names), behind)
+        return nodes.Item(self.node(value), start, stop, tuple(names), behind)
 
     def _binary(self, cursor: Cursor, start: int, stop: int) -> Node:
         operator = clang.binary_operator(cursor)
@@ -303,18 +272,18 @@ class Reader:
         left, right = self.node(first, operand=calculates), self.node(second, operand=calculates)
         if operator is Joining.ASSIGN:
             equals = self._mark(left.stop, b"=") if first.type.get_canonical().kind == TypeKind.RECORD else -1
-            return Assignment(cursor, start, stop, left, right, equals)
+            return nodes.Assignment(cursor, start, stop, left, right, equals)
         if operator is Joining.COMMA:
-            return Comma(cursor, start, stop, left, right)
-        return Calculation(
+            return nodes.Comma(cursor, start, stop, left, right)
+        return nodes.Calculation(
             cursor, start, stop, operator if isinstance(operator, Binary) else None, left, right
         )
 
-    def _update(self, cursor: Cursor, start: int, stop: int) -> Update:
+    def _update(self, cursor: Cursor, start: int, stop: int) -> nodes.Update:
         operator = clang.binary_operator(cursor)
         left, right = _parts(cursor)
         known = operator if isinstance(operator, Binary) else None
-        return Update(cursor, start, stop, known, self.node(left), self.node(right, operand=True))
+        return nodes.Update(cursor, start, stop, known, self.node(left), self.node(right, operand=True))
 
     def _unary(self, cursor: Cursor, start: int, stop: int, kept: bool) -> Node:
         operator = clang.unary_operator(cursor)
@@ -323,14 +292,14 @@ class Reader:
         match operator:
             case Placed.RAISE | Placed.LOWER:
                 raises, behind = operator is Placed.RAISE, clang.is_postfix(cursor)
-                return Step(cursor, start, stop, operand, raises, behind)
+                return nodes.Step(cursor, start, stop, operand, raises, behind)
             case Placed.ADDRESS:
-                return Address(cursor, start, stop, operand, kept)
+                return nodes.Address(cursor, start, stop, operand, kept)
             case Placed.DEREFERENCE:
-                return Dereference(cursor, start, stop, operand, kept)
-        return Operation(cursor, start, stop, operator, operand)
+                return nodes.Dereference(cursor, start, stop, operand, kept)
+        return nodes.Operation(cursor, start, stop, operator, operand)
 
-    def _conditional(self, cursor: Cursor, start: int, stop: int) -> Conditional:
+    def _conditional(self, cursor: Cursor, start: int, stop: int) -> nodes.Conditional:
         parts = _parts(cursor)
         if len(parts) != 3:
             raise Untranslatable("a conditional without its middle", clang.line_of(cursor))
@@ -339,30 +308,30 @@ class Reader:
         yes, no = (self.node(part, operand=vector) for part in parts[1:])
         question = self._mark(condition.stop, b"?") if vector else -1
         colon = self._mark(yes.stop, b":") if vector else -1
-        return Conditional(cursor, start, stop, condition, yes, no, question, colon)
+        return nodes.Conditional(cursor, start, stop, condition, yes, no, question, colon)
 
-    def _cast(self, cursor: Cursor, start: int, stop: int) -> Cast:
+    def _cast(self, cursor: Cursor, start: int, stop: int) -> nodes.Cast:
         vector = vector_type(cursor.type) is not None
         parts = []
         for part in _parts(cursor):
             spreads = vector and part.kind == CursorKind.UNEXPOSED_EXPR
             spreads = spreads and not self._is_literal(start, clang.extent_of(part)[0])
             parts.append(self.node(part, spreads=spreads))
-        return Cast(cursor, start, stop, tuple(parts))
+        return nodes.Cast(cursor, start, stop, tuple(parts))
 
     def _is_literal(self, start: int, operand: int) -> bool:
         """Whether the cast at `start` is a vector literal: another parenthesis opens behind the type's, before the operand."""
         behind = after_blanks(self._text, matching(self._text, start) + 1)
         return self._text.startswith(b"(", behind) and behind < operand
 
-    def _name(self, cursor: Cursor, start: int, stop: int) -> Name:
-        return Name(cursor, start, stop, cursor.referenced)
+    def _name(self, cursor: Cursor, start: int, stop: int) -> nodes.Name:
+        return nodes.Name(cursor, start, stop, cursor.referenced)
 
-    def _float(self, cursor: Cursor, start: int, stop: int) -> Float:
-        return Float(cursor, start, stop, self._text[start:stop].decode())
+    def _float(self, cursor: Cursor, start: int, stop: int) -> nodes.Float:
+        return nodes.Float(cursor, start, stop, self._text[start:stop].decode())
 
-    def _string(self, cursor: Cursor, start: int, stop: int) -> String:
-        return String(cursor, start, stop, self._text[start:stop].decode("utf-8", "surrogateescape"))
+    def _string(self, cursor: Cursor, start: int, stop: int) -> nodes.String:
+        return nodes.String(cursor, start, stop, self._text[start:stop].decode("utf-8", "surrogateescape"))
 
     def _size(self, cursor: Cursor, start: int, stop: int) -> Node:
         if self._text.startswith(b"vec_step", start):
@@ -370,56 +339,63 @@ class Reader:
             for of in clang.children(cursor)[-1:]:
                 vector = vector_type(of.referenced.type if of.kind in SKIPPED else of.type)
             count = 1 if vector is None else 4 if vector[1] == 3 else vector[1]
-            return Known(cursor, start, stop, str(count))
+            return nodes.Known(cursor, start, stop, str(count))
         if self._text.startswith((b"__alignof", b"_Alignof"), start):
-            return Known(cursor, start, stop, f"((size_t){clang.evaluate(cursor)})")
+            return nodes.Known(cursor, start, stop, f"((size_t){clang.evaluate(cursor)})")
         parts = tuple(self.node(part, kept=True) for part in _parts(cursor))
-        return Size(cursor, start, stop, parts)
+        return nodes.Size(cursor, start, stop, parts)
 
     def _generic(self, cursor: Cursor, start: int, stop: int) -> Node:
         """C11's `_Generic`: clang does not tell which association is chosen."""
         raise Untranslatable("_Generic", clang.line_of(cursor))
 
-    def _block(self, cursor: Cursor, start: int, stop: int) -> Block:
+    def _block(self, cursor: Cursor, start: int, stop: int) -> nodes.Block:
         (body,) = cursor.get_children()
         jump = _jump_out_of(body)
         if jump is not None:
             raise Untranslatable("a jump out of an expression", clang.line_of(jump))
         statements = tuple(map(self.node, body.get_children()))
-        return Block(cursor, start, stop, statements, *clang.extent_of(body))
+        return nodes.Block(cursor, start, stop, statements, *clang.extent_of(body))
 
     # statements -------------------------------------------------------------------------------------
 
-    def variable(self, cursor: Cursor) -> Variable:
+    def variable(self, cursor: Cursor) -> nodes.Variable:
         start, stop = clang.extent_of(cursor)
-        deduced = b"__auto_type" in self._text[start : cursor.location.offset]
+        deduced = cursor.type.kind == TypeKind.AUTO
         initialised = clang.initialiser(cursor) is not None
-        return Variable(cursor, start, stop, self._nodes(cursor), initialised, deduced)
+        return nodes.Variable(cursor, start, stop, self._nodes(cursor), initialised, deduced)
 
-    def _declare(self, cursor: Cursor, start: int, stop: int) -> Declare:
+    def _declare(self, cursor: Cursor, start: int, stop: int) -> nodes.Declare:
         found = [c for c in cursor.get_children() if c.kind == CursorKind.VAR_DECL]
-        return Declare(cursor, start, stop, tuple(map(self.variable, found)))
+        return nodes.Declare(cursor, start, stop, tuple(map(self.variable, found)))
 
-    def _for(self, cursor: Cursor, start: int, stop: int) -> For:
+    def _for(self, cursor: Cursor, start: int, stop: int) -> nodes.For:
         first, *others = clang.children(cursor)
         hides = False
         if others and others[-1].kind == CursorKind.COMPOUND_STMT:
             names = _declared(first)
             hides = any(not names.isdisjoint(_declared(statement)) for statement in others[-1].get_children())
-        return For(cursor, start, stop, tuple(map(self.node, (first, *others))), hides)
+        return nodes.For(cursor, start, stop, tuple(map(self.node, (first, *others))), hides)
 
-    def _switch(self, cursor: Cursor, start: int, stop: int) -> Switch:
+    def _switch(self, cursor: Cursor, start: int, stop: int) -> nodes.Switch:
+        self._jumps = True
         condition, body = cursor.get_children()
         self._conditions.append(condition.type)
-        node = Switch(cursor, start, stop, self.node(condition), self.node(body))
+        node = nodes.Switch(cursor, start, stop, self.node(condition), self.node(body))
         self._conditions.pop()
         return node
 
-    def _case(self, cursor: Cursor, start: int, stop: int) -> Case:
+    def _goto(self, cursor: Cursor, start: int, stop: int) -> nodes.Plain:
+        self._jumps = True
+        return nodes.Plain(cursor, start, stop, self._nodes(cursor))
+
+    def _case(self, cursor: Cursor, start: int, stop: int) -> nodes.Case:
         *numbers, statement = cursor.get_children()
         first, last = numbers[0], numbers[-1]
         places = clang.extent_of(first)[0], clang.extent_of(last)[1]
-        return Case(cursor, start, stop, first, last, self._conditions[-1], *places, self.node(statement))
+        return nodes.Case(
+            cursor, start, stop, first, last, self._conditions[-1], *places, self.node(statement)
+        )
 
     _READERS: ClassVar[dict[CursorKind, Callable[[Reader, Cursor, int, int], Node]]] = {
         CursorKind.DECL_STMT: _declare,
@@ -429,11 +405,13 @@ class Reader:
         CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: _update,
         CursorKind.CONDITIONAL_OPERATOR: _conditional,
         CursorKind.CSTYLE_CAST_EXPR: _cast,
-        CursorKind.INTEGER_LITERAL: lambda _, *of: Integer(*of),
-        CursorKind.CHARACTER_LITERAL: lambda _, *of: Character(*of),
+        CursorKind.INTEGER_LITERAL: lambda _, *of: nodes.Integer(*of),
+        CursorKind.CHARACTER_LITERAL: lambda _, *of: nodes.Character(*of),
         CursorKind.DECL_REF_EXPR: _name,
         CursorKind.FLOATING_LITERAL: _float,
         CursorKind.STRING_LITERAL: _string,
+        CursorKind.GOTO_STMT: _goto,
+        CursorKind.INDIRECT_GOTO_STMT: _goto,
         CursorKind.SWITCH_STMT: _switch,
         CursorKind.CASE_STMT: _case,
         CursorKind.FOR_STMT: _for,

@@ -153,10 +153,6 @@ class Words:
         self._done.update(range(start, stop))
         self.edits.replace(start, stop, text)
 
-    def text_of(self, start: int, stop: int) -> str:
-        """A range of the text as it stands."""
-        return self.text[start:stop].decode("utf-8", "surrogateescape")
-
 
 def _top_level_parts(text: str) -> list[str]:
     """`text` cut at the commas outside all parentheses.
