@@ -139,7 +139,7 @@ class Words:
     def _replace(self, start: int, stop: int, text: str) -> None:
         if not self._is_done(start):
             self._done.add(start)
-            self.edits.replace(start, stop, text)
+            self.edits.replace(start, stop, self._on_its_lines(start, stop, text))
 
     def _is_done(self, offset: int) -> bool:
         return offset in self._done
@@ -151,7 +151,14 @@ class Words:
     def blank(self, start: int, stop: int, text: str) -> None:
         """Replace all of a range, the words in it too."""
         self._done.update(range(start, stop))
-        self.edits.replace(start, stop, text)
+        self.edits.replace(start, stop, self._on_its_lines(start, stop, text))
+
+    def _on_its_lines(self, start: int, stop: int, text: str) -> str:
+        """`text` with as many ends of lines as what it replaces: what follows stays on the user's line."""
+        replaced = self.text[start:stop]
+        if b"\n#" in replaced:
+            return f"{text}\n#line {self.functions.line_at(stop)}\n"
+        return text + "\n" * (replaced.count(b"\n") - text.count("\n"))
 
 
 def _top_level_parts(text: str) -> list[str]:
