@@ -1,4 +1,4 @@
-"""OpenCL C to CUDA C++, under the name that scripts import it by; the modules are in `dialects.cuda`."""
+"""OpenCL C to CUDA C++, under the name by which scripts import it; the modules are in `dialects.cuda`."""
 
 from .dialects.cuda.translation import CudaProgram, translate_cuda
 

@@ -1,4 +1,4 @@
-"""Reading programs, under the name that scripts import it by; the modules are in `frontend`."""
+"""Reading programs, under the name by which scripts import it; the modules are in `frontend`."""
 
 from .frontend.source import KernelInfo, ParsedProgram, parse_program
 

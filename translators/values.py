@@ -1,8 +1,8 @@
 """Data classes that cost little where they are defined.
 
 `dataclasses.dataclass` compiles the text of up to six functions for each class. For over a hundred classes that took half
-of what importing vdev took, and a short program makes objects of few of them. Here a class's constructor is compiled when
-it is first called, and what compares, hashes and prints is one function for all classes, given the class's fields. Fields,
+of what importing vdev took, and a short program makes few objects of few of them. Here a class's constructor is compiled once
+it has been called often, and what compares, hashes and prints is one function for all classes, given the class's fields. Fields,
 `replace` and the rest of `dataclasses` are its own. Decides nothing else: a class behaves as one of `dataclasses`.
 """
 
@@ -120,19 +120,64 @@ def _set_state(self: Any, state: list[Any]) -> None:
 # constructors -----------------------------------------------------------------------------------
 
 
+#: objects of a class that are made field by field: to compile its constructor takes as long as that many
+_MOST_UNCOMPILED = 32
+
+
 def _constructor(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    """A constructor that puts the compiled one in its place when it is first called."""
+    """A constructor that puts the compiled one in its place once it was called often."""
+    fields: list[Any] = []
+    setters: list[Any] = []
+    left = _MOST_UNCOMPILED
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        compiled = _compile(cls, frozen, slots)
-        cls.__init__ = compiled
-        compiled(self, *args, **kwargs)
+        nonlocal left
+        if left == _MOST_UNCOMPILED:
+            fields[:] = dataclasses.fields(cls)
+            if slots:
+                setters[:] = [getattr(cls, field.name).__set__ for field in fields]
+            if any(field.kw_only or not field.init for field in fields):
+                left = 0
+        left -= 1
+        plain = not kwargs and len(args) == len(fields)
+        values = args if plain else _values_of(fields, args, kwargs)
+        if left < 0 or values is None:
+            compiled = _compile(cls, frozen, slots)
+            cls.__init__ = compiled
+            compiled(self, *args, **kwargs)
+            return
+        if slots:
+            for put, value in zip(setters, values, strict=True):
+                put(self, value)
+        else:
+            self.__dict__.update({field.name: value for field, value in zip(fields, values, strict=True)})
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     return __init__
 
 
+def _values_of(fields: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
+    """By field, what a constructor is given for it; None where it has to look closer."""
+    found = list(args)
+    given = len(args)
+    for field in fields[given:]:
+        if field.name in kwargs:
+            given += 1
+            found.append(kwargs[field.name])
+        elif field.default is not _MISSING:
+            found.append(field.default)
+        elif field.default_factory is not _MISSING:
+            found.append(field.default_factory())
+        else:
+            return None
+    return found if given == len(args) + len(kwargs) and len(found) == len(fields) else None
+
+
 def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": _MISSING}
+    if frozen and slots:  # a slot's own way to be set takes two thirds of the time
+        names |= {f"_set_{field.name}": getattr(cls, field.name).__set__ for field in dataclasses.fields(cls)}
     parameters, body = ["self"], []
     by_keyword: list[str] = []
     for field in dataclasses.fields(cls):
@@ -151,7 +196,10 @@ def _compile(cls: Any, frozen: bool, slots: bool) -> Callable[..., None]:
             (by_keyword if field.kw_only else parameters).append(parameter)
         elif value == name or (field.default is not _MISSING and not slots):
             continue  # has no value yet, or the class's
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if frozen:
+            body.append(f"_set_{name}(self, {value})" if slots else f"_set(self, {name!r}, {value})")
+        else:
+            body.append(f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     if by_keyword:

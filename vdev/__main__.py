@@ -1,5 +1,5 @@
 """`python -m vdev script.py …`, `python -m vdev -m module …`, `python -m vdev -c code …`: run a program on
-the virtual device where the environment must not decide.
+the virtual device without setting VDEV in its environment.
 
 Decides only that the stand-in is installed before the program's first line; then the program runs as Python
 itself would run it, with its own `sys.argv`, `sys.path[0]` and `__main__`.

@@ -1,8 +1,8 @@
 """The start-up hook: puts vdev's stand-in in the place of PyOpenCL's native module `pyopencl._cl`.
 
 Decides when the stand-in is loaded: at the first import of `pyopencl._cl` in a process where the hook is
-installed, and not before. It never imports another module of vdev itself: every Python process with VDEV=1
-pays for this one.
+installed. Until then it imports no other module of vdev, since every Python process with VDEV=1 pays for
+what it imports.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ MANY = "".join(
 )
 #: by kind of workers: planes, rows and columns of the volume; values to count; items of the repeated launch
 SIZES = {
-    "cuda": {"volume": (1280, 640, 640), "values": 1 << 29, "items": 1 << 20},
+    "cuda": {"volume": (1280, 640, 640), "values": 1 << 25, "items": 1 << 20},
     "cpu": {"volume": (32, 64, 64), "values": 1 << 16, "items": 1 << 16},
 }
 CHAINED, SMALL = 65536, 16

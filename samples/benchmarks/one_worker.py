@@ -21,6 +21,7 @@ Programs of many launches of one work-group and a wait at the end, each by a nam
     in place                      pyopencl.array: an array added to another one
     reduced                       pyopencl.array: a reduction that stays on the device
     read                          a launch and a blocking read of what it has written
+    written                       a blocking write of some parameters before each launch
     waited                        a launch and a wait for its event
 
 The time is divided by the number of launches; the best round of three processes for each column. The bar is what a
@@ -70,7 +71,7 @@ MANY = "".join(
 ITEMS, ROUNDS, TURNS, MOST_US = 64, 5, 3, 5.0
 PARTS = 8
 #: programs that make two commands for each launch that is counted
-TWICE = frozenset({"filled", "copied", "read"})
+TWICE = frozenset({"filled", "copied", "read", "written"})
 
 Launch = Callable[[int], object]
 
@@ -176,8 +177,14 @@ class Bench:
             add(queue, size, size, counts, np.uint32(number))
             cl.enqueue_copy(queue, seen, counts)
 
+        def written(number: int) -> None:
+            seen[0] = number
+            cl.enqueue_copy(queue, others, seen)
+            self.step(queue, size, size, counts, others, np.uint32(number))
+
         return {
             "filled": filled,
+            "written": written,
             "copied": copied,
             "read": read,
             "waited": lambda number: add(queue, size, size, counts, np.uint32(number)).wait(),

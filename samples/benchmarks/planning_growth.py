@@ -83,6 +83,14 @@ kernel void columns(global float *a, int n, int first) {
     int y = get_global_id(0), x = first + get_global_id(1);
     a[y * (long)n + x] = 1;
 }
+kernel void transposed(global float *to, global const float *from, int n) {
+    int x = get_global_id(0), y = get_global_id(1);
+    to[x * (long)n + y] = from[y * (long)n + x];
+}
+kernel void halved(global float *a, int rest) {
+    int i = get_global_id(0);
+    a[i] += a[i + rest];
+}
 """
 
 
@@ -174,6 +182,20 @@ def strided(nbytes: int, launches: int) -> Iterator[Step]:
         yield Step("stripes", (4096 << number % 2,), (64,), {0: 0}, {1: nbytes // 4, 2: number})
 
 
+def transposition(nbytes: int, launches: int) -> Iterator[Step]:
+    """There and back: each worker needs something of every other one, n * n copies."""
+    n = side(nbytes, 2)
+    for number in range(launches):
+        yield Step("transposed", (n, n), (8, 8), {0: number % 2, 1: 1 - number % 2}, {2: n})
+
+
+def reduction(nbytes: int, launches: int) -> Iterator[Step]:
+    """Sums of pairs, of these again, until few are left; then from the start."""
+    for number in range(launches):
+        half = nbytes // 8 >> number % 6
+        yield Step("halved", (half,), (64,), {0: 0}, {1: half})
+
+
 PROGRAMS = (
     factorisation,
     moving_tile,
@@ -185,6 +207,8 @@ PROGRAMS = (
     halos,
     everybody,
     strided,
+    transposition,
+    reduction,
 )
 
 

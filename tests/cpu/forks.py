@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -54,8 +55,10 @@ class Objects:
         assert (found == 2 * numbers).all(), "a wrong result"
 
 
-def child(work: Callable[[], object], leave: Callable[[int], object] = os._exit) -> int | str:
-    """The exit status of a forked child that does `work`, 0 where that returns; 'a hang'."""
+def child(
+    work: Callable[[], object], leave: Callable[[int], object] = os._exit, limit: float = LIMIT
+) -> int | str:
+    """The exit status of a forked child that does `work`, 0 where that returns; 'a hang' after `limit` seconds."""
     number = os.fork()
     if number == 0:
         try:
@@ -64,7 +67,7 @@ def child(work: Callable[[], object], leave: Callable[[int], object] = os._exit)
             print(f"child: {type(error).__name__}: {error}", flush=True)
             leave(1)
         leave(0)
-    deadline = time.monotonic() + LIMIT
+    deadline = time.monotonic() + limit
     while True:
         done, status = os.waitpid(number, os.WNOHANG)
         if done:
@@ -180,6 +183,40 @@ def scenario_busy() -> None:
     parent.queue.finish()
     parent.check()
     print("busy", *ends)
+
+
+def scenario_many(forks: int = 60) -> None:
+    """fork() again and again beside threads that are inside the driver most of the time, each in its own way."""
+    parent, stop = Objects(), threading.Event()
+    parent.check()
+
+    def read(objects: Objects, host: Any) -> None:
+        objects.twice(objects.queue, (WORDS,), (64,), objects.buffer)
+        cl.enqueue_copy(objects.queue, host, objects.buffer)
+
+    def finish(objects: Objects, _: Any) -> None:
+        objects.spin(objects.queue, (WORDS,), None, objects.buffer, np.uint32(100))
+        objects.queue.finish()
+
+    def repeat(step: Callable[[Objects, Any], None]) -> None:
+        objects, host = Objects(), np.zeros(WORDS, np.int32)
+        while not stop.is_set():
+            step(objects, host)
+
+    threads = [threading.Thread(target=repeat, args=(step,)) for step in (read, finish)]
+    for thread in threads:
+        thread.start()
+    ends: Counter[int | str] = Counter()
+    for number in range(forks):
+        time.sleep(0.002 * (number % 7))
+        ends[child(lambda: Objects().check() if number % 4 else None, limit=20)] += 1  # noqa: B023
+        if "a hang" in ends:
+            break
+    stop.set()
+    for thread in threads:
+        thread.join()
+    parent.check()
+    print("many", dict(ends))
 
 
 def _work(number: int) -> int:

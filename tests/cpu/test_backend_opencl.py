@@ -271,6 +271,36 @@ def test_markers_wait_and_tell_times_of_the_host(backend: OpenCLBackend) -> None
     assert backend.record().times() is None
 
 
+def test_waiting_for_all_tells_what_went_well_without_a_marker(backend: OpenCLBackend) -> None:
+    allocation = put(backend, np.zeros(1024, np.uint8))
+    seen = np.zeros(16, np.uint8)
+    box = Box.contiguous(8, 0, 16)
+    assert not backend.read(allocation, seen, box), "nobody has waited"
+    assert backend.wait_for_all()
+    for number in range(1, 4):
+        backend.fill(allocation, 0, 1024, bytes([number]))
+        assert backend.pending()
+        assert backend.wait_for_all()
+        assert backend.read(allocation, seen, box), "it was there at once"
+        assert seen.tolist() == [number] * 16
+    backend.fill(allocation, 0, 1024, b"\7")
+    assert not backend.read(allocation, seen, box), "a fill is under way, as far as is known"
+    backend.record().wait()
+    assert seen.tolist() == [7] * 16
+    failing = backend._cl.UserEvent(backend.device.context)
+    failing.set_status(-5)
+    backend._events.append(failing)  # in the place of a command that fails on the device
+    backend.fill(allocation, 0, 1024, b"\1")
+    assert not backend.wait_for_all()
+    assert not backend.read(allocation, seen, box)
+    assert not backend.wait_for_all()
+    with pytest.raises(BackendError) as info:
+        backend.record().wait()
+    assert info.value.at == (0,)
+    backend.fill(allocation, 0, 1024, b"\2")
+    assert backend.wait_for_all()
+
+
 def test_workers_of_one_device_divide_its_memory(device: Any, backend: OpenCLBackend) -> None:
     info = backend.info
     assert info.memory_nbytes == backend.device.memory_nbytes // 2

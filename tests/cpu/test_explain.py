@@ -136,7 +136,7 @@ def test_programs_that_leave_no_report(folder: Path) -> None:
     done = explain("--json", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)", cwd=folder)
     assert done.returncode == 128 + 15
     assert json.loads(done.stdout) == {
-        "problem": "no report: signal 15 ended the program",
+        "problem": "no report: the program was ended by signal 15",
         "exit_status": 143,
     }
     assert explain("nowhere.py", cwd=folder).returncode != 0

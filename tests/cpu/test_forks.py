@@ -12,6 +12,7 @@ import pytest
 SAID = {
     "parents_context": ["child 0 0", "ends"],
     "own_context": ["own 0 0 0", "nested 0", "thread 0", "ends"],
+    "many": ["many {0: 60}", "ends"],
     "busy": ["busy 0 0 0 0", "ends"],
     "multiprocessing": [f"{method} [0, 1, 2, 3]" for method in ("fork", "spawn", "forkserver")] + ["ends"],
 }
@@ -29,9 +30,13 @@ def run(scenario: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("scenario", [scenario for scenario in SAID if scenario != "own_context"])
-def test_children(scenario):
-    done = run(scenario)
+@pytest.mark.parametrize(
+    ("scenario", "workers"),
+    [(scenario, "cpu:3") for scenario in SAID if scenario != "own_context"]
+    + [("many", "cpu:1"), ("many", "cpu:2")],
+)
+def test_children(scenario, workers):
+    done = run(scenario, VDEV_WORKERS=workers)
     assert (done.stdout.splitlines(), done.stderr, done.returncode) == (SAID[scenario], "", 0)
 
 

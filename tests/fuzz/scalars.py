@@ -23,7 +23,7 @@ from .values import (
     ULONG,
     Ex,
     IntType,
-    bounds,
+    bits_of_either,
     cast,
     constant,
     converted,
@@ -268,7 +268,7 @@ class Scalars(Small):
             return Ex(f"{kind}({a.text}, {b.text})", t, lo, hi, uniform=uniform)
         if kind == "bitselect":
             text = f"bitselect({a.text}, {b.text}, {cast(t, self.leaf()).text})"
-            return Ex(text, t, *bounds("|", (a.lo, a.hi), (b.lo, b.hi)))
+            return Ex(text, t, *bits_of_either(t, a, b))
         if kind == "mul_hi":
             corners = [x * y >> t.bits for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
             return Ex(f"mul_hi({a.text}, {b.text})", t, min(corners), max(corners), uniform=uniform)

@@ -174,6 +174,14 @@ def bounds(op: str, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return _bitwise(op, a, b)
 
 
+def bits_of_either(t: IntType, a: Ex, b: Ex) -> tuple[int, int]:
+    """Bounds of numbers each of whose bits is one of two others': where those may have different signs, of all numbers."""
+    low, high = min(a.lo, b.lo), max(a.hi, b.hi)
+    if low < 0 <= high:
+        return t.lo, t.hi
+    return (0, (1 << high.bit_length()) - 1) if low >= 0 else (-1 << (~low).bit_length(), -1)
+
+
 COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 
 

@@ -84,7 +84,7 @@ def test_what_processes_tell_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("kind: race\nline: 1", ":1: no kind of finding: 'race'; there are out-of-bounds"),
+        ("kind: race\nline: 1", ":1: unknown kind of finding 'race'; the kinds are out-of-bounds"),
         ("\nkind: index\nkernel: k\n", ":2: an entry needs the text of its line, or the line's number"),
         ("kind: index\nline: three\n", ":1: an entry needs"),
         (

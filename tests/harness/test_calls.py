@@ -135,7 +135,7 @@ def test_what_does_not_fit_elsewhere(program: Program, index: int, arg: Any, tex
     ("sizes", "text"),
     [
         ({"global_size": 64, "local_size": 7}, "does not divide"),
-        ({"global_size": (64, 1), "local_size": 8}, "no common number of dimensions"),
+        ({"global_size": (64, 1), "local_size": 8}, "need the same number of dimensions"),
         ({"global_size": 0}, "too small"),
         ({"global_size": 1 << 20, "local_size": 1 << 20}, "is more than"),
     ],
@@ -147,9 +147,9 @@ def test_index_spaces_that_cannot_be(program: Program, sizes: dict[str, Any], te
 
 def test_kernels_by_name(program: Program, tmp_path: Path) -> None:
     assert program.kernels == ("scale", "all", "fixed", "ids")
-    with pytest.raises(KeyError, match="there is no kernel scales; there are: scale, all, fixed, ids"):
+    with pytest.raises(KeyError, match="there is no kernel scales; the program has: scale, all, fixed, ids"):
         program.kernel("scales")
-    with pytest.raises(AttributeError, match="no kernel 'scales'; there are: scale, all, fixed, ids"):
+    with pytest.raises(AttributeError, match="no kernel 'scales'; it has: scale, all, fixed, ids"):
         _ = program.scales
     (tmp_path / "four.h").write_text("#define FOUR 4")
     (tmp_path / "k.cl").write_text(
@@ -294,7 +294,7 @@ def test_too_much_local_memory_to_be_checked_is_noted() -> None:
         np.zeros(1, np.int32), local(30_000, np.int32), global_size=4096, local_size=1
     )
 
-    assert "accesses are not checked: kernel k needs" in outputs.notes[0][1]
+    assert "accesses are not checked: checking the local memory of kernel k" in outputs.notes[0][1]
 
 
 def test_why_a_call_is_not_split() -> None:
@@ -395,7 +395,7 @@ def test_vectors_and_structures_that_do_not_fit(
 
 
 def test_sizes_are_whole_numbers(program: Program) -> None:
-    with pytest.raises(ArgumentError, match=r"a whole number or up to three; got 64\.5"):
+    with pytest.raises(ArgumentError, match=r"one to three whole numbers; got 64\.5"):
         program.scale(X, X, 1, global_size=64.5)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="a shape has no negative sizes"):
         empty((4, -1), np.int32)
@@ -418,7 +418,7 @@ def test_kinds_are_switched_by_name() -> None:
         Program(source).k(np.zeros(1, np.int32), 99, global_size=1)
     outputs = Program(source, ignore=["shift-too-wide"]).k(np.zeros(1, np.int32), 99, global_size=1)
     assert [finding.kind for finding in outputs.findings] == ["shift-too-wide"]
-    with pytest.raises(ValueError, match="no kind of finding: 'shifts'; there are out-of-bounds"):
+    with pytest.raises(ValueError, match="unknown kind of finding 'shifts'; the kinds are out-of-bounds"):
         Program(source, ignore=["shifts"])
 
 
@@ -427,9 +427,9 @@ def test_engines_by_a_part_of_their_name() -> None:
     for workers in ("cpu:1", "cpu:2", "native"):
         (out,) = Program(SOURCE, engine=own.upper(), workers=workers).scale(X, X, 2, global_size=64)
         assert_equal(out, 2 * X)
-    with pytest.raises(engines.NoEngine, match=r"no device is called 'abacus'; there are: .*\(.*\)"):
+    with pytest.raises(engines.NoEngine, match=r"no device matches 'abacus'; available: .*\(.*\)"):
         Program(SOURCE, engine="abacus")
-    with pytest.raises(ValueError, match="with an engine, workers are counted"):
+    with pytest.raises(ValueError, match="with an engine, give the number of its workers"):
         Program(SOURCE, engine=own, workers="cuda:0")
 
 
@@ -445,5 +445,5 @@ def test_what_to_do_about_a_variable_without_a_value() -> None:
     with pytest.raises(FindingsError) as caught:
         Program(source.format("")).k(empty(4, np.int32), global_size=4)
 
-    assert "remedy: give it a value on every way that leads here" in str(caught.value)
+    assert "remedy: give it a value on every path that leads here" in str(caught.value)
     assert Program(source.format(" = 0")).k(empty(4, np.int32), global_size=4).findings == ()

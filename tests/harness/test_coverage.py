@@ -410,7 +410,7 @@ def test_data_of_processes_are_merged(tmp_path: Path) -> None:
 def test_foreign_data_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"version": 0}))
 
-    with pytest.raises(ValueError, match=r"x\.json is no coverage data of this version: version 0"):
+    with pytest.raises(ValueError, match=r"x\.json is not coverage data of this version: version 0"):
         data.load(tmp_path)
 
 
@@ -456,7 +456,7 @@ def test_figures() -> None:
         "branch coverage of kernels is 20%, and 21% is required"
     ]
     for wrong in ("x", "101", "1,2,3", "nan"):
-        with pytest.raises(ValueError, match=f"no threshold: '{wrong}'"):
+        with pytest.raises(ValueError, match=f"not a threshold: '{wrong}'"):
             Threshold.parse(wrong)
 
 
@@ -615,7 +615,7 @@ def test_a_page_of_a_python_file_shows_its_programs_alone(tmp_path: Path) -> Non
     (page,) = (path for path in (tmp_path / "out").glob("a_py_*.html"))
 
     assert list(Page(page.read_text()).rows) == [f"L{number}" for number in range(12, 19)]
-    assert page.read_text().count("lines that are no OpenCL C") == 2
+    assert page.read_text().count("lines that are not OpenCL C") == 2
 
 
 # whole runs ---------------------------------------------------------------------------------------
@@ -728,11 +728,11 @@ def test_options_that_mean_nothing(project: Path, capsys: pytest.CaptureFixture[
     status, output = run(project, "pytest", "--opencl-cov-report=pdf")
 
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "no kind of coverage report: 'pdf'; there are text, lcov, xml, html" in output
+    assert "unknown kind of coverage report: 'pdf'; the kinds are text, lcov, xml, html" in output
     with pytest.raises(SystemExit) as ended:
         check.main(["--coverage-fail-under", "1000", "x.py"])
     assert ended.value.code == 2
-    assert "no threshold: '1000'" in capsys.readouterr().err
+    assert "not a threshold: '1000'" in capsys.readouterr().err
 
 
 PROGRAM = '''

@@ -136,7 +136,7 @@ def test_each_way_is_a_test(project: Path) -> None:
     assert "test_scale[native] PASSED" in output
     assert "test_group[cpu:1-16] PASSED" in output
     assert "test_order[native-backward-16] PASSED" in output
-    assert "no device is called 'abacus'; there are: " in output
+    assert "no device matches 'abacus'; available: " in output
     assert "16 passed, 2 skipped" in output, output
 
 

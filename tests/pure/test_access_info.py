@@ -67,7 +67,7 @@ def test_text_without_a_launch(capsys, kernels):
     assert "kernel add, line 3" in text
     assert "a global real* read 4 bytes at 4*gid0 if n - gid0 >= 1 (line 6)" in squeezed
     assert "b global real* read 4 bytes at 4*gid0 + 16 if n - gid0 >= 1 (line 6)" in squeezed
-    assert "n uint decides what is touched" in squeezed
+    assert "n uint determines which bytes are accessed" in squeezed
     assert "factor real does not matter" in squeezed
     assert "out global int* write 4 bytes at 4*? (line 14)" in squeezed
     assert "atomic 4 bytes at 0, atomic add, merged (line 15)" in squeezed
@@ -130,7 +130,7 @@ def test_reasons_for_one_worker_and_for_merging(capsys, kernels):
             "there is no argument m; there are a, b, factor, n, out",
         ),
         (["--kernel", "sub"], "no kernel sub in kernels.cl; it has add, tile, scatter, ticket, turns"),
-        (["--kernel", "add", "--global", "64", "--local", "8,8", "--set", "n=1"], "equally many"),
+        (["--kernel", "add", "--global", "64", "--local", "8,8", "--set", "n=1"], "the same number for each"),
         (["--picture", "a.png"], "SVG"),
     ],
 )

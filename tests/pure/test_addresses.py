@@ -19,7 +19,7 @@ typedef union { global float *p; ulong number; uint2 halves; } Either;
 typedef struct Node { float value; global struct Node *next; } Node;
 typedef struct { global float *p; ulong n; } Slice;
 """
-STORED, NUMBER = "the address of a buffer is stored", "the address of a buffer becomes a number"
+STORED, NUMBER = "the address of a buffer is stored", "the address of a buffer is converted to a number"
 PUNNED, COMPARED = (
     "the address of a buffer is read as another type",
     "the address of a buffer is compared with",

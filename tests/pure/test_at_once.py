@@ -28,21 +28,30 @@ from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["transfers go on", "transfers wait"])
+@pytest.fixture(
+    autouse=True,
+    params=["transfers go on", "both go on", "transfers wait", "reads tell that they have waited"],
+)
 def handed_over_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only worker lets any thread work with it; its transfers of host memory do not wait, or they do, as on GPUs."""
+    """The only worker lets any thread work with it; its transfers of host memory do not wait, and threads may wait for all
+    ("both") or for markers only; or transfers wait, as on GPUs, where reads of consecutive bytes also tell so.
+    """
+    goes_on = "go on" in request.param
 
     def again(
         self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
     ) -> Callable[[], None]:
         return partial(self.launch, kernel, args, shape)
 
-    monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if request.param else "any_thread", True)
-    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", not request.param)
+    monkeypatch.setattr(ReferenceBackend, "any_thread_alone" if goes_on else "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", request.param != "transfers go on")
     wait = ReferenceBackend.wait_for_all
     monkeypatch.setattr(ReferenceBackend, "wait_for_all", lambda each: waited.append(each) or wait(each))
     waited.clear()
     monkeypatch.setattr(ReferenceBackend, "again", again)
+    if request.param == "reads tell that they have waited":
+        plain = ReferenceBackend.read
+        monkeypatch.setattr(ReferenceBackend, "read", lambda each, *move: plain(each, *move) or wait(each))
 
 
 #: what has been waited for before a read
@@ -65,7 +74,7 @@ class Reader:
         if status is not None:
             self.at_once += 1
             worker = self.program.session.executor.worker(0)
-            assert bool(waited) is not worker.takes_transfers
+            assert bool(waited) is worker.backend.can_wait_for_all
             return status, host
         completion, host = self.program.read(buffer, queue=queue)
         return ended(completion), host
@@ -252,8 +261,27 @@ def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
             without += read.at_once > before and len(marked) == made
             assert events[-1].status == 0
         # Now and then the worker's thread makes one of its own accord.
-        assert without == 0 if worker.takes_transfers else without > 10
+        assert without > 10 if worker.backend.can_wait_for_all else without == 0
         assert {event.wait() for event in events} == {0}
+
+
+def test_what_failed_behind_a_marker_is_known_before_all_is_done() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(4):
+            launch(buffer, buffer)
+        program.session.executor.quiesce()
+        worker, backend = program.session.executor.worker(0), program.backends[0]
+        with worker.lock:  # so that nobody else looks after the marker
+            faults[backend._handed_over] = -5
+            event = launch(buffer, buffer)
+            with worker.turn:
+                worker.mark()
+            assert worker.marks
+            assert worker.catch_up() is backend.can_wait_for_all
+            assert event.status < 0 or not backend.can_wait_for_all
+        assert event.wait() < 0
 
 
 def _went_well(
@@ -300,15 +328,18 @@ def test_threads_that_wait_for_each_others_launches(seed: int) -> None:
         assert not failures
 
 
+def two_in_turn(program: Program) -> tuple[list[VirtualBuffer], list[Caller]]:
+    """Two buffers and a launch for each, which have been made four times in turn and have ended."""
+    buffers, launches = [program.buffer(3), program.buffer(4)], [Caller(program), Caller(program)]
+    made_in_turn(launches, buffers, 4)
+    program.session.executor.quiesce()
+    return buffers, launches
+
+
 def test_what_comes_while_a_thread_waits_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
     slow: set[int] = set()
     with Program(1, {0: Faults(delay=lambda number: 0.05 * (number in slow))}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, launch_other = Caller(program), Caller(program)
-        for _ in range(4):
-            launch(buffer, buffer)
-            launch_other(other, other)
-        program.session.executor.quiesce()
+        (buffer, other), (launch, launch_other) = two_in_turn(program)
         backend, later, wait = program.backends[0], [], ReferenceBackend.wait_for_all
 
         def meanwhile(each: ReferenceBackend) -> bool:
@@ -362,12 +393,7 @@ def test_callbacks_of_what_is_known_to_be_done_wait_for_no_marker() -> None:
 def test_a_failure_is_told_to_who_waits() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, launch_other = Caller(program), Caller(program)
-        for _ in range(4):
-            launch(buffer, buffer)
-            launch_other(other, other)
-        program.session.executor.quiesce()
+        (buffer, other), (launch, launch_other) = two_in_turn(program)
         faults[program.backends[0]._handed_over] = -5
         failed, well = launch(buffer, buffer), launch_other(other, other)
         assert well.wait() == 0

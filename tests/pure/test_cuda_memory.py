@@ -83,6 +83,13 @@ class _Driver:
         ctypes.memmove(target, source, nbytes)
         return 0
 
+    def read_memory(self, target: int, source: int, nbytes: int, stream: int) -> int:
+        ctypes.memmove(target, source, nbytes)
+        return 0
+
+    def stream_synchronize(self, stream: int) -> int:
+        return 0
+
     def fill_1(self, address: int, value: int, count: int, stream: int) -> int:
         _at(address, count, "u1")[:] = value
         return 0
@@ -446,7 +453,7 @@ def test_copies_from_and_to_the_host(
 ) -> None:
     """Whichever way they go: at once, through pinned blocks, packed on the GPU, or row by row without memory for that."""
     monkeypatch.setattr(cuda_host_copies, "DIRECT_NBYTES", 1000)
-    monkeypatch.setattr(cuda_host_copies, "_AT_ONCE_NBYTES", 1000 if at_once else 0)
+    monkeypatch.setattr(cuda_host_copies, "AT_ONCE_NBYTES", 1000 if at_once else 0)
     monkeypatch.setattr(cuda_host_copies, "_PACKED_NBYTES", 4000)
     monkeypatch.setattr(cuda_host_copies, "_LEAST_PACKED_NBYTES", 1000)
     packed: list[Any] = []
@@ -459,8 +466,9 @@ def test_copies_from_and_to_the_host(
     back = np.zeros_like(host)
     expected = back.copy()
     copy_box(memory, expected, box.turned())
-    copies.read(memory.ctypes.data, back, box.turned())
+    done = copies.read(memory.ctypes.data, back, box.turned())
     assert (back == expected).all()
+    assert done == (box.is_contiguous and box.nbytes < 1000)
     has_gaps = box.shape[0] > 1 and box.target_pitches != (200, 40)
     assert bool(packed) == (memory_is_there and has_gaps)
     assert gpu.lost is None

@@ -3,6 +3,8 @@ longer than splitting gains."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.pure.test_choosing import Program
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import KernelStatistics, of_session
+from vdev.session.buffers import VirtualBuffer
 from vdev.session.direct import ONE_WORKER
 from vdev.session.launching import THRIFTY
 from vdev.session.programs import SessionKernel
@@ -172,10 +175,9 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return tried
 
 
-def test_launches_on_kept_buffers_are_handed_over_at_once(
-    auto: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of several workers too; now and then one is submitted, which looks whether they are still better off there."""
+@contextlib.contextmanager
+def kept_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Program, VirtualBuffer, list[bool]]]:
+    """A program whose plans take long, a buffer that it has on one of four workers, and the attempts from then on."""
     slow_plans(monkeypatch, 0.002)
     tried = attempts(monkeypatch)
     with program(1e-12, 4) as found:
@@ -183,6 +185,14 @@ def test_launches_on_kept_buffers_are_handed_over_at_once(
         tiles(found, buffer, 50)
         assert buffer.state.kept is not None
         tried.clear()
+        yield found, buffer, tried
+
+
+def test_launches_on_kept_buffers_are_handed_over_at_once(
+    auto: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several workers too; now and then one is submitted, which looks whether they are still better off there."""
+    with kept_tiles(monkeypatch) as (found, buffer, tried):
         for before in range(50, 50 + 40 * 100, 100):
             tiles(found, buffer, 100)
             assert of(found).launches == before + 100
@@ -196,13 +206,7 @@ def test_launches_on_kept_buffers_are_handed_over_at_once(
 def test_they_go_on_behind_one_that_was_submitted_and_has_not_ended(
     auto: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow_plans(monkeypatch, 0.002)
-    tried = attempts(monkeypatch)
-    with program(1e-12, 4) as found:
-        buffer = found.buffer(4 * SIDE * SIDE)
-        tiles(found, buffer, 50)
-        assert buffer.state.kept is not None
-        tried.clear()
+    with kept_tiles(monkeypatch) as (found, buffer, tried):
         with monkeypatch.context() as busy:
             busy.setattr(virtual_gpus._Marker, "done", lambda marker: False)
             for k in range(400):

@@ -16,7 +16,7 @@ from tests.fuzz.host import ALIGNMENT, LAUNCHES
 from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, nowhere, plant, replaced
 from tests.fuzz.program import Bound, Launch
 from tests.fuzz.run import Options, Run
-from tests.fuzz.values import INTS, Ex, IntType, converted, scalar_operation, truncated
+from tests.fuzz.values import INTS, Ex, IntType, bits_of_either, converted, scalar_operation, truncated
 from tests.fuzz.writer import Features, random_batch
 
 OPERATIONS = {
@@ -54,6 +54,17 @@ def test_bounds_hold_all_results(op: str) -> None:
                 assert found.t.lo <= result <= found.t.hi
             assert found.lo <= wrapped(found.t, result) <= found.hi, (found, x, y)
     assert allowed > 40
+
+
+def test_bounds_hold_bits_chosen_from_two_numbers() -> None:
+    rng = random.Random(0)
+    for _ in range(400):
+        t = rng.choice(INTS)
+        a, b = random_span(rng, t), random_span(rng, t)
+        low, high = bits_of_either(t, Ex("a", t, *a), Ex("b", t, *b))
+        for x, y in itertools.product(range(a[0], a[1] + 1), range(b[0], b[1] + 1)):
+            mask = rng.randrange(1 << t.bits)
+            assert low <= wrapped(t, x & ~mask | y & mask) <= high, (x, y, mask)
 
 
 def test_a_conversion_wraps() -> None:

@@ -68,8 +68,8 @@ def test_the_text_says_the_same():
     assert status == 0
     assert text.count("kernel ran") == 2
     assert all(switch.name in text for switch in switches.SWITCHES)
-    assert "VDEV_WORKES is set and is no switch" in text
-    assert "is VDEV_WORKERS meant?" in text
+    assert "VDEV_WORKES is set but is not a switch" in text
+    assert "did you mean VDEV_WORKERS?" in text
     assert "programs can run" in text
 
 

@@ -257,4 +257,4 @@ def test_the_right_side_of_and_is_evaluated_on_its_way(calculator: Calculator) -
 
 def test_the_address_of_a_buffer_as_a_number_is_shown(calculator: Calculator) -> None:
     calculator.value(Cast(INT, 9, use("a", ct.CPointer(8, INT))))
-    assert calculator.memory.addresses == [("the address of a buffer becomes a number", 9)]
+    assert calculator.memory.addresses == [("the address of a buffer is converted to a number", 9)]

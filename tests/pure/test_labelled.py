@@ -100,18 +100,19 @@ def test_what_lies_in_a_window_is_taken_out_and_put_in(seed: int) -> None:
             continue
         made += 1
         there = bytes_of(window)
-        inside = found.within(window, pitches)
+        cut = found.cut(window, pitches)
+        inside = cut.inside
         check_normal(inside, None, (*pitches, 1))
         before = expected(parts)
         assert contents(Labelled(pitches, inside)) == {b: x for b, x in before.items() if b in there}
         # what was there, put back, changes nothing
-        assert contents(found.replaced(window, pitches, inside, inside)) == before
+        assert contents(cut.replaced(inside)) == before
         # something else in its place
         others = [(1 << rng.randrange(4), region & window) for _ in range(3) if (region := any_region(rng))]
         other = labelled(others)
         if other is None or not set(other.pitches) <= set(pitches):
             continue
-        changed = found.replaced(window, pitches, inside, other.within(window, pitches))
+        changed = cut.replaced(other.cut(window, pitches).inside)
         check_normal(changed.bands, None, (*changed.pitches, 1))
         after = {b: x for b, x in before.items() if b not in there} | expected(others)
         assert contents(changed) == after

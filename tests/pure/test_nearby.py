@@ -19,7 +19,7 @@ def tile(y: int, x: int, height: int, width: int, pitch: int = SIDE) -> Region:
 
 
 def random_region(rng: random.Random) -> Region:
-    kind, size = rng.randrange(5), SIDE * SIDE
+    kind, size = rng.randrange(6), SIDE * SIDE
     start = rng.randrange(size)
     if kind == 0:
         return Region.span(start, start + rng.randrange(size // 4))
@@ -28,6 +28,10 @@ def random_region(rng: random.Random) -> Region:
         return Region.from_runs(parts)
     if kind == 2:  # of a pitch that does not go with the others
         return tile(rng.randrange(20), rng.randrange(20), 1 + rng.randrange(20), 1 + rng.randrange(9), 60)
+    if kind == 5:  # of finer pitches, or wider ones, that go with the others
+        pitch = rng.choice([SIDE // 8, SIDE // 4, SIDE // 2, 2 * SIDE, 4 * SIDE])
+        x = rng.randrange(pitch - 1)
+        return tile(rng.randrange(20), x, 1 + rng.randrange(20), 1 + rng.randrange(pitch - x), pitch)
     found = tile(
         rng.randrange(SIDE // 2), rng.randrange(SIDE // 2), 1 + rng.randrange(32), 1 + rng.randrange(32)
     )
@@ -61,6 +65,20 @@ def test_of_disjoint_blocks_only_those_that_meet_are_found(shape: str) -> None:
     known = Nearby((number, tile(y, x, height, width)) for number, (y, x) in enumerate(places))
     for number, (y, x) in enumerate(places):
         assert known.names(tile(y, x, height, width)) == {number}
+
+
+@pytest.mark.parametrize("pitch", [SIDE // 2, SIDE // 4, 2 * SIDE])
+def test_stripes_of_other_pitches_are_told_apart(pitch: int) -> None:
+    """A kernel that goes through a buffer in steps of its size, launched with half of it, and with twice of it."""
+    workers = 16
+    width = SIDE // workers
+    known = Nearby((number, tile(0, number * width, SIDE, width)) for number in range(workers))
+    part = pitch // workers
+    for number in range(workers):
+        asked = tile(0, number * part, SIDE * SIDE // pitch, part, pitch)
+        meeting = {holder for holder, held in known.meeting(asked) if held.overlaps(asked)}
+        assert meeting
+        assert known.names(asked) == meeting
 
 
 def test_tables_are_few_however_much_is_added() -> None:

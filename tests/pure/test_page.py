@@ -148,7 +148,7 @@ def test_traffic_as_matrices():
     assert [nbytes(cell) for cell in found.row("between commands", "a")[1:]] == [0, 330]
     assert "went from what a wrote to b: 330 bytes." in found.text
     text = explain.as_text(replace(figures(KERNEL), exchanges=rows))
-    assert "most bytes between workers: 330 bytes that a wrote and b wanted. If both" in text
+    assert "most bytes between workers: 330 bytes that a wrote and b needed. If both" in text
     assert "most bytes between" not in explain.as_text(replace(figures(KERNEL), exchanges=rows[2:]))
 
 
@@ -162,7 +162,7 @@ def test_who_holds_what():
         ["", "parts, to be combined"],
     ]
     assert [(nbytes(row[3]), nbytes(row[5])) for row in rows] == [(50, 50), (0, 100), (0, 8)]
-    assert "One period of" in found.text
+    assert "One repeating sequence of" in found.text
 
 
 def test_text_of_programs_is_escaped():
@@ -226,7 +226,11 @@ def test_a_large_run_makes_a_page_of_bounded_size():
     assert sum(nbytes(cell) for row in found.tables["between commands"][0][1:] for cell in row[1:]) == sum(
         row.nbytes for row in exchanges
     )
-    for left in ("9880 further commands between", "12 further launches of the period", "22 further buffers"):
+    for left in (
+        "9880 further commands between",
+        "12 further launches of the sequence",
+        "22 further buffers",
+    ):
         assert left in found.text
     assert "188 further commands, whose bytes" in found.text
 

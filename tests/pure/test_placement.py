@@ -12,6 +12,7 @@ from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
 
 from vdev.backends.reference import ReferenceBackend
+from vdev.planner import instructions as plan_of
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.instructions import Copy, Download, Reserve, Upload
@@ -131,6 +132,20 @@ def test_a_large_fill_leaves_the_home_alone() -> None:
     plan = plan_fill(buffer_state(SIZE), 0, SIZE, bytes(4), FAR)
     assert plan.moved == ()
     assert plan.states[0].valid == tuple(enumerate(quarters))
+
+
+def test_a_single_worker_fills_what_only_the_host_has() -> None:
+    one = LinkCosts.uniform(1, direct=True)
+    at_home = buffer_state(100, [(HOST, span(0, 100))])
+    for state in (buffer_state(100), at_home):
+        plan = plan_fill(state, 40, 20, bytes(4), one)
+        assert plan.instructions[-1] == plan_of.Fill(0, 0, span(40, 60), bytes(4))
+        assert plan.states[0].valid_at(0) == span(40, 60)
+        assert plan.moved == ()
+    assert plan.states[0].valid_at(HOST) == span(0, 40) | span(60, 100)
+    assert plan_fill(at_home, 40, 20, bytes(4), TWO).states == (at_home,)
+    in_host_memory = plan_fill(at_home, 40, 20, bytes(4), LinkCosts.uniform(1))
+    assert in_host_memory.states == (at_home,)
 
 
 def test_workers_of_different_kinds_exchange_by_the_home() -> None:

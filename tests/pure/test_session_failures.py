@@ -69,9 +69,11 @@ def triple(words: np.ndarray) -> np.ndarray:
 class Program:
     """A session on reference workers, one in-order queue, and what a host program does with them."""
 
-    def __init__(self, workers: int = 2, faults: dict[int, Faults] | None = None) -> None:
+    def __init__(
+        self, workers: int = 2, faults: dict[int, Faults] | None = None, *, is_cpu: bool = True
+    ) -> None:
         self.backends: list[ReferenceBackend] = []
-        self.session = Session(reference_openers(workers, self.backends, faults))
+        self.session = Session(reference_openers(workers, self.backends, faults, is_cpu=is_cpu))
         self.backends.sort(key=lambda backend: backend.info.name)
         self.queue = self.session.create_queue(in_order=True)
         program = SessionProgram(SOURCE, (), self.session.workers)

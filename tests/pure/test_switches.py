@@ -122,7 +122,7 @@ def test_memory(monkeypatch, text, nbytes):
 )
 def test_wrong_memory(monkeypatch, text):
     monkeypatch.setenv("VDEV_MEMORY", text)
-    with pytest.raises(SwitchError, match=r"VDEV_MEMORY=.*valid: all, bytes from 64K"):
+    with pytest.raises(SwitchError, match=r"VDEV_MEMORY=.*valid: all, a number of bytes from 64K"):
         switches.memory()
 
 

@@ -358,7 +358,7 @@ def test_any_transfers_in_turn_leave_few_boxes(workers: int) -> None:
 
 
 def test_what_is_written_into_many_boxes_goes_to_who_had_it() -> None:
-    mine = Region.union(span(at * at, at * at + 100) for at in range(50, 100))
+    mine = Region.union(span(at * at, at * at + 100) for at in range(50, 140))
     yours = span(0, 60000) - mine
     replicas = [(0, 0, 60000), (1, 0, 60000)]
     state = buffer_state(60000, [(0, mine), (1, yours)], replicas)

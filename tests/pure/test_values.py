@@ -120,3 +120,52 @@ def test_nothing_is_compiled_before_it_is_called(monkeypatch: pytest.MonkeyPatch
     assert not compiled
     _classes(dataclasses.dataclass, {"frozen": True})
     assert compiled
+
+
+def _plain(decorator: Callable[..., Any], options: dict[str, bool]) -> type:
+    @decorator(**options)
+    class Plain:
+        number: int
+        items: list[int] = field(default_factory=list)
+        note: str = "a"
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "note", self.note + "b")
+
+    return Plain
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_every_object_is_made_alike(options: dict[str, bool]) -> None:
+    """Before its constructor is compiled, and after that."""
+    cls, standard = _plain(dataclass, options), _plain(dataclasses.dataclass, options)
+    ways: list[Callable[[Any], Any]] = [
+        lambda c: c(1),
+        lambda c: c(1, [2]),
+        lambda c: c(1, note="c"),
+        lambda c: c(note="c", items=[3], number=1),
+    ]
+    wrong: list[Callable[[Any], Any]] = [
+        lambda c: c(),
+        lambda c: c(1, [], "", 4),
+        lambda c: c(1, number=2),
+        lambda c: c(1, other=2),
+    ]
+    for way in ways * 20:
+        assert dataclasses.asdict(way(cls)) == dataclasses.asdict(way(standard))
+    for way in wrong:
+        assert _tried(lambda way=way: way(_plain(dataclass, options))) == _tried(
+            lambda way=way: way(standard)
+        )
+    first, second = cls(1), cls(1)
+    assert first.items is not second.items
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_an_object_without_arguments_has_its_fields(options: dict[str, bool]) -> None:
+    @dataclass(**options)
+    class Counted:
+        count: int = field(init=False, default=3)
+        limit: int = field(default=4, kw_only=True)
+
+    assert (Counted().count, Counted().limit) == (3, 4)

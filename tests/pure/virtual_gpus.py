@@ -130,8 +130,9 @@ class VirtualGpu(Backend):
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
         self._take(box.nbytes / 10e9)
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         self._take(box.nbytes / 10e9)
+        return False
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         self._take(2 * box.nbytes / MEMORY_BYTES_PER_SECOND)

@@ -534,7 +534,7 @@ class SyntaxReader:
     def _compound_assign(self, cursor: Cursor, ctype: CType) -> Update:
         operator = clang.binary_operator(cursor)
         if not isinstance(operator, Binary):
-            raise Unsupported("an assignment that is not known", self.line(cursor))
+            raise Unsupported("an unknown assignment", self.line(cursor))
         a, b = self._calculated(cursor)
         return Update(ctype, self.line(cursor), operator, a, b)
 

@@ -121,7 +121,7 @@ def builtin(calculator: Calculator, node: Call, *, used: bool) -> Value:
         if isinstance(last, Pointer) and not isinstance(pointee, CVoid):
             calculator.memory.store(last, pointee, unknown_value(pointee), node.line)
     for value in values:
-        calculator.give_away(value, f"a function that is not known: {name}", node.line)
+        calculator.give_away(value, f"an unknown function: {name}", node.line)
     return unknown_value(node.type, f"the result of {name}()")
 
 
@@ -207,7 +207,7 @@ def _pointee(argument: Expression) -> CType:
     match argument.type:
         case CPointer(pointee=ctype) | CArray(element=ctype):
             return ctype
-    raise Unsupported("an argument that is no pointer", argument.line)
+    raise Unsupported("an argument that is not a pointer", argument.line)
 
 
 def _async_copy(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:

@@ -192,10 +192,10 @@ class Calculator:
             pointer, vector = whole.pointer, whole.type
             if isinstance(whole, Components):
                 if any(c >= len(whole.components) for c in components):
-                    raise Unsupported("a component that is not there", node.line)
+                    raise Unsupported("a component that does not exist", node.line)
                 components = tuple(whole.components[c] for c in components)
         if not isinstance(vector, CVector):
-            raise Unsupported("components of what is no vector", node.line)
+            raise Unsupported("components of a value that is not a vector", node.line)
         if len(components) == 1:
             element = element_like(vector)
             return Location(pointer.moved(ex.const(components[0] * element.size)), element)
@@ -442,7 +442,7 @@ class Calculator:
                 return Number(self.condition(inner), ctype.integer)
         value = self.value(inner)
         if isinstance(ctype, Whole):
-            self.memory.show_address(value, "the address of a buffer becomes a number", node.line)
+            self.memory.show_address(value, "the address of a buffer is converted to a number", node.line)
         return convert(value, ctype)
 
     def _list(self, node: InitialiserList) -> Value:
@@ -500,7 +500,7 @@ class Calculator:
             if isinstance(part, Statement):
                 self.flow.execute(part)
             else:
-                self.give_away(self.value(part), "an operation that is not known", node.line)
+                self.give_away(self.value(part), "an unknown operation", node.line)
 
         for part in node.parts:
             self.branch(unknown_truth(), partial(evaluate, part), lambda: None)

@@ -233,7 +233,7 @@ class Memory:
             reason = "padding of a 3-component vector"
             self.record(place, "write", offset, ctype.size, line, condition=perhaps, reason=reason)
         elif isinstance(ctype, Aggregated) and not (isinstance(value, Aggregate) and value.is_set(ctype)):
-            reason, pieces = "a structure that is not seen to be set whole", leaves_of(ctype)
+            reason, pieces = "a structure of which some members may not be set", leaves_of(ctype)
             self.record(
                 place, "write", offset, ctype.size, line, condition=perhaps, reason=reason, pieces=pieces
             )

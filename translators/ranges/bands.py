@@ -444,6 +444,25 @@ def _add_corners(bands: Bands, above: Corner, below: Corner, found: list[Corner]
             _add_corners(inner, (*above, (lo, hi)), below[1:], found)
 
 
+#: values of a digit up to which those of the next are told apart by it
+_FEW_VALUES = 8
+
+
+def joined_digits(corners: list[Corner], level: int, ratio: int) -> list[Corner]:
+    """The same boxes, or boxes around them, with the digit of a level and the one below it, of `ratio` values, as one."""
+    found: list[Corner] = []
+    for corner in corners:
+        (lo, hi), (low, high) = corner[level : level + 2]
+        ways = [(lo, hi)]
+        if high - low < ratio and hi - lo <= _FEW_VALUES:
+            ways = [(digit, digit + 1) for digit in range(lo, hi)]
+        found += [
+            (*corner[:level], (a * ratio + low, (b - 1) * ratio + high), *corner[level + 2 :])
+            for a, b in ways
+        ]
+    return found
+
+
 def around(corner: Corner, other: Corner) -> Corner:
     """The smallest box of digits that has both."""
     return tuple((a if a < c else c, b if b > d else d) for (a, b), (c, d) in zip(corner, other, strict=True))

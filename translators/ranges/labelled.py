@@ -15,9 +15,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
-from . import bands as nested
 from .bands import Bands, Units
 from .region import FEW_BANDS, Region, merged, region_in
 
@@ -85,19 +84,11 @@ class Labelled:
             return self.pitches
         return None if region.bands is None else merged(self.pitches, region.pitches)
 
-    def within(self, region: Region, pitches: Pitches) -> LabelledBands:
-        """What lies in a region, in joint pitches."""
-        return _within(self._refined(pitches), region.refined(pitches))
-
-    def replaced(
-        self, region: Region, pitches: Pitches, before: LabelledBands, inside: LabelledBands
-    ) -> Labelled:
-        """This outside of a region, and `inside` there, all in joint pitches. `before`: what is there now (`within`)."""
-        window = region.refined(pitches)
-        if pitches:  # to look which rows change takes less than to make them
-            window, inside = _changed_rows(window, before, inside)
-        bands = _replaced(self._refined(pitches), window, inside, (*pitches, 1), 0)
-        return _normal(bands, pitches)
+    def cut(self, region: Region, pitches: Pitches) -> Cut:
+        """What lies in a region, in joint pitches, and what around it."""
+        bands, window = self._refined(pitches), region.refined(pitches)
+        inside, rows = _cut(bands, window, (*pitches, 1), 0)
+        return Cut(inside, pitches, bands, window, rows)
 
     def regions(self) -> dict[int, Region]:
         """By number, the bytes whose labels have it."""
@@ -105,6 +96,28 @@ class Labelled:
 
     def _refined(self, pitches: Pitches) -> LabelledBands:
         return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
+
+
+#: of a row's digits: the first, one more than the last; what they have, and what of it lies in the window. Where the window
+#: is no one run of the row, also the pieces of its next level.
+Piece = tuple[int, int, Inner, Inner, Any]
+#: by band of a window, its pieces
+Rows = tuple[list[Piece], ...]
+
+
+class Cut(NamedTuple):
+    """What of a map lies in a window; and whatever it takes to put something else there."""
+
+    inside: LabelledBands
+    pitches: Pitches  #: of the bands
+    bands: LabelledBands  #: those of the map
+    window: Bands
+    rows: Rows
+
+    def replaced(self, inside: LabelledBands) -> Labelled:
+        """The map outside of the window, and `inside`, which lies in it, there."""
+        bands = _put(self.bands, self.window, self.rows, inside, (*self.pitches, 1), 0)
+        return _normal(bands, self.pitches)
 
 
 def labelled(regions: Iterable[tuple[int, Region]]) -> Labelled | None:
@@ -183,36 +196,96 @@ def _by_number(bands: LabelledBands, units: Units, level: int) -> dict[int, Band
     return {number: tuple(parts) for number, parts in found.items()}
 
 
-def _within(a: LabelledBands, window: Bands) -> LabelledBands:
-    """What of `a` lies in a set."""
-    found: list[LabelledBand] = []
+def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[LabelledBands, Rows]:
+    """What of `a` lies in a set, and by band of the set what lies there and beside it."""
+    inside: list[LabelledBand] = []
+    rows: list[list[Piece]] = []
     for first, last, below in window:
-        low = bisect_right(a, first, key=_stop) if len(a) > FEW else 0
-        for lo, hi, inner in a[low:]:
+        pieces: list[Piece] = []
+        run = _one_run(below)
+        at = first
+        for lo, hi, inner in a[bisect_right(a, first, key=_stop) :] if len(a) > FEW else a:
+            if hi <= at:
+                continue
             if lo >= last:
                 break
-            if hi <= first:
-                continue
-            if below is not None:
-                inner = _painted(below, inner) if isinstance(inner, int) else _within(inner, below)
-                if not inner:
-                    continue
-            _append(found, lo if lo > first else first, hi if hi < last else last, inner)
-    return tuple(found)
+            if lo > at:
+                pieces.append(_piece(at, lo, 0, below, units, level))
+                at = lo
+            stop = hi if hi < last else last
+            if run is not None and type(inner) is tuple:  # as nearly all are
+                middle = _clipped(inner, *run)
+                pieces.append((at, stop, inner, middle, None))
+            else:
+                pieces.append(_piece(at, stop, inner, below, units, level))
+                middle = pieces[-1][3]  # type: ignore[assignment]
+            if middle:
+                _append(inside, at, stop, middle)
+            at = stop
+        if at < last:
+            pieces.append(_piece(at, last, 0, below, units, level))
+        rows.append(pieces)
+    return tuple(inside), tuple(rows)
 
 
-def _changed_rows(window: Bands, before: LabelledBands, inside: LabelledBands) -> tuple[Bands, LabelledBands]:
-    """The part of a set, and of what is put there, with those digits of which something becomes different."""
-    rows = list[nested.Band]()
-    for lo, hi, old, new in _side_by_side(before, inside, window[0][0], window[-1][1]):
-        if old != new:
-            if rows and rows[-1][1] == lo:
-                lo = rows.pop()[0]
-            rows.append((lo, hi, None))
-    changed = tuple(rows)
-    if changed == ((window[0][0], window[-1][1], None),):
-        return window, inside
-    return nested.intersect(window, changed), _within(inside, changed)
+def _one_run(below: Bands | None) -> tuple[int, int] | None:
+    """Where it begins and ends, if a set is one run of digits."""
+    if below is not None and len(below) == 1 and below[0][2] is None:
+        return below[0][0], below[0][1]
+    return None
+
+
+def _piece(lo: int, hi: int, inner: Inner, below: Bands | None, units: Units, level: int) -> Piece:
+    """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
+    if below is None:
+        return lo, hi, inner, inner, None
+    outer, run = _opened(inner, units, level), _one_run(below)
+    if run is not None:
+        return lo, hi, inner, _clipped(outer, *run), None
+    return lo, hi, inner, *_cut(outer, below, units, level + 1)
+
+
+def _clipped(a: LabelledBands, low: int, high: int) -> LabelledBands:
+    """What of `a` lies from one digit up to another."""
+    for lo, hi, inner in a:
+        if hi > low:
+            if hi < high:
+                break
+            return ((lo if lo > low else low, high, inner),) if lo < high else ()
+    return tuple(
+        [
+            (lo if lo > low else low, hi if hi < high else high, inner)
+            for lo, hi, inner in a
+            if lo < high and low < hi
+        ]
+    )
+
+
+def _spliced(a: LabelledBands, low: int, high: int, put: LabelledBands) -> LabelledBands:
+    """`a` but for the digits from one up to another, and there `put`."""
+    at, n = 0, len(a)
+    while at < n and a[at][1] <= low:
+        at += 1
+    left = a[:at]
+    if at < n:
+        lo, hi, inner = a[at]
+        if lo < low:
+            left = (*left, (lo, low, inner))
+        while hi <= high:
+            at += 1
+            if at == n:
+                return _joined(left, put)
+            lo, hi, inner = a[at]
+        right = ((high, hi, inner), *a[at + 1 :]) if lo < high else a[at:]
+        return _joined(_joined(left, put), right)
+    return _joined(left, put)
+
+
+def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
+    """What lies inside a digit as bands."""
+    if isinstance(inner, int):
+        return ((0, units[level] // units[level + 1], inner),) if inner else ()
+    return inner
 
 
 def _parted(a: LabelledBands, start: int, stop: int) -> tuple[LabelledBands, LabelledBands]:
@@ -229,57 +302,54 @@ def _parted(a: LabelledBands, start: int, stop: int) -> tuple[LabelledBands, Lab
     return left, a[count:]
 
 
-def _replaced(
-    a: LabelledBands, window: Bands, inside: LabelledBands, units: Units, level: int
+def _put(
+    a: LabelledBands, window: Bands, rows: Rows, inside: LabelledBands, units: Units, level: int
 ) -> LabelledBands:
-    """`a` outside of a set, and `inside`, which lies in it, there."""
+    """`a` outside of a set, and `inside`, which lies in it, there. `rows`: as of `_cut`."""
     found: LabelledBands = ()
-    for first, last, below in window:
-        here, inside = _parted(inside, last, last)
-        if below is not None:
-            here = _rows_replaced(a, (first, last, below), here, units, level)
+    at = 0
+    for (first, last, below), pieces in zip(window, rows, strict=True):
         left, a = _parted(a, first, last)
+        while at < len(inside) and inside[at][1] <= first:
+            at += 1
+        here = _row_put(pieces, below, inside[at:], units, level)
         found = _joined(_joined(found, left), here)
     return _joined(found, a)
 
 
-def _rows_replaced(
-    a: LabelledBands, window: nested.Band, inside: LabelledBands, units: Units, level: int
+def _row_put(
+    pieces: list[Piece], below: Bands | None, inside: LabelledBands, units: Units, level: int
 ) -> LabelledBands:
-    """The same for the digits of one band, of which only a part of each is replaced."""
-    first, last, below = window
-    assert below is not None
-    size, found = units[level] // units[level + 1], list[LabelledBand]()
-    for lo, hi, old, new in _side_by_side(a, inside, first, last):
-        outer: LabelledBands = old if isinstance(old, tuple) else ((0, size, old),) if old else ()
-        put: LabelledBands = new if isinstance(new, tuple) else ((0, size, new),) if new else ()
-        if len(below) == 1 and below[0][2] is None:  # as nearly always
-            left, right = _parted(outer, below[0][0], below[0][1])
-            inner = _joined(_joined(left, put), right)
-        else:
-            inner = _replaced(outer, below, put, units, level + 1)
-        if inner:
-            _append(found, lo, hi, _unless_whole(inner, size))
+    """The digits of one band of the window with `inside`, which begins there or behind it."""
+    found: list[LabelledBand] = []
+    nothing: Inner = 0 if below is None else ()
+    rest = iter(inside)
+    start, end, new = next(rest, END)
+    run = _one_run(below)
+    for lo, hi, outer, middle, below_it in pieces:
+        while lo < hi:
+            while end <= lo:
+                start, end, new = next(rest, END)
+            put, stop = (new, end) if start <= lo else (nothing, start)
+            if stop > hi:
+                stop = hi
+            if put == middle:
+                inner = outer
+            elif below is None:
+                inner = put
+            else:
+                here = outer if type(outer) is tuple else _opened(outer, units, level)
+                put = put if type(put) is tuple else _opened(put, units, level)
+                if run is not None:
+                    inner = _spliced(here, *run, put)
+                else:
+                    inner = _put(here, below, below_it, put, units, level + 1)
+                if len(inner) == 1:
+                    inner = _unless_whole(inner, units[level] // units[level + 1])
+            if inner:
+                _append(found, lo, stop, inner)
+            lo = stop
     return tuple(found)
-
-
-def _side_by_side(
-    a: LabelledBands, b: LabelledBands, first: int, last: int
-) -> list[tuple[int, int, Inner, Inner]]:
-    """From digit `first` to `last`, what two maps have; 0 where they have nothing."""
-    found: list[tuple[int, int, Inner, Inner]] = []
-    left = iter(a[bisect_right(a, first, key=_stop) :] if len(a) > FEW else a)
-    right = iter(b)
-    alo, ahi, ain = blo, bhi, bin_ = NO_BAND
-    while first < last:
-        while ahi <= first:
-            alo, ahi, ain = next(left, END)
-        while bhi <= first:
-            blo, bhi, bin_ = next(right, END)
-        hi = min(last, ahi if alo <= first else alo, bhi if blo <= first else blo)
-        found.append((first, hi, ain if alo <= first else 0, bin_ if blo <= first else 0))
-        first = hi
-    return found
 
 
 def _overlaid(a: LabelledBands, b: LabelledBands, units: Units, level: int) -> LabelledBands:
@@ -420,9 +490,13 @@ def _count(bands: LabelledBands, depth: int) -> int:
     """Boxes with one label each; `depth`: levels below this one."""
     if depth == 0:
         return len(bands)
-    inside = [inner for _, _, inner in bands if not isinstance(inner, int)]
-    below = sum(map(len, inside)) if depth == 1 else sum([_count(inner, depth - 1) for inner in inside])
-    return len(bands) - len(inside) + below
+    found = 0
+    for _, _, inner in bands:
+        if type(inner) is int:
+            found += 1
+        else:
+            found += len(inner) if depth == 1 else _count(inner, depth - 1)  # type: ignore[arg-type]
+    return found
 
 
 # patterns ------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from vdev.translators.values import dataclass
 
 from .region import Region
@@ -21,7 +23,9 @@ class Layout:
     host_pitches: tuple[int, int]
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def contiguous(buffer_start: int, nbytes: int, host_start: int = 0) -> Layout:
+        """Consecutive bytes. The same object for the same numbers: what is made of it is then found by identity."""
         return Layout((1, 1, nbytes), buffer_start, (nbytes, nbytes), host_start, (nbytes, nbytes))
 
     @property

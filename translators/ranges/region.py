@@ -373,6 +373,9 @@ class Region:
     def corners(self, pitches: tuple[int, ...], most: int) -> list[nested.Corner]:
         """At most `most` boxes around it in the digits that `pitches` give: the least of each and one more than the
         largest. Two sets that meet have boxes that do. Rows are whole where its own pitches do not go with these.
+
+        >>> Region.boxes(4, 2, ((8, 6),)).corners((16,), 8)  # at 4 and at 12 of each row
+        [((0, 3), (4, 6)), ((0, 3), (12, 14))]
         """
         for known in self._corners:
             if known[0] == pitches and known[1] == most:
@@ -390,10 +393,15 @@ class Region:
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:
         first = pitches[0] if pitches else 1
         low, high = self.start // first, -(-self.stop // first)
-        alike = self.bands is not None and merged(self.pitches, pitches) == pitches
-        if not alike or (self.is_span and high - low > 1):
+        joint = None if self.bands is None else merged(self.pitches, pitches)
+        if joint is None or (self.is_span and high - low > 1):
             return [((low, high), *((0, one // other) for one, other in pairwise((*pitches, 1))))]
-        return nested.corners(self.refined(pitches), (*pitches, 1))
+        found, units = nested.corners(self.refined(joint), (*joint, 1)), [*joint, 1]
+        for depth in range(len(joint) - 1, -1, -1):
+            if joint[depth] not in pitches:
+                found = nested.joined_digits(found, depth, units[depth] // units[depth + 1])
+                del units[depth]
+        return found
 
     def parts(self) -> Iterator[tuple[int, int, nested.Dims]]:
         """The region as disjoint boxes, as `boxes` takes them: first byte, bytes in a row, (stride, count) pairs."""

@@ -41,10 +41,12 @@ class Trace:
         #: comparisons of floating-point numbers
         self._comparisons: dict[str, None] = {}
         self._reals: dict[str, str] = {}  #: by expression of floating-point numbers, its name
+        self._solution: Solution | None = None  #: until there are more conditions
         self.closed = False
 
     def parameter(self, value: int) -> Number:
         """The next parameter, whose value it is."""
+        self._solution = None
         variable = self.variable(("parameter", len(self.parameters)), "")
         self.parameters.append(f"v{variable}")
         return Number(self, value, {variable: 1}, 0)
@@ -105,6 +107,7 @@ class Trace:
         return true
 
     def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
+        self._solution = None
         old_low, old_high = self._ranges.get(linear, (None, None))
         self._ranges[linear] = (_larger(old_low, low), _smaller(old_high, high))
 
@@ -131,10 +134,13 @@ class Trace:
 
     def solution(self) -> Solution:
         """What is known of variables as long as all conditions hold: those that are a form of others."""
-        found = Solution({number for number, text in enumerate(self._variables) if not text})
-        for linear, (low, high) in self._ranges.items():
-            if low is not None and low == high:
-                found.add(dict(linear), -low)
+        found = self._solution
+        if found is None:
+            found = Solution({number for number, text in enumerate(self._variables) if not text})
+            for linear, (low, high) in self._ranges.items():
+                if low is not None and low == high:
+                    found.add(dict(linear), -low)
+            self._solution = found
         return found
 
     def conditions(self) -> list[str]:

@@ -14,7 +14,7 @@ from .expression import INFINITE
 
 Terms = dict[int, int]
 
-SOME_VALUE = "a value that is not known"
+SOME_VALUE = "an unknown value"
 
 
 class Form:

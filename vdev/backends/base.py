@@ -320,14 +320,21 @@ class Backend(ABC):
     #: whether `enter` and `leave` do anything
     has_visitors = False
 
+    #: writes of so many consecutive bytes at most never wait, and the host's memory may change once `write` returns
+    small_write_nbytes = 0
+
     #: `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 
     def wait_for_all(self) -> bool:
-        """Return when all that has been handed over is done, or has failed: whether all went well and no marker is needed
-        to tell. Where `can_wait_for_all`.
+        """Return when all that has been handed over is done, or has failed: whether all behind the last marker went well and
+        no other is needed to tell. Where `can_wait_for_all`.
         """
         raise TypeError("this back end waits for markers")
+
+    def is_at_rest(self) -> bool:
+        """Whether threads of the driver's own have gone to sleep, where a child of a fork may use the driver. Any thread."""
+        return True
 
     def enter(self) -> None:  # noqa: B027
         """Make the calling thread ready to call other methods; the worker's own thread need not."""
@@ -392,8 +399,10 @@ class Backend(ABC):
         """Host memory to the worker; `source` stays unchanged until the next marker is done."""
 
     @abstractmethod
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
-        """The worker to host memory; `target` holds the bytes when the next marker is done."""
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
+        """The worker to host memory; `target` holds the bytes when the next marker is done. True where it holds them
+        already, and all that was handed over before is done as well, and has not failed.
+        """
 
     @abstractmethod
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:

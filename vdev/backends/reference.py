@@ -240,10 +240,11 @@ class ReferenceBackend(Backend):
         self._submit("write", lambda: copy_box(source, memory, box))
         self.counters.from_host += box.nbytes
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         memory = _memory(source)
         self._submit("read", lambda: copy_box(memory, target, box))
         self.counters.to_host += box.nbytes
+        return False
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         old, new = _memory(source), _memory(target)

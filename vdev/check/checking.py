@@ -13,13 +13,13 @@ Decides whether a launch did what one device would have done. Around each split 
 
 Every launch, split or not, leaves the red zones around replicas (`executor.red_zones`) as they are.
 
-A difference is excused by runs alone, never by what analysis says: bits may differ, within a tolerance and with a note
-in the log, where the workers are different devices, and where the compiler rounds the translated kernel otherwise than
-the user's own, which shows when the translated kernel, whole on one worker, gives the very bits in question; results may
-differ that on one worker differ from run to run, with the order of the chunks, or with what is in memory nobody has
-written. (Private memory that a kernel copies and never wrote may repeat by luck and then count as a difference.) Padding
-in structures must stay as it is where it does on one worker. What cannot be checked (no memory for the copies) is noted
-in the log.
+A difference is excused only by further runs, never by what analysis says. Floats may differ within a tolerance, with a
+note in the log, if the workers are different devices, or if the compiler rounds the translated kernel differently from
+the user's own; the latter holds if the translated kernel, whole on one worker, gives exactly the bits in question.
+Results may differ if on one worker, too, they vary from run to run, with the order of the chunks, or with the content of
+uninitialised memory. (Uninitialised private memory that a kernel copies may happen to repeat, and then counts as a
+difference.) Padding in structures must not change if it does not change on one worker. What cannot be checked (no memory
+for the copies) is noted in the log.
 
 It changes no plan: what is checked is what would have run. It waits for each launch it checks.
 """
@@ -315,7 +315,7 @@ class LaunchChecker:
         for slot, mask in enumerate(wrong):
             mask &= ~whole_scalars(expected[slot] != other[slot], case.dtype_of(slot))
         if sum(int(mask.sum()) for mask in wrong) < before:
-            self._note(case.launch, "some results follow from memory that nobody has written", logging.INFO)
+            self._note(case.launch, "some results depend on uninitialised memory", logging.INFO)
 
     def _compare_padding(self, case: Case, expected: Sequence[Bytes]) -> None:
         """Raise a byte of padding that changed although it was left alone whenever the kernel ran on one worker."""
@@ -347,7 +347,7 @@ class LaunchChecker:
             if not any(mask.any() for mask in wrong):
                 break
         if sum(int(mask.sum()) for mask in wrong) < before:
-            self._note(case.launch, "some results are left to chance, also on one worker", logging.WARNING)
+            self._note(case.launch, "some results are left to chance, on one worker as well", logging.WARNING)
 
     def _all_ways(self, case: Case) -> list[Sequence[Bytes]]:
         """What the user's kernel gives whole, the translated one whole, and its chunks in either order. Between two calls
@@ -382,7 +382,7 @@ class LaunchChecker:
             why = "the workers are different devices"
         else:
             near &= self._whole(case, case.before, translated=True)[slot] == after
-            why = "the compiler rounds the translated kernel otherwise than the user's own"
+            why = "the compiler rounds the translated kernel differently from the user's own"
         if near.any():
             self._note(case.launch, f"floats differ by rounding: {why}", logging.INFO)
             wrong &= ~near
@@ -407,10 +407,10 @@ class LaunchChecker:
         text = {
             "difference": f"{split} with {count} workers, {single} on one",
             "race": f"a race: work-groups change it to different values ({split} with {count} workers, {single} on one)",
-            "read": f"{split}, but {single} where other bytes than those declared as read are exchanged: "
+            "read": f"{split}, but {single} if bytes not declared as read have other values: "
             "the kernel reads more than analysis says",
             "write": "changed, but not declared as written: the kernel writes more than analysis says",
-            "exact": f"declared as surely written by a chunk, which leaves {single} there as it was: "
+            "exact": f"declared as always written by a chunk, which left {single} there unchanged: "
             "the kernel writes less than analysis says",
         }[kind]
         text = f"{where}: {text}. {said[0].upper()}{said[1:]}. NDRange {ndrange.global_size} in groups of {ndrange.local_size}"

@@ -1,5 +1,5 @@
-"""Contents of buffers compared: which bytes belong to which element, which differences are rounding, and memory in
-which everything but some bytes is exchanged.
+"""Comparing the contents of buffers: which bytes belong to which element, which differences are rounding, and copies of
+memory in which all but certain bytes have other values.
 
 Pure; knows types of elements, plain or structured, and nothing of launches. What a difference means is for
 `vdev.check.checking`.

@@ -1,8 +1,8 @@
-"""`vdev-info --access kernel.cl`: what the analysis sees in each kernel of a file, before anything runs.
+"""`vdev-info --access kernel.cl`: what the analysis finds in each kernel of a file, before anything runs.
 
-Decides how that is told: as text, as JSON, and as a picture (SVG) of which bytes each worker of a given launch reads
-and writes. What is read and written is the analysis's, how a launch is cut the planner's, with all data in host
-memory. It needs no device: the program is compiled for the translators' own target.
+Decides how that is shown: as text, as JSON, and as a picture (SVG) of which bytes each worker of a given launch reads
+and writes. The accesses come from the analysis, and the cut from the planner, with all data in host memory. It needs no
+device: the program is compiled for the translators' own target.
 """
 
 from __future__ import annotations
@@ -113,21 +113,25 @@ def _ndrange(info: KernelInfo, setting: Setting) -> NDRange:
     )
     offset = setting.offset or (0,) * len(size)
     if not 1 <= len(size) <= 3 or not len(size) == len(local) == len(offset):
-        raise AccessError("--global, --local and --offset are one to three numbers, equally many")
+        raise AccessError(
+            "--global, --local and --offset take one to three numbers, the same number for each"
+        )
     if min(size) < 1 or min(local) < 1:
-        raise AccessError("--global and --local are at least 1")
+        raise AccessError("--global and --local take numbers from 1")
     return NDRange(size, local, offset)
 
 
 def _values(info: KernelInfo, summary: KernelSummary, setting: Setting) -> dict[int, int | float | bytes]:
     """The numbers of the arguments that matter. Raises AccessError where one is missing."""
     if any(index >= len(info.args) for index in summary.scalars):
-        raise AccessError("what it touches depends on the sizes of its images, which cannot be given here")
+        raise AccessError(
+            "which bytes it accesses depends on the sizes of its images, which cannot be given here"
+        )
     names = {index: info.args[index].name for index in sorted(summary.scalars)}
     missing = [name for name in names.values() if name not in setting.values]
     if missing:
         raise AccessError(
-            f"what it touches depends on {', '.join(missing)}: give {' '.join(f'--set {m}=…' for m in missing)}"
+            f"which bytes it accesses depends on {', '.join(missing)}: give {' '.join(f'--set {m}=…' for m in missing)}"
         )
     return {index: _value(info.args[index], setting.values[name]) for index, name in names.items()}
 
@@ -261,32 +265,41 @@ def _write_pictures(path: Path, reports: Sequence[KernelReport]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vdev-info --access",
-        description="What the analysis sees in each kernel of an OpenCL C file; with --global also which bytes each "
+        description="Show what the analysis finds in each kernel of an OpenCL C file and, with --global, which bytes each "
         "worker of a launch would read and write. Needs no device.",
     )
     parser.add_argument("file", type=Path, help="OpenCL C source")
     parser.add_argument(
-        "-D", action="append", default=[], metavar="NAME=VALUE", help="a macro, as for the compiler"
+        "-D", action="append", default=[], metavar="NAME=VALUE", help="define a macro, as for the compiler"
     )
-    parser.add_argument("-I", action="append", default=[], metavar="FOLDER", help="where included files are")
-    parser.add_argument("--options", default="", help="further build options, in one string")
+    parser.add_argument(
+        "-I", action="append", default=[], metavar="FOLDER", help="look for included files here"
+    )
+    parser.add_argument("--options", default="", help="more build options, in one string")
     parser.add_argument("--kernel", help="only this kernel")
     parser.add_argument(
         "--global", dest="global_size", type=_numbers, metavar="X,Y,Z", help="work-items of a launch"
     )
     parser.add_argument("--local", type=_numbers, metavar="X,Y,Z", help="work-items in a group")
     parser.add_argument("--offset", type=_numbers, metavar="X,Y,Z", help="global work offset")
-    parser.add_argument("--workers", type=_count, default=2, metavar="N", help="workers that share it; 2")
     parser.add_argument(
-        "--set", action="append", default=[], type=_pair, metavar="ARGUMENT=VALUE", help="a value"
+        "--workers", type=_count, default=2, metavar="N", help="number of workers (default: 2)"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="ARGUMENT=VALUE",
+        help="value of an argument",
     )
     parser.add_argument(
         "--size", action="append", default=[], type=_sized, metavar="ARGUMENT=BYTES",
-        help="size of a buffer; without it as much as the launch reaches",
+        help="size of a buffer (default: as much as the launch accesses)",
     )  # fmt: skip
     parser.add_argument(
         "--pitch", action="append", default=[], type=_pitched, metavar="[ARGUMENT=]BYTES",
-        help="draw a buffer (every one) as a matrix with rows of so many bytes",
+        help="draw a buffer (without a name: every buffer) as a matrix with rows of this many bytes",
     )  # fmt: skip
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the launch")
     parser.add_argument("--json", action="store_true", help="print one JSON array")

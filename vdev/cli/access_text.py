@@ -1,6 +1,6 @@
 """What the analysis has found out about kernels, as text for people and as JSON for programs.
 
-Decides how it is told, not what.
+Decides how it is presented, not what is in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _kernel_text(report: KernelReport) -> Iterator[str]:
     for reason in summary.one_worker:
         yield f"  one worker: {reason}"
     if not summary.one_worker and not (report.problem or "").startswith("one worker"):
-        yield "  nothing in it speaks against splitting"
+        yield "  nothing in it prevents splitting"
     if report.problem is not None:
         yield f"  {report.problem}"
     if report.launch is not None:
@@ -52,7 +52,9 @@ def _argument_rows(info: KernelInfo, summary: KernelSummary) -> Iterator[tuple[s
             if access.arg == index and (row := (access.mode, _place(access))) not in told:
                 told.append(row)
         if arg.kind == "value":
-            told = [("", "decides what is touched" if index in summary.scalars else "does not matter")]
+            told = [
+                ("", "determines which bytes are accessed" if index in summary.scalars else "does not matter")
+            ]
         for number, row in enumerate(told or [("", "not touched")]):
             yield (*(first if number == 0 else ("", "")), *row)
 

@@ -23,9 +23,10 @@ from vdev.harness.reports import Report, read_kernels, run_program
 T = TypeVar("T")
 
 _EPILOG = """\
-With a .cl file, build options behind it: what clang says, and what a run could not check. With anything else: the program is
-run as python would run it, on vdev's virtual device (VDEV_WORKERS says where; one CPU worker where it says nothing), and every launch is
-checked before it is made. The exit status is 1 with findings, 2 for a wrong command line, else the program's own.
+A .cl file, which may be followed by build options, is not run: vdev-check prints clang's messages, and what a run could not
+check. Anything else is run as python would run it, on vdev's virtual device (VDEV_WORKERS selects the workers; one CPU worker
+if it is not set), and every launch is checked before it is made. The exit status is 1 if there are findings, 2 for a wrong
+command line, and otherwise the program's own.
 """
 _WITH_VALUE = (
     "--format", "--report", "--ignore", "--most", "--accepted", "--coverage-report", "--coverage-fail-under",
@@ -124,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         choices=KINDS,
         metavar="KIND",
-        help=f"tell of this kind, too, which is off by default: {', '.join(sorted(OFF_BY_DEFAULT))}",
+        help=f"also report this kind, which is off by default: {', '.join(sorted(OFF_BY_DEFAULT))}",
     )
     parser.add_argument(
         "--ignore",
@@ -132,28 +133,34 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         choices=KINDS,
         metavar="KIND",
-        help=f"tell nothing of this kind: {', '.join(KINDS)}",
+        help=f"do not report this kind: {', '.join(KINDS)}",
     )
     parser.add_argument(
         "--accepted",
         type=Path,
         metavar="FILE",
-        help="findings that are accepted, with reasons; those are not told of",
+        help="accepted findings, with reasons; they are not reported",
     )
     parser.add_argument(
-        "--write-accepted", action="store_true", help="write what is found into the file of accepted findings"
+        "--write-accepted", action="store_true", help="write the findings to the file of accepted findings"
     )
     parser.add_argument(
-        "--most", type=int, default=0, metavar="N", help="check N launches of each kernel (default: all)"
+        "--most",
+        type=int,
+        default=0,
+        metavar="N",
+        help="check only the first N launches of each kernel (default: all)",
     )
-    parser.add_argument("--no-check", dest="check", action="store_false", help="no checks, coverage alone")
+    parser.add_argument("--no-check", dest="check", action="store_false", help="no checks, only coverage")
     _add_coverage(parser)
     return parser
 
 
 def _add_coverage(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("coverage of kernels")
-    group.add_argument("--coverage", action="store_true", help="say which lines and branches of kernels ran")
+    group.add_argument(
+        "--coverage", action="store_true", help="report which lines and branches of kernels ran"
+    )
     group.add_argument(
         "--coverage-report",
         action="append",
@@ -165,11 +172,14 @@ def _add_coverage(parser: argparse.ArgumentParser) -> None:
         "--coverage-fail-under",
         type=_parsed(Threshold.parse),
         metavar="LINES[,BRANCHES]",
-        help="exit with status 1 where fewer per cent are covered",
+        help="exit with status 1 if coverage is below these percentages",
     )
-    group.add_argument("--coverage-append", action="store_true", help="add to what earlier runs have covered")
+    group.add_argument("--coverage-append", action="store_true", help="add to the coverage of earlier runs")
     group.add_argument(
-        "--coverage-data", default=FOLDER, metavar="FOLDER", help="where runs leave it (default: %(default)s)"
+        "--coverage-data",
+        default=FOLDER,
+        metavar="FOLDER",
+        help="folder for the data of runs (default: %(default)s)",
     )
 
 

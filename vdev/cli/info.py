@@ -1,5 +1,5 @@
-"""`vdev-info`: what the virtual device is made of here, which switches are in force, and what is wrong if
-something is.
+"""`vdev-info`: what the virtual device is made of here, which switches are in force, and what is wrong, if
+anything.
 
 Decides whether a kernel could run, by running one on every worker. It changes nothing on the machine, and
 no problem that it finds keeps it from looking for the next.
@@ -122,8 +122,8 @@ def _look_at_switches(report: Report) -> None:
             report.problems.append(Problem(str(error), f"set {switch.name} to a valid value or unset it"))
     for name in switches.unknown():
         near = difflib.get_close_matches(name, [switch.name for switch in switches.SWITCHES], 1)
-        remedy = f"is {near[0]} meant?" if near else "unset it; the switches are listed below"
-        report.problems.append(Problem(f"{name} is set and is no switch", remedy, fatal=False))
+        remedy = f"did you mean {near[0]}?" if near else "unset it; the switches are listed below"
+        report.problems.append(Problem(f"{name} is set but is not a switch", remedy, fatal=False))
 
 
 def _look_at_packages(report: Report) -> None:
@@ -166,7 +166,7 @@ def _look_at_engines(report: Report) -> None:
     report.engines = [dataclasses.asdict(engine) for engine in engines.register_engines()]
     named = os.environ.get(engines.VARIABLE)
     if named and not report.engines:
-        text = f"{engines.VARIABLE}={named!r} names no driver that exists"
+        text = f"{engines.VARIABLE}={named!r} names no existing driver"
         report.problems.append(Problem(text, f"unset {engines.VARIABLE}", fatal=False))
     report.native_devices = [
         {"spec": f"opencl:{number}.{index}", "name": device.name, "platform": device.platform}
@@ -376,31 +376,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0 where a kernel ran on every worker, else 1."""
     parser = argparse.ArgumentParser(
         prog="vdev-info",
-        description="What vdev's virtual device is made of, and what is wrong if it is not usable.",
+        description="Show what vdev's virtual device is made of and, if it is not usable, what is wrong.",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--access", nargs=argparse.REMAINDER, metavar="kernel.cl …",
-        help="what the analysis sees in the kernels of a file (`vdev-info --access --help`)",
+        help="show what the analysis finds in the kernels of a file (see `vdev-info --access --help`)",
     )  # fmt: skip
     parser.add_argument(
         "--explain", nargs=argparse.REMAINDER, metavar="script.py …",
-        help="run a program and say what was split, what moved and where the time went "
-        "(`vdev-info --explain --help`)",
+        help="run a program and report what was split, what moved and where the time went "
+        "(see `vdev-info --explain --help`)",
     )  # fmt: skip
     parser.add_argument(
         "--html",
         metavar="FILE",
-        help="with --explain, which comes behind it: write the report as a page into FILE",
+        help="with --explain, which must come last: write the report to FILE, as a page for a browser",
     )
     parser.add_argument(
         "--icd", action="store_true",
-        help="print what makes OpenCL programs in other languages find vdev, as lines for a shell (`vdev-run` does it "
-        "for one program)",
+        help="print, as lines for a shell, the variables by which OpenCL programs in other languages find vdev (`vdev-run` "
+        "sets them for one program)",
     )  # fmt: skip
     parser.add_argument(
         "--links", action="store_true",
-        help="measure what handing launches over and copies between workers take, and keep it for the model of time",
+        help="measure how long submitting launches and copying between workers take, and store that for the time model",
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"vdev {vdev.__version__}")
     options = parser.parse_args(arguments)
@@ -411,7 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.explain is not None:
         return program.main(options.explain, as_json=options.json, page=options.html)
     if options.html is not None:
-        parser.error("--html is for --explain and a program")
+        parser.error("--html needs --explain and a program")
     if options.icd:
         return _print_icd()
     if options.links:

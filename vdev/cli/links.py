@@ -1,6 +1,6 @@
-"""`vdev-info --links`: what handing launches over and copies between workers take here, measured, shown and kept.
+"""`vdev-info --links`: measures, shows and stores how long submitting launches and copying between workers take here.
 
-Decides how the figures are told; `vdev.session.calibration` measures and keeps them.
+Decides how the figures are shown; `vdev.session.calibration` measures and stores them.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def as_text(names: list[str], found: Measured) -> str:
     """The figures for people."""
     times = found.times
     lines = [f"worker {number}: {name}" for number, name in enumerate(names)]
-    lines.append("the host's time to hand over a launch:")
+    lines.append("host time to submit a launch:")
     lines.append(
         f"  on one worker {times.launch * 1e6:.1f} us, each further worker {times.part * 1e6:.1f} us"
     )
     if found.links:
-        lines.append("copies from worker to worker, alone:")
+        lines.append("copies from worker to worker, one at a time:")
     for link in found.links:
         lines.append(
             f"  {link.source} to {link.target}: {calibration.SMALL_NBYTES} bytes {link.latency * 1e6:.1f} us "
-            f"({link.host * 1e6:.1f} us of the host's), {1e-9 / link.per_byte:.3g} GB a second"
+            f"({link.host * 1e6:.1f} us of them on the host), {1e-9 / link.per_byte:.3g} GB/s"
         )
-    lines.append("kept for the model of time, for these workers and this version of vdev")
+    lines.append("stored for the time model, for these workers and this version of vdev")
     return "\n".join(lines)

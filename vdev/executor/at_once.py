@@ -9,10 +9,13 @@ bytes are there.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from vdev.errors import BackendError
+from vdev.executor.worker import TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
+from vdev.process.forking import in_driver
 from vdev.process.interrupts import checkpoint, waits
 
 if TYPE_CHECKING:
@@ -86,16 +89,24 @@ def begin_reading(
     busy = worker.queue or worker.busy
     if worker is not quiet and (busy or not worker.takes_transfers):
         return worker
-    if busy or not worker.take_turn():
+    if busy or not worker.turn.acquire(timeout=TURN_TIMEOUT):
         return None
     try:
+        worker.holder = get_ident()
         with executor.lock:
             if worker.queue or executor.closed or executor.has_failed or executor.uses_host_elsewhere(number):
                 return None
-            worker.backend.enter()
-            return _handed_over(worker, step, holdings, host, layout)
+            outside = worker.backend.visit()
+            try:
+                return _handed_over(worker, step, holdings, host, layout)
+            finally:
+                if outside is not None:
+                    worker.backend.leave(outside)
     finally:
-        worker.give_turn_to_nobody()
+        worker.holder = 0
+        worker.turn.release()
+        if worker.queue:
+            worker.wake()
 
 
 def calm(worker: Worker) -> None:
@@ -104,14 +115,14 @@ def calm(worker: Worker) -> None:
     """
     if (worker.queue or worker.busy) and not worker.drain(_DRAINING):
         return
-    if not worker.takes_transfers and not worker.catch_up():
-        worker.backend.wait_for_all()
+    if worker.backend.can_wait_for_all and not worker.catch_up() and not worker.takes_transfers:
+        in_driver(worker.backend.wait_for_all)
 
 
 def is_to_be_calm(worker: Worker, nbytes: int) -> bool:
     """Whether a read of so many bytes needs the worker to be quiet: one that has no other to wait for is made so first."""
     backend = worker.backend
-    if worker.takes_transfers or not (backend.can_wait_for_all and backend.any_thread):
+    if not (backend.can_wait_for_all and backend.any_thread):
         return False
     return nbytes <= _SMALL_NBYTES and worker.records is None and may_wait()
 
@@ -123,8 +134,8 @@ def _handed_over(
     mine, done = worker.submitted + 1, False
     worker.submitted = mine
     try:
-        step.deliver(worker, holdings, host, layout)
-        done = was_quiet and worker.backend.wait_for_all()
+        arrived = step.deliver(worker, holdings, host, layout)
+        done = was_quiet and (arrived or worker.backend.wait_for_all())
     except BackendError:
         return None  # submitted, it gets its error
     finally:
@@ -132,8 +143,7 @@ def _handed_over(
             worker.submitted = mine - 1
         else:
             worker.issued = mine
-    if done:
-        worker.all_is_done()
+    if done:  # as it was before, so that there is nobody to be told
         return Reading(worker, None, holdings, first, first)
     last, mark = worker.backend.pending(), worker.next_mark
     worker.mark()

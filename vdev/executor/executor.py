@@ -31,7 +31,8 @@ from vdev.executor.worker import Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
 from vdev.process.finalisers import may_wait
-from vdev.process.forking import keep_for_ever, renew
+from vdev.process.forking import is_anyone_inside, keep_for_ever, keep_out, renew
+from vdev.process.threads import give_up_waiting
 
 if TYPE_CHECKING:
     from vdev.translators.ranges.ndrange import NDRange
@@ -41,8 +42,11 @@ T = TypeVar("T")
 
 #: seconds: engines give up what is queued when a process ends; what is nearly done may still be
 EXIT_TIMEOUT = 0.15
-#: seconds that a fork waits for workers to come out of their back ends, and for what they have handed over
-_HOLDING = 2.0
+#: seconds that a fork waits for threads to come out of their back ends, and for what they have handed over, and then for
+#: drivers' own threads; for one turn at a time; and between two looks
+_HOLDING, _TAKING, _LOOKING = 2.0, 0.002, 0.0002
+#: looks in a row that have to find everything at rest: a thread may have been woken behind the first one's back
+_LOOKS = 2
 
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache
@@ -68,6 +72,7 @@ class Executor:
         #: host arrays in use: (start address, stop, whether written, worker, step)
         self._host_uses: list[tuple[int, int, bool, int, int]] = []
         self.closed = False  #: whether nothing is taken any more
+        self.is_holding = False  #: whether a fork is about to come, for which workers step aside
         #: bytes that travelled in no plan after all, by (source, target): a command had failed
         self.undone_nbytes: dict[tuple[int, int], int] = {}
         #: told of plans that no command asked for, and of their numbers
@@ -87,11 +92,11 @@ class Executor:
         for worker in self.all_workers:
             worker.opened.wait()
         self._vain = 0  #: commands still to come that do not wait for workers to become idle
-        if self._lone:
-            self.all_workers[0].alone()
-        elif _is_one_company(self.all_workers[:-1]):
-            for worker in self.all_workers[:-1]:
+        together = self._lone or _is_one_company(self.all_workers[:-1])
+        for worker in self.all_workers[:-1]:
+            if together:
                 worker.among_its_own()
+            worker.allow_waits()
         #: whether there is a worker that lets any thread work with it
         self.any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
         failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
@@ -383,22 +388,54 @@ class Executor:
     # around a fork ------------------------------------------------------------------------------
 
     def hold(self) -> Callable[[], None]:
-        """Keep workers out of their back ends, as far as that takes little time; what lets them go on.
+        """Keep all threads out of the back ends, as far as that takes little time; what lets them go on.
 
-        A driver's threads hold its locks now and then while they are at work, and in a child for ever.
+        A driver's threads, and the program's inside it, hold its locks now and then while they are at work, and take part in
+        what it schedules: in a child for ever.
         """
         deadline = time.monotonic() + _HOLDING
-        held = [
-            lock for worker in self.all_workers for lock in worker.hold(max(0.0, deadline - time.monotonic()))
-        ]
-        while time.monotonic() < deadline and not all(worker.is_quiet() for worker in self.all_workers):
-            time.sleep(0.001)
+        self.is_holding = True
+        held = self._take_turns(deadline)
+        for worker in self.all_workers:
+            if worker.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                held.append(worker.lock)
+        let_in = keep_out()  # not before: who has a turn may have to go in
+        while not self._is_quiet() and time.monotonic() < deadline:
+            time.sleep(_LOOKING)
+        self._let_drivers_rest()
 
         def go_on() -> None:
+            let_in()
+            self.is_holding = False
             for lock in held:
                 lock.release()
 
         return go_on
+
+    def _let_drivers_rest(self) -> None:
+        deadline, looks = time.monotonic() + _HOLDING, 0
+        while looks < _LOOKS:
+            if time.monotonic() > deadline:
+                give_up_waiting()
+                return
+            time.sleep(_LOOKING)
+            looks = looks + 1 if all(worker.backend.is_at_rest() for worker in self.all_workers) else 0
+
+    def _is_quiet(self) -> bool:
+        return not is_anyone_inside() and all(worker.is_quiet() for worker in self.all_workers)
+
+    def _take_turns(self, deadline: float) -> list[threading.Lock | threading.RLock]:
+        """Every worker's turn, or those that were to be had by `deadline`.
+
+        All or none at a time: a worker whose turn is missing may wait for one whose turn is taken.
+        """
+        while True:
+            held = [worker.turn for worker in self.all_workers if worker.turn.acquire(timeout=_TAKING)]
+            if len(held) == len(self.all_workers) or time.monotonic() > deadline:
+                return list(held)
+            for turn in held:
+                turn.release()
+            time.sleep(_LOOKING)
 
     def lose(self) -> None:
         """In a forked child: there are no threads and nothing will ever be done."""
@@ -515,10 +552,17 @@ class Executor:
             found = self._add_waits(job, found, number, 0, steps.items())
         return found
 
+    def uses_host(self) -> bool:
+        """Whether anybody still has to do with the host's arrays. Under the lock."""
+        if not self._host_uses:
+            return False
+        workers = self.all_workers
+        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
+        return bool(self._host_uses)
+
     def uses_host_elsewhere(self, number: int) -> bool:
         """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
-        uses, workers = self._host_uses, self.all_workers
-        return bool(uses) and any(use[3] != number and workers[use[3]].completed < use[4] for use in uses)
+        return self.uses_host() and any(use[3] != number for use in self._host_uses)
 
     def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)

@@ -177,12 +177,12 @@ class Failures:
         for holdings in job.holdings:
             # Planned when the directory believed too much: what it does to this buffer cannot be trusted.
             if holdings.damage is not None:
-                self._mark(job, holdings.damage.status, "memory that it needs is not there")
+                self._mark(job, holdings.damage.status, "memory that it needs was not allocated")
                 return
         for slot in job.reads:
             failure = job.holdings[slot].failure
             if failure is not None:
-                self._mark(job, failure, "a command that was to write what it reads failed")
+                self._mark(job, failure, "a command that should have written what it reads failed")
                 return
         for slot in job.prepared.overwrites:
             job.holdings[slot].failure = None

@@ -77,7 +77,7 @@ class HostBackend(Backend):
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
         raise self._refuse()
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         raise self._refuse()
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:

@@ -1,6 +1,6 @@
-"""Marks: the points of a worker's work at which it is known how far the device is, and what came between two of them.
+"""Marks: points in a worker's work at which it becomes known how far the device has got, and the work between two of them.
 
-Decides which commands a failure concerns; when a mark is due, with the limits below, is for the worker to say.
+Decides which commands a failure concerns. The worker decides when a mark is due, within the limits below.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vdev.backends.base import Backend, Marker, Times
 from vdev.errors import OUT_OF_RESOURCES, BackendError
+from vdev.process.forking import in_driver
 
 if TYPE_CHECKING:
     from vdev.executor.job import Job
@@ -78,7 +79,7 @@ def record(backend: Backend, number: int) -> Marker:
 def outcome_of(mark: Mark) -> BackendError | None:
     """Wait for a mark, and say what of the work behind it failed."""
     try:
-        mark.marker.wait()
+        in_driver(mark.marker.wait)
     except BackendError as error:
         mark.error = error
     return mark.error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, make_step
+from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, UploadStep, make_step
 from vdev.executor.whole import WholeLaunchStep
 from vdev.planner.instructions import (
     HOST,
@@ -128,6 +128,7 @@ class PreparedPlan:
         "reads",
         "stages",
         "step",
+        "upload",
         "uses_host_array",
         "workers",
         "writes",
@@ -162,9 +163,12 @@ class PreparedPlan:
             self.alone = self.batches[0][0]
         #: where it is one step of one worker's and nothing else that reads what the worker has: the step
         self.download: DownloadStep | None = None
+        #: the same of one that writes to the worker's memory
+        self.upload: UploadStep | None = None
         if self.alone is not None and not self.hazards and len(self.batches[0][1].steps) == 1:
             step = self.batches[0][1].steps[0]
             self.download = step if isinstance(step, DownloadStep) else None
+            self.upload = step if isinstance(step, UploadStep) else None
         #: the only step, where it is one that is handed over to a worker without waiting for anything, and on which nothing
         #: depends should it fail
         self.step: Step | None = None
@@ -184,7 +188,7 @@ class PreparedPlan:
         found.reads, found.writes, found.overwrites = self.reads, self.writes, self.overwrites
         found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
-        found.download, found.step = self.download, None
+        found.download, found.upload, found.step = self.download, self.upload, None
         found.batches = tuple(
             [
                 (worker, batch.with_numbers(items[worker], plan.stages, recipe))

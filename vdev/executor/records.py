@@ -1,8 +1,8 @@
-"""Records: what workers leave behind of their work for somebody who wants to know where the time went.
+"""Records: what workers note about their work, so that reports can say where the time went.
 
-Decides what is kept, and in how little: numbers in tuples, appended by the worker's thread or by whoever
-waits for it, read by one reader that takes them out. Keeps no command, plan or memory alive. A worker that is
-not asked to has none.
+Decides what is noted, and how compactly: numbers in tuples, appended by the worker's thread or by a thread that
+waits for it, and taken out by a single reader. Keeps no command, plan or memory alive. Workers keep records only when
+asked to.
 """
 
 from __future__ import annotations

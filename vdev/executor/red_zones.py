@@ -1,8 +1,8 @@
-"""Red zones: memory around a replica, under VDEV_CHECK=1, in which nobody has any business.
+"""Red zones: memory around a replica, under VDEV_CHECK=1, that no kernel may touch.
 
-Decides how much there is and what it holds. As far as that goes it stands in the place of the buffer's other bytes: a
-kernel that writes beside what its worker has been given leaves a mark here and not in somebody else's memory, and one
-that reads there finds what is nowhere else. Never says whose fault a mark is.
+Decides how large they are and what they hold. They take the place of neighbouring bytes of the buffer: a kernel that
+writes outside what its worker was given leaves a mark here and not in other memory, and one that reads there finds values
+that exist nowhere else. Never says whose fault a mark is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Samples: what one launch takes on its workers, where nobody records.
+"""Samples: how long single launches take on their workers, in runs that are not recorded.
 
-Decides where markers stand in a sampled launch: one before the kernel, behind the transfers that the plan
-brings to it, and one behind the kernel. All others cost nothing for it. Never waits.
+Decides where markers go in a sampled launch: one before the kernel, after the transfers that the plan makes for it, and
+one after the kernel. Launches that are not sampled cost nothing more. Never waits.
 """
 
 from __future__ import annotations

@@ -420,19 +420,26 @@ def _extent(start: int, pitches: tuple[int, int], shape: tuple[int, int, int]) -
 class UploadStep(Step):
     """The command's host array to the home or a replica."""
 
-    __slots__ = ("region", "slot")
+    __slots__ = ("_last", "region", "slot")
 
     def __init__(self, item: plan_of.Upload) -> None:
         self.slot, self.region = item.slot, item.region
+        #: the last layout, and its boxes
+        self._last: tuple[Layout | None, Sequence[Box]] = (None, ())
 
     def run(self, worker: Worker, job: Job) -> None:
         host, layout = job.host_array()
-        for box in boxes_through_layout(self.region, layout, to_host=False):
+        known, boxes = self._last
+        if known is not layout:
+            boxes = boxes_through_layout(self.region, layout, to_host=False)
+            self._last = (layout, boxes)
+        for box in boxes:
             if worker.number == HOST:
                 copy_box(host, job.holdings[self.slot].home(), box)
             else:
                 replica = _holding(job, self.slot, worker.number, self.region)
-                worker.backend.write(replica.allocation, host, box.moved(0, -replica.start))
+                moved = box.moved(0, -replica.start) if replica.start else box
+                worker.backend.write(replica.allocation, host, moved)
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:
         return None if worker == HOST else (HOST, worker, self.region.nbytes)
@@ -441,22 +448,34 @@ class UploadStep(Step):
 class DownloadStep(Step):
     """The home or a replica to the command's host array."""
 
-    __slots__ = ("region", "slot")
+    __slots__ = ("_last", "region", "slot")
 
     def __init__(self, item: plan_of.Download) -> None:
         self.slot, self.region = item.slot, item.region
+        #: the last layout, and its boxes
+        self._last: tuple[Layout | None, Sequence[Box]] = (None, ())
 
     def run(self, worker: Worker, job: Job) -> None:
         self.deliver(worker, job.holdings[self.slot], *job.host_array())
 
-    def deliver(self, worker: Worker, holdings: Holdings, host: Bytes, layout: Layout) -> None:
-        """From the buffer of `holdings` to that host array."""
-        for box in boxes_through_layout(self.region, layout, to_host=True):
-            if worker.number == HOST:
+    def deliver(self, worker: Worker, holdings: Holdings, host: Bytes, layout: Layout) -> bool:
+        """From the buffer of `holdings` to that host array. True where its bytes are there already, and the worker has done
+        all that came before.
+        """
+        known, boxes = self._last
+        if known is not layout:
+            boxes = boxes_through_layout(self.region, layout, to_host=True)
+            self._last = (layout, boxes)
+        if worker.number == HOST:
+            for box in boxes:
                 copy_box(holdings.home(), host, box)
-            else:
-                replica = _covering(holdings, worker.number, self.region.start, self.region.stop)
-                worker.backend.read(replica.allocation, host, box.moved(-replica.start, 0))
+            return False
+        done = False
+        for box in boxes:
+            replica = _covering(holdings, worker.number, self.region.start, self.region.stop)
+            moved = box.moved(-replica.start, 0) if replica.start else box
+            done = worker.backend.read(replica.allocation, host, moved)
+        return done
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:
         return None if worker == HOST else (worker, HOST, self.region.nbytes)
@@ -505,7 +524,8 @@ class LaunchStep(Step):
         return found
 
     def _performs(self, item: plan_of.Launch, recipe: LaunchRecipe) -> bool:
-        return self.item == item and self.recipe.ndrange == recipe.ndrange
+        mine = self.recipe
+        return self.item == item and (mine is recipe or mine.ndrange == recipe.ndrange)
 
     def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
         """After `run`: what does it once more, as long as nothing changes; None where nothing does."""

@@ -25,11 +25,13 @@ from vdev.process.finalisers import may_wait
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
     from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.ndrange import NDRange
+    from vdev.translators.ranges.rectangles import Layout
 
 
 logger = logging.getLogger("vdev.executor")
@@ -228,15 +230,17 @@ class Line:
     """The way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_host", "_job", "_leave", "_pending", "_stretch", "_visit", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "worker",
     )  # fmt: skip
 
-    def __init__(self, executor: Executor, worker: Worker, host: Worker, *, alone: bool) -> None:
-        """`alone`: it is the only worker, so that nobody else reads what it has."""
+    def __init__(self, executor: Executor, worker: Worker, home: Worker, *, alone: bool) -> None:
+        """`home`: the one that works on host memory. `alone`: `worker` is the only other one, so that nobody else reads what it
+        has.
+        """
         self._executor = executor
         self.worker = worker
         self._at = worker.number
-        self._host = host
+        self._home = home
         self._alone = alone
         self._stretch: Stretch | None = None  #: the last one
         #: the command that is being handed over, as its step sees it; with the worker's turn
@@ -247,13 +251,16 @@ class Line:
         self._visit = backend.visit if backend.has_visitors else None
         self._leave = backend.leave
 
-    def hand_over(self, entry: Entry, standing: object) -> Part | None:
+    def hand_over(
+        self, entry: Entry, standing: object, host: tuple[Bytes, Layout] | None = None
+    ) -> Part | None:
         """Hand a command over; None where it has to be submitted: then nothing has happened.
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and all that it
-        waits for was handed to the worker before. `standing`: the executor's when that was looked at. Under the session's lock.
+        waits for was handed to the worker before. `standing`: the executor's when that was looked at. `host`: what it writes to
+        the worker, which nobody still has to do with; it has been read when this returns. Under the session's lock.
         """
-        worker, executor, host, visit = self.worker, self._executor, self._host, self._visit
+        worker, executor, home, visit = self.worker, self._executor, self._home, self._visit
         if worker.queue or not worker.turn.acquire(False):
             return None
         part: Part | None = None
@@ -263,14 +270,15 @@ class Line:
                 if (
                     executor.standing is standing
                     and not (worker.queue or executor.closed)
-                    and host.completed >= host.submitted
+                    and home.completed >= home.submitted
+                    and (host is None or not executor.uses_host())
                 ):
                     if visit is None:
-                        part = self._perform(entry)
+                        part = self._perform(entry, host)
                     else:
                         outside = visit()
                         try:
-                            part = self._perform(entry)
+                            part = self._perform(entry, host)
                         finally:
                             if outside is not None:
                                 self._leave(outside)
@@ -322,14 +330,18 @@ class Line:
         if outside is not None:
             backend.leave(outside)
 
-    def _perform(self, entry: Entry) -> Part | None:
+    def _perform(self, entry: Entry, host: tuple[Bytes, Layout] | None) -> Part | None:
         executor, worker, job = self._executor, self.worker, self._job
         # A finaliser may submit something while the step runs: that comes after it.
         number = executor.last_number = executor.last_number + 1
         step = worker.submitted = worker.submitted + 1
         job.prepared, job.holdings, job.args, job.ndrange, job.places, _ = entry
         try:
-            entry[0].step.run(worker, job)  # type: ignore[union-attr]
+            if host is None:
+                entry[0].step.run(worker, job)  # type: ignore[union-attr]
+            else:
+                job.host, job.layout = host
+                entry[0].upload.run(worker, job)  # type: ignore[union-attr]
         except Exception as error:  # refused: submitted like any other, it gets its error
             if not isinstance(error, (BackendError, MemoryError, RecursionError)):
                 logger.error("a fault of vdev's own in a stretch", exc_info=error)
@@ -343,6 +355,8 @@ class Line:
             raise
         finally:
             job.holdings = job.args = ()  # the last command's buffers may go
+            if host is not None:
+                job.host = job.layout = None
         return self._enter(entry, number, step)
 
     def _enter(self, entry: Entry, number: int, step: int) -> Part:

@@ -36,6 +36,7 @@ from vdev.executor.mark import (
 from vdev.executor.red_zones import allocate_guarded
 from vdev.planner.instructions import HOST
 from vdev.process.finalisers import enter_own_thread, leave_own_thread, may_wait
+from vdev.process.forking import in_driver
 from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Worker:
         self._discarded: deque[Allocation] = deque()
         #: the submitting thread may hand over transfers of host memory too: they do not keep it waiting
         self.takes_transfers = False
-        #: it is the only one, and any thread may wait for it (`catch_up`)
+        #: any thread may wait for it (`catch_up`)
         self._waits_for_all = False
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -137,17 +138,18 @@ class Worker:
 
     # from any thread ----------------------------------------------------------------------------
 
-    def alone(self) -> None:
-        """It is the only worker: what a thread hands over to it by itself never waits for another one."""
-        self.among_its_own()
+    def among_its_own(self) -> None:
+        """It is the only worker, or all have one company: what a thread hands over to it waits for another one on the device, if
+        at all.
+        """
+        if self.failure is None and self.backend.any_thread_alone:
+            self.backend.any_thread = self.takes_transfers = True
+
+    def allow_waits(self) -> None:
+        """Any thread may wait for it, where its back end can do that. After `among_its_own`."""
         self._waits_for_all = (
             self.failure is None and self.backend.any_thread and self.backend.can_wait_for_all
         )
-
-    def among_its_own(self) -> None:
-        """All workers have one company: what a thread hands over to it waits for another one on the device alone."""
-        if self.failure is None and self.backend.any_thread_alone:
-            self.backend.any_thread = self.takes_transfers = True
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that can be held, so finalisers may call it."""
@@ -180,14 +182,6 @@ class Worker:
         self.turn.release()
         # A thread that sleeps without end would neither mark nor retire what has been issued here.
         if self.queue or not self.watching:
-            self.wake()
-
-    def give_turn_to_nobody(self) -> None:
-        """The same where the calling thread itself waits for what it has issued, or has issued nothing."""
-        self.holder = 0
-        self.backend.leave(self._outside)
-        self.turn.release()
-        if self.queue:
             self.wake()
 
     def throttle_here(self) -> None:
@@ -309,16 +303,22 @@ class Worker:
 
     @waits
     def catch_up(self) -> bool:
-        """Of the only worker: wait for the device by the calling thread, where nothing is queued or being handed over; all that
-        was is complete then. False where a marker has to tell. Takes no lock while it waits, and makes no marker.
+        """Wait for the device by the calling thread, where nothing is queued or being handed over; all that was is complete
+        then. False where a marker has to tell. Takes no lock while it waits, and makes no marker.
         """
         issued, backend = self.issued, self.backend
         if not self._waits_for_all or self.queue or self.busy or self.records is not None:
             return False
-        if not may_wait() or not backend.wait_for_all() or not self.turn.acquire(False):
+        if not may_wait() or not in_driver(backend.wait_for_all):
+            return False
+        if self.marks:  # what failed behind them has to be known first
+            self.poll()
+        if not self.turn.acquire(False):
             return False
         try:
-            if self.issued != issued or self.queue:  # others have handed something over meanwhile
+            if (
+                self.issued != issued or self.queue or self.marks
+            ):  # others have handed something over meanwhile
                 return False
             self.all_is_done()
         finally:
@@ -327,7 +327,7 @@ class Worker:
 
     @property
     def is_quiet_alone(self) -> bool:
-        """Whether it is one that `catch_up` works for, and nothing is under way."""
+        """Whether it is one that `catch_up` works for, and nothing of its own is under way."""
         return self._waits_for_all and self.completed == self.issued
 
     def all_is_done(self) -> None:
@@ -378,10 +378,14 @@ class Worker:
         """Whether the device has done what it was given, as far as markers tell."""
         return all(mark.marker.done() for mark in tuple(self.marks))
 
-    def hold(self, seconds: float) -> list[threading.Lock]:
-        """Keep the thread out of the back end, if it is not inside for long; what lets it go on."""
-        locks = [self.turn, self.lock]
-        return [lock for lock in locks if lock.acquire(timeout=seconds)]  # type: ignore[attr-defined,misc]
+    def _step_aside(self) -> None:
+        """On the thread, between two commands: let a fork have the turn."""
+        self.turn.release()
+        try:
+            while self.executor.is_holding:
+                time.sleep(TURN_TIMEOUT)
+        finally:
+            self.turn.acquire()
 
     # on the thread ------------------------------------------------------------------------------
 
@@ -539,6 +543,8 @@ class Worker:
                 self.behind = False
             entry = None  # type: ignore[assignment]  # keep no command alive while sleeping
             self.busy = False
+            if self.executor.is_holding:
+                self._step_aside()
         self._close()
         self.turn.release()
         leave_own_thread()

@@ -1,9 +1,9 @@
-"""The calls that enqueue commands: one table of what they are named and what they refuse, and what all have in common.
+"""The calls that enqueue commands: one table of their names and of what they refuse, and the steps that all have in common.
 
-A call goes through the same steps, whatever it moves: its arguments are converted, its queue, memory objects and wait
-list looked at, a command is made, submitted and, where the call is blocking, waited for. Only the arguments and the
-command differ; those are the affair of the modules that have the functions. In which order the arguments of a call are
-looked at decides which error a program gets, so that every function says it for itself.
+Every call goes through the same steps, whatever it moves: its arguments are converted; its queue, memory objects and wait
+list are checked; a command is made, submitted and, if the call is blocking, waited for. Only the arguments and the
+command differ; the modules with the functions make those. The order in which the arguments of a call are checked decides
+which error a program gets, so each function states it itself.
 """
 
 from __future__ import annotations
@@ -136,6 +136,10 @@ class Call:
                 return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf))
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
+        if isinstance(command, Write):
+            written = state_of(queue).write_at_once(command, after)
+            if written is not None:
+                return make_nanny_event(queue, self.kind, written, Ward(hostbuf, in_use=False))
         completion = submit_with_host(queue, command, host, after, writes=self.writes_host)
         ward = Ward(hostbuf)
         event = make_nanny_event(queue, self.kind, completion, ward)

@@ -1,8 +1,8 @@
-"""What the one device says about itself, from what its workers say.
+"""What the one device says about itself, derived from what its workers say.
 
-A table has one rule per query of `clGetDeviceInfo`: the workers' values are added, the smallest is taken,
-only what all have in common, or the answer is the virtual device's own. Queries of a vendor's extension have
-no rule: they fail as on a device without it.
+A table has one rule per query of `clGetDeviceInfo`: the sum of the workers' values, the smallest of them, what they all
+have in common, or an answer of the virtual device's own. Queries of vendor extensions have no rule: they fail as on a
+device without the extension.
 """
 
 from __future__ import annotations

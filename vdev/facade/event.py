@@ -139,10 +139,12 @@ def _notify(callback: Callable[[int], object], reached: int) -> None:
 class Ward:
     """What keeps the program's object, whose memory a transfer uses, for as long as the transfer may use it."""
 
-    __slots__ = ("kept",)
+    __slots__ = ("in_use", "kept")
 
-    def __init__(self, kept: Any) -> None:
+    def __init__(self, kept: Any, *, in_use: bool = True) -> None:
         self.kept = kept  #: None once nobody waits for the transfer any longer
+        #: False where the transfer has done with the memory, though it may not have ended
+        self.in_use = in_use
 
     def release(self) -> None:
         """The transfer is done."""
@@ -178,7 +180,8 @@ class NannyEvent(Event):
 
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end the threads that could finish the transfer no longer run
-        if self._ward.kept is None or is_ending() or state_of(self._context).is_lost:
+        ward = self._ward
+        if ward.kept is None or not ward.in_use or is_ending() or state_of(self._context).is_lost:
             return
         if may_wait():
             _warn_of_failure(self._vdev_state.wait())

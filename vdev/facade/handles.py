@@ -1,11 +1,11 @@
-"""What a program holds and what stands behind it: the façade's objects, their states and their integer handles.
+"""The façade's objects that a program holds, their states and their integer handles.
 
-An object that a program holds has PyOpenCL's attributes and no others that it could see or clash with. What the façade
-keeps for it is its *state*, an object of a class with public, documented attributes, and `state_of` is the one way from
-the one to the other; the attribute behind it has a name that programs' own subclasses do not use. An integer handle
-stands where natively the address of the driver's object stands. It is valid within the process while somebody holds the
-object. Where the library for programs in other languages is there (`vdev.icd`), it is the address of a handle that C code
-can use as a driver's; else it refers to no memory.
+An object that a program holds has PyOpenCL's attributes and no others that the program could see or clash with. What the
+façade keeps for it is its *state*, an object of a class with public, documented attributes, and `state_of` is the only way
+from the object to its state; the attribute that it uses has a name that programs' own subclasses do not use. An integer
+handle takes the place of the address of the driver's object. It is valid within the process as long as the object exists.
+If the library for programs in other languages exists (`vdev.icd`), it is the address of a handle that C code can use like
+a driver's; otherwise it refers to no memory.
 """
 
 from __future__ import annotations

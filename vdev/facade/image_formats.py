@@ -1,8 +1,8 @@
-"""Formats of images: which there are, how many bytes a pixel has and how a colour becomes one.
+"""Formats of images: which exist, how many bytes a pixel has, and how a colour is encoded as a pixel.
 
-Kernels compute on images as plain memory, so that formats are the virtual device's own, whatever its workers have:
-those of Intel's CPU engine, which has more than others. Pixels of kernels are `translators/include/images.cl`'s affair;
-here a colour is encoded for fills (specification 8.3).
+Kernels compute on images as plain memory, so the formats are the virtual device's own, whatever its workers support:
+those of Intel's CPU engine, which has more than others. `translators/include/images.cl` handles the pixels that kernels
+access; here colours are encoded for fills (specification 8.3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transfers of images: read, write, copy, fill and map (specification 5.3.3 to 5.3.6).
 
 Decides whether a call is valid before anything is submitted, and which bytes of the image's buffer a box of pixels is.
-A box without pixels is none of an error, as natively: nothing is done.
+A box without pixels is not an error, as natively: nothing is done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Images, samplers and pipes (specification 5.3, 5.7, 5.4.1).
 
-An image's content lies in a buffer of the session's, row by row; kernels get it as plain memory with a descriptor
-(`vdev.translators.dialects.image_lowering`). Decides whether an image can be made and how its pixels lie in the buffer. Pipes the
-device does not have.
+An image's content lies in a buffer of the session, row by row; kernels get it as plain memory with a descriptor
+(`vdev.translators.dialects.image_lowering`). Decides whether an image can be created and how its pixels lie in the
+buffer. The device has no pipes.
 """
 
 from __future__ import annotations

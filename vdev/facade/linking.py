@@ -2,8 +2,8 @@
 
 A compiled object is the preprocessed source of a program. Linking joins such texts into one translation unit,
 in which a declaration that several of them have from a common header stands once. Names that C keeps within a
-source (static functions and variables, types, enumerators) get another one where they mean something else in
-two of the sources (C99 6.2.2). It never decides whether the joined text is valid: that is the compiler's.
+source (static functions and variables, types, enumerators) are replaced if they mean different things in
+two of the sources (C99 6.2.2). It never decides whether the joined text is valid: that is for the compiler.
 """
 
 from __future__ import annotations

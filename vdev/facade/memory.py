@@ -1,7 +1,7 @@
 """Memory objects: buffers, sub-buffers and what a program may ask about them.
 
-A `Memory` stands where natively the driver's object stands: several wrappers may share it, and the last
-release gives the session's buffer back. Checks are those of clCreateBuffer and clCreateSubBuffer
+A `Memory` takes the place of the driver's object: several wrappers may share it, and the last
+release frees the session's buffer. Checks are those of clCreateBuffer and clCreateSubBuffer
 (specification 5.2). Where the bytes are is decided below.
 """
 

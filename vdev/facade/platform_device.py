@@ -177,7 +177,7 @@ def _open_session() -> Session:
 
 def _lost() -> Exception:
     """The error of everything that uses a context in a forked child of the process that has made it."""
-    text = "the context is the parent process's and not this forked child's, which has to make its own"
+    text = "the context belongs to the parent process; a forked child has to create its own"
     return make_error("fork", status.INVALID_CONTEXT, text)
 
 

@@ -19,7 +19,7 @@ from vdev.facade.svm_memory import is_in_use
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.session.commands import Command, Read
+    from vdev.session.commands import Command, Read, Write
     from vdev.session.ordering import QueueOrder
     from vdev.session.session import Completion, Session
 
@@ -87,6 +87,12 @@ class QueueState:
         if self.is_finalized or is_in_use():
             return None
         return self.session.read_at_once(command, self.order)
+
+    def write_at_once(self, command: Write, after: Sequence[Completion]) -> Completion | None:
+        """A write that has read the program's memory when this returns; None where it has to be submitted."""
+        if self.is_finalized or is_in_use():
+            return None
+        return self.session.write_at_once(command, after, self.order)
 
 
 def _warn_used_after_exit() -> None:

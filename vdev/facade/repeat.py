@@ -1,8 +1,8 @@
-"""Calls of a kernel like the one before: the same number of arguments, each of the type that it had.
+"""Calls of a kernel like the previous one: with the same number of arguments, each of the same type as before.
 
-Decides whether a call is one. Then what converted an argument before converts it again, without the function that
-PyOpenCL has generated for the kernel's signature, and what has not changed is not converted at all. What changes under
-its name (a structure, an array) is never taken for the same.
+Decides whether a call is like that. If so, each argument is converted by the converter that it had before, without the
+function that PyOpenCL has generated for the kernel's signature, and unchanged arguments are not converted at all. Objects
+whose content can change (a structure, an array) are never taken as unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A test harness for OpenCL kernels: one kernel run from arrays, its accesses checked, results compared.
+"""A test harness for OpenCL kernels: kernels are called with arrays, their accesses checked, and results compared.
 
-Decides what a kernel's run is worth: whether its arguments fit, what its accesses say of the program's mistakes, where
-results differ. Imports sessions, back ends and translators; importing this package itself loads nothing, as pytest does so
-in every project.
+Decides whether a kernel's arguments fit, which mistakes its accesses show, and where results differ. Its modules import
+sessions, back ends and translators; importing the package itself loads nothing, because pytest does so in every project.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from vdev.translators.values import dataclass
 
 _NAMES = ("kind", "kernel", "file", "line", "text", "reason")
 _HEAD = """\
-# Findings that are accepted. An entry stands for findings of this kind in this kernel, on lines with this text; without a
-# text, on the line of this number. Give each a reason.
+# Accepted findings. An entry accepts findings of this kind in this kernel, on lines with this text or, without a text, on
+# the line with this number. Give each a reason.
 """
 
 
@@ -152,7 +152,9 @@ def _entries(path: Path, content: str) -> Iterator[Entry]:
 def _entry(path: Path, number: int, values: dict[str, str]) -> Entry:
     kind, line = values.get("kind", ""), values.get("line", "0")
     if kind not in KINDS:
-        raise AcceptedError(f"{path}:{number}: no kind of finding: {kind!r}; there are {', '.join(KINDS)}")
+        raise AcceptedError(
+            f"{path}:{number}: unknown kind of finding {kind!r}; the kinds are {', '.join(KINDS)}"
+        )
     if not line.isdigit() or not (int(line) or values.get("text")):
         raise AcceptedError(f"{path}:{number}: an entry needs the text of its line, or the line's number")
     text = _flat(values.get("text", ""))

@@ -1,7 +1,7 @@
 """A kernel's arguments, checked against its signature.
 
-Decides what may be given for each parameter and what bytes it is; every refusal names the kernel, the argument, what was
-expected and what came.
+Decides what may be given for each parameter and which bytes the kernel gets; every refusal names the kernel, the argument,
+what was expected and what was given.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Parameter:
             case "sampler":
                 return self._sampler(arg)
             case kind:
-                raise self._error(f"an {kind}, which kernels are not given here", arg)
+                raise self._error(f"no {kind}: the harness cannot pass one", arg)
 
     def _error(self, expected: str, came: Any, hint: str = "") -> ArgumentError:
         info = self.info
@@ -155,7 +155,7 @@ class _Parameter:
         name = next((word for word in self.info.type_name.split() if word in AXES), "")
         given = arg if isinstance(arg, Image) else Image(arg)
         if given.order in READ_ALONE and self.info.access_qualifier != "read_only":
-            raise self._error(f"an order that kernels write, which {given.order} is not", arg)
+            raise self._error(f"an order of channels that kernels can write, which {given.order} is not", arg)
         content = given.content
         if not name or not isinstance(content, np.ndarray | Empty):
             shapes = f" of {shapes_of(name)}" if name else ""

@@ -1,6 +1,6 @@
-"""A kernel's call as a value: what is given, and the script that makes it again.
+"""A kernel's call as a value: its arguments, and a script that repeats it.
 
-Decides how arguments are written down; everything that a script needs stands in it but vdev and NumPy.
+Decides how arguments are written as Python; a script needs nothing but vdev and NumPy.
 """
 
 from __future__ import annotations

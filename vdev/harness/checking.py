@@ -1,7 +1,7 @@
-"""One checked launch on a worker: memory, shadow memory and log up, the kernel, and all of it down again.
+"""One checked launch on a worker: uploads memory, shadow memory and log, runs the kernel, and downloads them again.
 
-Decides how the hidden arguments are filled in and what the launch leaves: contents, what is written, findings. What
-cannot be checked is refused with the reason.
+Decides how the hidden arguments are filled in and what the launch returns: contents, what was written, findings. A launch
+that cannot be checked is refused with the reason.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ logger = logging.getLogger("vdev.harness")
 _PIECE_NBYTES = 1 << 25  #: of shadow looked at together
 #: Of shadow for a granule of global memory, with marks of work-items and without.
 _WIDE_CELL_NBYTES, _NARROW_CELL_NBYTES = 16, 8
-_NARROW = "whether work-items of one group race for global memory is not checked: the shadow would take too much memory"
+_NARROW = "races between work-items of a group on global memory are not checked: the shadow would take too much memory"
 _LOCAL_CELL_NBYTES = 24
 #: Shadow of local memory behind the log, at most: every work-group has its own.
 _MOST_FAR_NBYTES = 1 << 29
@@ -461,7 +461,7 @@ class _Run:
         self._far_nbytes = ngroups * self._local_cells * _LOCAL_CELL_NBYTES
         if needed > room or self._far_nbytes > _MOST_FAR_NBYTES:
             raise NotCheckable(
-                f"kernel {self._kernel.name} needs {self._far_nbytes >> 20} MiB to have its local memory checked in "
-                f"{ngroups} work-groups, and gets {_MOST_FAR_NBYTES >> 20}"
+                f"checking the local memory of kernel {self._kernel.name} in {ngroups} work-groups needs "
+                f"{self._far_nbytes >> 20} MiB, and the limit is {_MOST_FAR_NBYTES >> 20} MiB"
             )
         return True

@@ -1,6 +1,6 @@
-"""The process in which `vdev-check` runs a program: everything as the program would have it, with its launches watched.
+"""The process in which `vdev-check` runs a program: everything as the program expects it, but its launches are checked.
 
-Decides nothing; it leaves what was found in a file, as soon as it is found and when the process ends.
+Decides nothing; it writes findings to a file, as soon as they are found and when the process ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Arrays compared: where they differ, by how much, in units in the last place.
+"""Comparing arrays: where they differ and by how much, in units in the last place (ULPs).
 
-Decides what counts as equal and what a failure says; of kernels it knows that they may have left an array.
+Decides what counts as equal and what a failure says. Of kernels it knows only that an array may come from one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which device a test means by a part of its name: the CPU engine, PoCL, a GPU, whatever is there.
+"""Which device a test means by a part of its name: the CPU engine, PoCL, a GPU, or any other that is installed.
 
 Decides how a device and a number of workers become what VDEV_WORKERS would say.
 """
@@ -28,13 +28,15 @@ def workers_on(engine: str, workers: str) -> str:
     if workers != NATIVE:
         specs = parse_workers(workers)
         if [spec.kind for spec in specs] != ["cpu"]:
-            raise ValueError(f"with an engine, workers are counted, as in 'cpu:3'; got {workers!r}")
+            raise ValueError(
+                f"with an engine, give the number of its workers, as in 'cpu:3'; got {workers!r}"
+            )
         count = specs[0].count
     known = devices()
     for spec, names in known.items():
         if engine.lower() in ", ".join(names).lower():
             return spec if count == 1 else f"{spec}*{count}"
-    raise NoEngine(f"no device is called {engine!r}; there are: {_listed(known) or 'none'}")
+    raise NoEngine(f"no device matches {engine!r}; available: {_listed(known) or 'none'}")
 
 
 def devices() -> dict[str, tuple[str, str, str]]:

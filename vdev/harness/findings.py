@@ -18,20 +18,20 @@ REMEDIES = {
     "race-between-items": "put a barrier with the fence of that memory between the two, where all work-items reach it",
     "same-value-race": "the value does not depend on the order here; let one work-item write it",
     "unwritten-value": "write the element first, or give the buffer its initial content",
-    "divergent-barrier": "let all work-items of a group reach it: put it behind the condition, or make the condition the same for all",
-    "misaligned": "use vload and vstore, which need the alignment of one element alone",
+    "divergent-barrier": "let all work-items of a group reach it: put it after the condition, or make the condition the same for all",
+    "misaligned": "use vload and vstore, which need only the alignment of one element",
     "copy-not-awaited": "call wait_group_events with the copy's event first: a barrier does not wait for it",
-    "order-dependent": "work-groups have no order: let the result not depend on which of them comes first",
+    "order-dependent": "work-groups have no order: make the result independent of which of them comes first",
     "division-by-zero": "test the divisor: the result is undefined (OpenCL C 6.3)",
     "conversion-out-of-range": "clamp the value first, or use convert_…_sat: the result is undefined (C99 6.3.1.4)",
     "signed-overflow": "compute with unsigned or wider numbers: the result is undefined (C99 6.5p5)",
-    "non-finite": "look at the operands: this is the first operation whose result is none",
-    "compiler": "what clang says of the text: mend it, or say in the text that it is meant",
-    "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it where that is meant",
+    "non-finite": "look at the operands: this is the first operation with a result that is not finite",
+    "compiler": "a warning from clang: fix the code, or make the intention clear in it",
+    "shift-too-wide": "only the lowest bits of the amount count (OpenCL C 6.3.j): mask it if that is intended",
 }
 KINDS = tuple(REMEDIES)
 #: Where what was used is no memory, but a variable of one work-item's.
-_UNWRITTEN_PRIVATE = "give it a value on every way that leads here"
+_UNWRITTEN_PRIVATE = "give it a value on every path that leads here"
 #: Kinds that are told of only where they are asked for.
 OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", "order-dependent"})
 
@@ -40,7 +40,7 @@ def hidden_kinds(report: Iterable[str] = (), ignore: Iterable[str] = ()) -> froz
     """Kinds that are not told of, where these are switched on and off. Raises ValueError for names that are no kinds."""
     unknown = [kind for kind in (*report, *ignore) if kind not in KINDS]
     if unknown:
-        raise ValueError(f"no kind of finding: {unknown[0]!r}; there are {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind of finding {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
     return (OFF_BY_DEFAULT - frozenset(report)) | frozenset(ignore)
 
 

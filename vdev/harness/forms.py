@@ -1,6 +1,6 @@
-"""The forms in which a program checks itself: made where one is asked for, or taken from what an earlier process kept.
+"""The forms in which a program checks itself: made when one is needed, or taken from what an earlier process kept.
 
-Decides when the source is read: not before a form is missing.
+Decides when the source is read: only if a form is missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where arrays come from: which call of a kernel left them.
+"""Where arrays come from: which call of a kernel returned them.
 
-Decides nothing; it remembers, as long as the arrays live, and costs a dictionary's entry for each.
+Decides nothing; it remembers as long as the arrays exist, at the cost of a dictionary entry for each.
 """
 
 from __future__ import annotations

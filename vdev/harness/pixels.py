@@ -84,7 +84,7 @@ def image(content: Any, *, order: str | None = None, normalized: bool = False) -
     `read_imagef` and `write_imagef` take. Raises ValueError for other orders.
     """
     if order is not None and order not in ORDERS:
-        raise ValueError(f"no order of channels: {order!r}; there are {', '.join(ORDERS)}")
+        raise ValueError(f"unknown order of channels {order!r}; the orders are {', '.join(ORDERS)}")
     return Image(content, order, normalized)
 
 
@@ -93,7 +93,7 @@ def sampler(addressing: str = "clamp_to_edge", *, linear: bool = False, normaliz
     "mirrored_repeat" (OpenCL C 6.15.15.1). Raises ValueError for others.
     """
     if addressing not in ADDRESSING:
-        raise ValueError(f"no way of addressing: {addressing!r}; there are {', '.join(ADDRESSING)}")
+        raise ValueError(f"unknown addressing mode {addressing!r}; the modes are {', '.join(ADDRESSING)}")
     if "repeat" in addressing and not normalized:
         raise ValueError(f"{addressing} needs normalized coordinates")
     return Sampler(addressing, linear, normalized)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "opencl(source, options=(), workers=None, engines=None, orders=None, local_sizes=None, report=(), ignore=(), check=None): "
-    "the OpenCL C that the fixture `kernels` is made of (text, or a .cl file beside the test), and the ways in which the test "
-    "runs"
+    "the OpenCL C source of the fixture `kernels` (text, or a .cl file in the test's folder), and the ways in which the test runs"
 )
 _SETTINGS = ("options", "workers", "engines", "orders", "local_sizes", "report", "ignore", "check")
 _WAY = "_opencl_way"
@@ -34,15 +33,15 @@ _LISTS = {
     ),
     "--opencl-engines": (
         "",
-        "run each test on these devices, by a part of their platform's name, their own or their version: intel;pocl;nvidia; "
-        "skip those that are not there",
+        "run each test on these devices, selected by a part of their platform's name, their name or their version: "
+        "intel;pocl;nvidia; devices that do not exist are skipped",
     ),
     "--opencl-orders": ("", "run the work-groups of kernels one by one: forward;backward;shuffled:SEED"),
-    "--opencl-local-sizes": ("", "work-group sizes for launches that name none, such as 16;64 or 8,8"),
+    "--opencl-local-sizes": ("", "work-group sizes for launches that give none, such as 16;64 or 8,8"),
 }
 _KINDS = {
-    "report": "kinds of findings that end a test, beside those that do by default; separated by ';'",
-    "ignore": "kinds of findings that end no test",
+    "report": "kinds of findings that fail a test, in addition to the default ones; separated by ';'",
+    "ignore": "kinds of findings that do not fail a test; separated by ';'",
 }
 
 
@@ -74,15 +73,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--no-opencl-check",
         action="store_true",
-        help="do not check the kernels' accesses, only their results",
+        help="do not check the kernels' accesses",
     )
-    accepted = "a file of findings that are accepted, with reasons"
+    accepted = "a file of accepted findings, with reasons"
     group.addoption("--opencl-accepted", default=None, metavar="FILE", help=accepted)
-    parser.addini("opencl_accepted", accepted + " (a path from the folder of the configuration)", default="")
+    parser.addini("opencl_accepted", accepted + " (relative to the configuration file's folder)", default="")
     group.addoption(
         "--opencl-write-accepted",
         action="store_true",
-        help="let findings pass, and write them into the file of accepted findings",
+        help="let findings pass, and write them to the file of accepted findings",
     )
 
     _add_coverage(parser)
@@ -91,7 +90,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _add_coverage(parser: pytest.Parser) -> None:
     """Options for the coverage of kernels, and the same in the configuration file."""
     group = parser.getgroup("opencl")
-    group.addoption("--opencl-cov", action="store_true", help="say which lines and branches of kernels ran")
+    group.addoption(
+        "--opencl-cov", action="store_true", help="report which lines and branches of kernels ran"
+    )
     group.addoption(
         "--opencl-cov-report",
         action="append",
@@ -103,13 +104,11 @@ def _add_coverage(parser: pytest.Parser) -> None:
         "--opencl-cov-fail-under",
         default="",
         metavar="LINES[,BRANCHES]",
-        help="fail the run where fewer per cent are covered",
+        help="fail the run if coverage is below these percentages",
     )
-    group.addoption("--opencl-cov-append", action="store_true", help="add to what earlier runs have covered")
+    group.addoption("--opencl-cov-append", action="store_true", help="add to the coverage of earlier runs")
     parser.addini("opencl_cov", "as --opencl-cov", type="bool", default=False)
-    parser.addini(
-        "opencl_cov_report", "as --opencl-cov-report, one on each line", type="linelist", default=[]
-    )
+    parser.addini("opencl_cov_report", "as --opencl-cov-report, one per line", type="linelist", default=[])
     parser.addini("opencl_cov_fail_under", "as --opencl-cov-fail-under", default="")
 
 
@@ -124,7 +123,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     if option.opencl_write_accepted and _accepted_path(config) is None:
         raise pytest.UsageError(
-            "--opencl-write-accepted needs --opencl-accepted FILE, or opencl_accepted in the ini-file"
+            "--opencl-write-accepted needs --opencl-accepted FILE, or opencl_accepted in the configuration file"
         )
     wanted = option.opencl_cov or option.opencl_cov_report or option.opencl_cov_fail_under
     if wanted or config.getini("opencl_cov"):

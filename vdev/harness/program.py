@@ -1,7 +1,7 @@
 """A program and its kernels, called with arrays: no context, no queue, no buffers.
 
-Decides what a call does: its arguments are checked, its accesses too unless that is switched off, and the kernel itself,
-as written, runs on the workers asked for, whose results come back.
+Decides what a call does: its arguments are checked, and its accesses too unless that is switched off; then the kernel
+itself, as written, runs on the workers asked for, and the results are returned.
 """
 
 from __future__ import annotations
@@ -169,13 +169,13 @@ class Program:
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name. Raises KeyError, naming those that there are."""
         if name not in self._program.kernels:
-            raise KeyError(f"there is no kernel {name}; there are: {', '.join(self.kernels)}")
+            raise KeyError(f"there is no kernel {name}; the program has: {', '.join(self.kernels)}")
         return Kernel(self, self._program.kernels[name], self._session)
 
     def __getattr__(self, name: str) -> Kernel:
         __tracebackhide__ = True
         if name.startswith("_") or name not in self._program.kernels:
-            there_are = "" if name.startswith("_") else f"; there are: {', '.join(self.kernels)}"
+            there_are = "" if name.startswith("_") else f"; it has: {', '.join(self.kernels)}"
             raise AttributeError(f"program has no kernel {name!r}{there_are}")
         return self.kernel(name)
 
@@ -418,8 +418,8 @@ class Kernel:
         __tracebackhide__ = True
         if not 1 <= len(sizes) <= 3 or len({len(sizes), len(group), len(first)}) > 1:
             raise ArgumentError(
-                f"kernel {self.name}: global_size {sizes}, local_size {group} and offset {first} have no common number "
-                "of dimensions from 1 to 3"
+                f"kernel {self.name}: global_size {sizes}, local_size {group} and offset {first} need the same number "
+                "of dimensions, from 1 to 3"
             )
         if min((*sizes, *group)) < 1 or min(first) < 0:
             raise ArgumentError(
@@ -490,7 +490,7 @@ def _sizes(size: Size) -> tuple[int, ...]:
         return tuple(operator.index(each) for each in many)
     except TypeError:
         raise ArgumentError(
-            f"a size of an index space is a whole number or up to three; got {size!r}"
+            f"the size of an index space is one to three whole numbers; got {size!r}"
         ) from None
 
 

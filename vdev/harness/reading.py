@@ -1,7 +1,7 @@
 """From the log of a checked launch to findings.
 
-Decides which records are one mistake, whose fault it is in words, and which races the program says are meant: there are none
-in a line with `vdev: intended race` in a comment, and none of what is declared with this as an annotation.
+Decides which records are one mistake, how it is worded, and which races are intended: none is reported on a line with
+`vdev: intended race` in a comment, and none for declarations with that annotation.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _WITHIN = {Kind.ITEMS: Kind.GROUPS, Kind.UNFENCED: Kind.GROUPS, Kind.SAME_ITEMS:
 _PAIRED = (*_RACES, Kind.BARRIER, Kind.UNWRITTEN_PRIVATE, Kind.NOT_AWAITED)
 _VALUES = (Kind.UNWRITTEN, Kind.UNWRITTEN_LOCAL)
 _SAYS = {
-    Kind.BARRIER: "calls {} where not all work-items of the group come",
-    Kind.CONVERSION: "converts a number that {} does not have",
-    Kind.OVERFLOW: "computes an integer beyond its signed type",
-    Kind.NON_FINITE: "computes infinity or no number from finite numbers",
+    Kind.BARRIER: "calls {} where not all work-items of the group arrive",
+    Kind.CONVERSION: "converts a number that {} cannot represent",
+    Kind.OVERFLOW: "computes an integer that its signed type cannot represent",
+    Kind.NON_FINITE: "computes infinity or NaN from finite numbers",
     Kind.UNWRITTEN_PRIVATE: "uses {}, which nobody has written",
     Kind.DIVISION: "divides by zero",
-    Kind.NOT_AWAITED: "uses {} while a copy is under way that nobody has waited for",
+    Kind.NOT_AWAITED: "uses {} during a copy that was not waited for",
 }
 _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
@@ -72,7 +72,7 @@ _NOTES = {
 _MEETS = {
     Kind.GROUPS: "work-group uses in the same launch",
     Kind.ITEMS: "work-item uses with no barrier between them",
-    Kind.UNFENCED: "work-item of the group uses, with no barrier between them that has CLK_GLOBAL_MEM_FENCE",
+    Kind.UNFENCED: "work-item of the group uses, with no barrier with CLK_GLOBAL_MEM_FENCE between them",
 }
 _DID = {
     "read": "reads",
@@ -227,7 +227,7 @@ class Reader:
             case Kind.GROUPS | Kind.ITEMS | Kind.UNFENCED:
                 return f"{did} {what}, which another {_MEETS[record.kind]}"
             case Kind.SAME_GROUPS | Kind.SAME_ITEMS:
-                return f"{did} {what} as others do, with the value that is there"
+                return f"{did} {what} as others do, with the value that is already there"
             case Kind.UNWRITTEN | Kind.UNWRITTEN_LOCAL:
                 return f"{did} {what}, which nobody has written"
             case Kind.INDEX:
@@ -235,7 +235,9 @@ class Reader:
                     f"kernel {kernel.name} uses index {record.rel} of {name}, which has {site.limit} elements"
                 )
             case Kind.MISALIGNED:
-                return f"kernel {kernel.name} accesses memory {record.rel} bytes behind a multiple of {site.limit}"
+                return (
+                    f"kernel {kernel.name} accesses memory {record.rel} bytes past a multiple of {site.limit}"
+                )
             case _:
                 return f"kernel {kernel.name} shifts a value of {site.limit} bits by {record.rel}"
 

@@ -32,7 +32,7 @@ _WARNINGS = (
     "-Warray-bounds", "-Wdivision-by-zero", "-Wshift-count-overflow", "-Wshift-count-negative", "-Wuninitialized",
     "-Wsometimes-uninitialized", "-Wreturn-type", "-Wunsequenced", "-Wtautological-compare",
 )  # fmt: skip
-_ENDED = "a signal ended the program: launches after its last finding are not counted"
+_ENDED = "the program was ended by a signal: launches after its last finding are not counted"
 _LAST_SECONDS = 10.0  #: that an interrupted program has to end by itself
 _MESSAGE = re.compile(r"^(.*?):(\d+):(\d+): (?:warning|error|fatal error): (.*)$", re.MULTILINE)
 #: Runs without the current folder on the path: what it has of the name vdev is not what is installed.

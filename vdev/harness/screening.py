@@ -1,10 +1,10 @@
-"""One launch in a form that says only whether it may have a finding: fast, and with nothing left undone where it has none.
+"""One launch in a form that says only whether there may be a finding: fast, and complete if there is none.
 
-Decides when that form may be used and when its answer is no. It changes the memories of a launch only if the answer is
-that nothing was found; else the launch is made again from what they hold, precisely (`checking`).
+Decides when that form may be used and when its answer is no. It changes the memories of a launch only if
+nothing was found; otherwise the launch is repeated from what they hold, with precise checks (`checking`).
 
-Each work-item marks in the shadow what it writes and reads, without atomics, and counts its group's first marks. Where two
-groups mark one cell, in whatever order, there are more first marks than cells that are marked (`_agrees`).
+Each work-item marks in the shadow what it writes and reads, without atomics, and counts its group's first marks. If two
+groups mark the same cell, in any order, there are more first marks than marked cells (`_agrees`).
 """
 
 from __future__ import annotations

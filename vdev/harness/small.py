@@ -1,7 +1,8 @@
-"""Launches that are too small to have a program compiled well for them.
+"""Launches that are too small to be worth an optimised program.
 
-Decides which those are: to optimise a checked program takes a compiler longer than to run it as it is over a few thousand
-work-items. What a launch costs is not known before, so a kernel has a budget of time and small launches draw on it.
+Decides which those are: a compiler takes longer to optimise a checked program than the unoptimised one takes to run over a
+few thousand work-items. What a launch costs is not known beforehand, so each kernel has a time budget that small launches
+use up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a launch would be split over several workers, and why not.
+"""Whether a launch would be split over several workers and, if not, why.
 
 Decides nothing itself: it asks the planner for two workers, with all data in host memory.
 """

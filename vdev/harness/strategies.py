@@ -1,7 +1,7 @@
 """Random calls of a kernel, for hypothesis: arguments that fit its signature, and what the user fixes.
 
-Decides what is drawn where nobody says: sizes first, then numbers of any value of their type, and arrays with an element for
-each work-item. Needs hypothesis, which only whoever uses this has to install.
+Decides what is drawn for arguments that the user does not fix: sizes first, then any values of the types of numbers, and
+arrays with an element for each work-item. Needs hypothesis, which only users of this module have to install.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A whole program watched: each launch of its session is made a first time, checked, on copies of its buffers.
+"""Checking a whole program: each launch of its session first runs in a checked form, on copies of its buffers.
 
-Decides which launches are checked and keeps what they showed. It stands where `vdev.check` does (`session.Checker`); the
-program's own launches run as they would.
+Decides which launches are checked and keeps the findings. It takes the place of `vdev.check` (`session.Checker`); the
+program's own launches then run as usual.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Watch:
         key = launch.kernel.program.serial, launch.kernel.name
         self._launches[key] += 1
         if self.most and self._launches[key] > self.most:
-            self.unchecked["others of the kernel were checked"] += 1
+            self.unchecked["earlier launches of the kernel were checked (--most)"] += 1
             return False
         return True
 
@@ -140,8 +140,8 @@ class WatchedLaunches:
         for finding in findings:
             if finding.kind == _HANGS:
                 self.failure = NotLaunched(
-                    f"kernel {kernel} is not launched: not all work-items reach the barrier in line {finding.place.line}, and "
-                    f"a device may wait for them for ever ({_HANGS})"
+                    f"kernel {kernel} is not launched: not all work-items reach the barrier on line {finding.place.line}, and "
+                    f"a device might wait for them for ever ({_HANGS})"
                 )
                 raise self.failure
 

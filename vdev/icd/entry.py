@@ -1,7 +1,7 @@
 """Where the library enters Python: `start` gives it what it calls.
 
-Decides what a failure means in C: an error of OpenCL's is its status code; anything else is told on the error stream, since
-nobody else would hear of it, and becomes one.
+Decides what a failure means in C: OpenCL errors become their status codes; any other exception is printed to standard
+error, where alone it can be seen, and becomes a status code too.
 """
 
 from __future__ import annotations

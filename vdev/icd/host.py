@@ -1,7 +1,7 @@
-"""The C program's memory: what stands at an address.
+"""The C program's memory: what is at an address.
 
-Decides nothing about validity: who calls has seen that an address is not NULL. What is read is copied; `memory` alone is the
-program's memory itself.
+Decides nothing about validity: the caller has checked that an address is not NULL. What is read is copied; only `memory`
+is the program's memory itself.
 """
 
 from __future__ import annotations

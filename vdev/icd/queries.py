@@ -1,6 +1,6 @@
 """What C programs ask about objects: the façade's answers as bytes (specification, tables of `clGet…Info`).
 
-Decides the C type of each answer. What the answer is, is the façade's affair.
+Decides the C type of each answer. The façade decides what the answer is.
 """
 
 from __future__ import annotations

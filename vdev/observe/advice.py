@@ -166,7 +166,7 @@ def _on_argument(kernel: KernelStatistics, argument: ArgumentStatistics) -> tupl
     if argument.fine:
         return (
             "fine-grain shared virtual memory, which the host may use at any time, so "
-            f"{size(argument.moved.nbytes // max(kernel.launches, 1))} are brought from and to host memory at each launch",
+            f"{size(argument.moved.nbytes // max(kernel.launches, 1))} move to and from the workers at each launch",
             "Allocate it coarse-grain (csvm_empty), and map it where the host uses it.",
             argument.moved.nbytes,
         )
@@ -202,8 +202,8 @@ _CHANGE_WRITE = (
     "the inverse index; or let each work-group write to a part of its own."
 )
 _CHANGE_READ = (
-    "Where the index follows a rule, compute it from get_global_id() and arguments; otherwise write the array "
-    "as rarely as possible, for it is copied again only when it has changed."
+    "If the index follows a rule, compute it from get_global_id() and arguments; otherwise write the array "
+    "as rarely as possible, because it is copied again only after it has changed."
 )
 
 
@@ -220,7 +220,10 @@ def _how(argument: ArgumentStatistics, done: str) -> str:
 def _change_of_reason(argument: ArgumentStatistics, done: str) -> str:
     if "condition" in (argument.reason or ""):
         if done == "written":
-            return "Write in every case, the old value where nothing changes (`?:`), so that the work-item surely writes its own element."
+            return (
+                "Write in every case (the old value if nothing changes, with `?:`), so that each work-item always "
+                "writes its own element."
+            )
         return "Take the condition out of the index, so that each work-item reads the same elements in every case."
     return f"Compute the index at which it is {done} from get_global_id() and arguments alone."
 
@@ -285,15 +288,15 @@ def _on_partition(kernel: KernelStatistics, partition: PartitionStatistics) -> I
 #: what a reason says, and what helps; the first that fits
 _REMEDIES = (
     ("kept on one worker", "Have launches that follow each other use the same part of a buffer for the same work-items. "
-     "VDEV_GATHER=0 splits them all the same."),
+     "VDEV_GATHER=0 splits them anyway."),
     ("fewer than", "Launch more work-items at once, or set VDEV_MIN_ITEMS lower."),
     ("one work-group", "Choose a smaller work-group size: a launch is cut between work-groups."),
-    ("work-groups", "Choose smaller work-groups: there have to be as many as workers."),
+    ("work-groups", "Choose smaller work-groups, so that there are enough for all workers."),
     ("goto", "Write the loop without goto."),
     ("asm", "Put the inline assembly into a kernel of its own, or write it in OpenCL C."),
-    ("volatile", "Do not let work-groups talk through volatile memory: end the kernel instead and launch the next."),
-    ("atomic", "Use only atomics that add, take the minimum or maximum or set bits, without using what they return, "
-     "on memory that the kernel does not access otherwise: these are merged."),
+    ("volatile", "Do not let work-groups communicate through volatile memory: end the kernel and launch another one."),
+    ("atomic", "Use only atomics that add, take the minimum or maximum, or combine bits, do not use what they return, and "
+     "do not access the same memory in other ways: such atomics are merged."),
     ("intermediate language", "Build the program from OpenCL C, which is analysed."),
 )  # fmt: skip
 

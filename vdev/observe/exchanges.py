@@ -1,10 +1,10 @@
-"""Exchanges: which command made the bytes that another one had brought, and what buffers' holders were around launches.
+"""Exchanges: which command wrote the bytes that another one had moved, and which holders buffers had around launches.
 
 Decides what is kept, and keeps it small: sums by pair of commands and by route, and the last launches with the states of
-their buffers, which hold no memory. Made only where a report is wanted; told under the session's lock.
+their buffers, which hold no memory. Made only if a report is wanted, and called under the session's lock.
 
-A buffer has one writer here, the command that last changed any of it: of a buffer in parts of which several commands wrote
-all bytes count as the last one's. What no command of its own brings somewhere (evictions, folds) writes nothing new.
+A buffer has one writer here, the command that last changed any of it: if several commands wrote parts of a buffer, all of
+its bytes count as written by the last. Moves that belong to no command (evictions, folds) write nothing new.
 """
 
 from __future__ import annotations

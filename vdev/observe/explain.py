@@ -85,7 +85,7 @@ def _exchange(figures: Statistics) -> list[str]:
         return []
     writer, user, nbytes = found
     text = (
-        f"most bytes between workers: {size(nbytes)} that {writer} wrote and {user} wanted. {AVOIDS_EXCHANGE}"
+        f"most bytes between workers: {size(nbytes)} that {writer} wrote and {user} needed. {AVOIDS_EXCHANGE}"
     )
     return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 

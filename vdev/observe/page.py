@@ -1,8 +1,8 @@
 """The report as one page of HTML: for a browser (`as_page`), or for a notebook (`as_fragment`).
 
-Decides how figures are drawn. All of them come from `Statistics`; where there are none the page says so. It asks for nothing
+Decides how figures are drawn. All of them come from `Statistics`; if some are missing, the page says so. It loads nothing
 from elsewhere and runs no script. Its size is bounded whatever the run: rows beyond a limit are added up in a last one that
-says how many they are. Names and source lines are the program's, so every text goes through `_text`.
+says how many there are. Names and source lines come from the program, so every text goes through `_text`.
 """
 
 from __future__ import annotations
@@ -306,11 +306,11 @@ def _kernels(figures: Statistics) -> str:
         "predicted", "measured", "error", "planning",
     )  # fmt: skip
     return (
-        "<h2>Kernels</h2>\n<p>Times of all workers added up. Predicted and measured: seconds of the busiest worker for a "
-        "launch, the mean of those that were sampled, in the way that most launches took.</p>\n"
+        "<h2>Kernels</h2>\n<p>Times are sums over all workers. Predicted and measured: the busiest worker's time for a "
+        "launch, the mean of the sampled launches that ran in the most frequent way.</p>\n"
         + _table(heads, rows, "kernels")
-        + "<h3>Ways</h3>\n<p>Ways in which launches ran, and why on no more workers. What the model of time said of ways "
-        "that no launch took is not kept.</p>\n" + "\n".join(_ways(kernel) for kernel in shown)
+        + "<h3>Ways</h3>\n<p>The ways in which launches ran, and why not on more workers. Predictions for ways "
+        "in which no launch ran are not kept.</p>\n" + "\n".join(_ways(kernel) for kernel in shown)
     )
 
 
@@ -402,9 +402,9 @@ def _traffic(figures: Statistics) -> str:
         return title + "<p>Nothing moved between holders.</p>"
     return (
         title + "<p>Bytes by the holders they moved between (from the row's to the column's).</p>" + _by_holder(rows)
-        + "<p>Bytes brought for the command of a column, of buffers that the command of a row had changed last. Where several "
-        "commands wrote parts of a buffer all of it counts as the last one's; on one worker, where kernels are not analysed, "
-        "each argument counts as written.</p>" + _by_command(rows)
+        + "<p>Bytes moved for the command of a column, of buffers that the command of a row had changed last. If several "
+        "commands wrote parts of a buffer, all of it counts as written by the last; on one worker, where kernels are not "
+        "analysed, each argument counts as written.</p>" + _by_command(rows)
     )  # fmt: skip
 
 
@@ -492,14 +492,14 @@ def _holders(figures: Statistics) -> str:
             title
             + '<p class="dim">Not known: that is recorded with VDEV_EXPLAIN, of launches with plans.</p>'
         )
-    what = "One period of the launches that" if steady.periodic else "The last launches that"
-    more = "" if steady.periodic else " (no period was seen in them)"
+    what = "One repeating sequence of the launches that" if steady.periodic else "The last launches that"
+    more = "" if steady.periodic else " (no repeating sequence was found)"
     shown = steady.launches[-_MOST_LAUNCHES:]
     text = f"<p>{what} were planned{more}; a launch that changes nothing and follows itself is not planned again. "
-    text += "A strip is a buffer from its first byte to its last; filled is what the holder has valid.</p>\n"
+    text += "A strip is a buffer from its first byte to its last; the filled parts are valid at this holder.</p>\n"
     return (
         title + text + "\n".join(_launch(launch) for launch in shown)
-        + _left_out(len(steady.launches) - len(shown), "launches of the period")
+        + _left_out(len(steady.launches) - len(shown), "launches of the sequence")
     )  # fmt: skip
 
 

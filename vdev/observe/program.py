@@ -1,8 +1,8 @@
-"""`vdev-info --explain`: a program run on the virtual device, and the report behind what it prints.
+"""`vdev-info --explain`: runs a program on the virtual device, and prints a report after the program's output.
 
-Decides how the program is run: in a process of its own, as `python -m vdev` runs it, so that it ends as it
-would alone, whatever it does to its process. With `--json` standard output is the report's alone and what the
-program prints goes to the error stream. The exit status is the program's.
+Decides how the program is run: in its own process, as `python -m vdev` runs it, so that it ends as it
+would alone, whatever it does to its process. With `--json`, standard output has only the report, and the
+program's output goes to standard error. The exit status is the program's.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _write_page(arguments: Sequence[str], page: Path) -> int:
 
 def _why_none(status: int) -> str:
     if status > 128:
-        return f"no report: signal {status - 128} ended the program"
+        return f"no report: the program was ended by signal {status - 128}"
     return "no report: the program did not use the virtual device, or ended without Python's own exit"
 
 

@@ -13,7 +13,18 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from vdev.observe.figures import Moved, Times
-from vdev.planner.instructions import HOST, Download, Launch, Merge, Plan, Reserve, Restore, Upload, route_of
+from vdev.planner.instructions import (
+    HOST,
+    Copy,
+    Download,
+    Launch,
+    Merge,
+    Plan,
+    Reserve,
+    Restore,
+    Upload,
+    route_of,
+)
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass
 
@@ -302,21 +313,7 @@ def line_of(reason: str) -> int | None:
 
 def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
     """What each launch of a plan moves and merges; None where that is nothing."""
-    moved: dict[int, Moved] = {}
-    merged: dict[int, int] = {}
-    for item in plan.instructions:
-        kind = type(item)
-        if kind is Launch or kind is Reserve:
-            continue
-        if isinstance(item, (Merge, Restore)):  # on the host or on a worker: every merged byte once
-            merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
-        route = route_of(item)
-        if route is not None:
-            slot: int = getattr(item, "slot", -1)
-            of_slot = moved.get(slot)
-            if of_slot is None:
-                of_slot = moved[slot] = Moved()
-            add_route(of_slot, *route)
+    moved, merged = _by_slot(plan)
     if not moved and not merged:
         return None
     parts = []
@@ -326,6 +323,29 @@ def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]
             argument = tally.arguments.setdefault(-1, ArgumentTally(-1, "(no argument)", "", exact=False))
         parts.append((argument, moved.get(slot, Moved()), merged.get(slot, 0)))
     return Traffic(parts)
+
+
+def _by_slot(plan: Plan) -> tuple[dict[int, Moved], dict[int, int]]:
+    """What a plan moves, and the bytes that it merges, by slot."""
+    moved: dict[int, Moved] = {}
+    merged: dict[int, int] = {}
+    for item in plan.instructions:
+        kind = type(item)
+        if kind is Launch or kind is Reserve:
+            continue
+        route: tuple[int, int, int] | None
+        if isinstance(item, Copy):  # as nearly all are
+            slot, route = item.slot, (item.source, item.target, item.region.nbytes)
+        else:
+            if isinstance(item, (Merge, Restore)):  # on the host or on a worker: every merged byte once
+                merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
+            slot, route = getattr(item, "slot", -1), route_of(item)
+        if route is not None:
+            of_slot = moved.get(slot)
+            if of_slot is None:
+                of_slot = moved[slot] = Moved()
+            add_route(of_slot, *route)
+    return moved, merged
 
 
 def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:

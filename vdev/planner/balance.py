@@ -234,7 +234,7 @@ class Balance:
 
     def elsewhere(self, num_groups: Sequence[int]) -> bool:
         """Whether launches of an index space may be cut elsewhere than evenly."""
-        return tuple(num_groups) in self._elsewhere
+        return bool(self._elsewhere) and tuple(num_groups) in self._elsewhere
 
     def wants(
         self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], launches: int

@@ -67,7 +67,7 @@ MERGE_WEIGHT = 1.0
 
 
 FEWER = (
-    "on fewer workers than there are: over more of them, launches on these buffers have taken longer, or would"
+    "on fewer workers than available: on more of them, launches on these buffers took longer, or would take longer"
     " (VDEV_PLANNING)"
 )
 

@@ -33,6 +33,7 @@ from vdev.planner.links import LinkCosts
 from vdev.planner.partitioner import make_partition
 from vdev.planner.tidying import MOST_BOXES, boxes_of, bring_together, is_scattered, most_boxes
 from vdev.translators.ranges.labelled import (
+    Cut,
     LabelledBands,
     labelled_of,
     numbers_of_labelled,
@@ -55,9 +56,12 @@ Pitches = tuple[int, ...]
 class View(NamedTuple):
     """What lies in the window of one buffer."""
 
-    window: Region
     pitches: Pitches  #: those of the window and of the buffer's map
-    bands: LabelledBands
+    cut: Cut | None  #: None where the window is empty
+
+    @property
+    def bands(self) -> LabelledBands:
+        return () if self.cut is None else self.cut.inside
 
 
 class Untraceable(Exception):
@@ -110,7 +114,7 @@ def trace_windows(scalars: Sequence[int], nslots: int, habit: Habit | None, requ
                 if any(is_array(part) or part.nboxes > MOST_BOXES for part in parts):
                     raise Untraceable("ranges of many boxes")
         windows = tuple(map(Region.union, touched))
-        of = _Writer(trace, (), "numbers").function(windows)
+        of = _Writer(trace, (), "numbers").function(windows).compiled
         return Windows(of, tuple(map(frozenset, pitches)))
     finally:
         trace.closed = True
@@ -148,8 +152,7 @@ def views_of(states: Sequence[BufferState], windows: Sequence[Region]) -> list[V
         pitches = None if held is None else held.joint(window)
         if held is None or pitches is None:
             return None
-        bands = held.within(window, pitches) if window else ()
-        found.append(View(window, pitches, bands))
+        found.append(View(pitches, held.cut(window, pitches) if window else None))
     return found
 
 
@@ -182,11 +185,9 @@ def _put_together(pattern: Any, numbers: Sequence[Any]) -> list[TracedState]:
 
 def _changed(state: BufferState, view: View, inside: LabelledBands) -> BufferState:
     """The state with other contents of the window."""
-    if inside == view.bands:
+    if view.cut is None or inside == view.cut.inside:
         return state
-    held = state.labelled
-    assert held is not None, "there is a view of it"
-    return mapped_state(state, held.replaced(view.window, view.pitches, view.bands, inside))
+    return mapped_state(state, view.cut.replaced(inside))
 
 
 # plans --------------------------------------------------------------------------------------------------
@@ -285,7 +286,7 @@ def trace_plan(
         if any(isinstance(item, Reserve) for item in made.instructions):
             raise Untraceable("memory changes")
         touches = _Writer(trace, states, "numbers").function(made.touches, known=True)
-        fill = _Writer(trace, states, "numbers, states, views", touches).function(made)
+        fill = _Writer(trace, states, "numbers, states, views", touches).function(made).compiled
     finally:
         trace.closed = True
     return Form(
@@ -300,6 +301,26 @@ def _deferred(
     touches: Callable[[Sequence[Any]], tuple[tuple[Touch, ...], ...]], numbers: Sequence[Any]
 ) -> Deferred[tuple[Touch, ...]]:
     return Deferred(partial(touches, numbers))
+
+
+class _Written:
+    """A function that is compiled when it is first called: what a plan touches is mostly asked by nobody."""
+
+    __slots__ = ("_names", "_text")
+
+    def __init__(self, text: str, names: dict[str, Any]) -> None:
+        """`names`: those that the text of `fill` uses."""
+        self._text = text
+        self._names = names
+
+    @property
+    def compiled(self) -> Any:
+        if "fill" not in self._names:
+            exec(compile(self._text, "<a plan with parameters>", "exec"), self._names)
+        return self._names["fill"]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.compiled(*args)
 
 
 class _Writer:
@@ -321,6 +342,7 @@ class _Writer:
         self._lines: list[str] = []
         self._names: dict[str, Any] = {
             "region": remade,
+            "new": tuple.__new__,
             "changed": _changed,
             "inf": inf,
             "touches": touches,
@@ -335,7 +357,7 @@ class _Writer:
         self._traced: dict[int, tuple[bool, Any]] = {}
         self._solution = trace.solution()
 
-    def function(self, made: Any, *, known: bool = False) -> Any:
+    def function(self, made: Any, *, known: bool = False) -> _Written:
         """What makes `made` of other numbers. `known`: of such as keep all conditions."""
         result = self._show(made)
         conditions = [] if known else self._trace.conditions()
@@ -346,8 +368,7 @@ class _Writer:
         test = [f"if not ({' and '.join(conditions)}): return None"] if conditions else []
         lines = [*unpacked, *self._trace.definitions(self._used), *test, *self._lines, f"return {result}"]
         text = f"def fill({self._arguments}):\n" + "".join(f"    {line}\n" for line in lines)
-        exec(compile(text, "<a plan with parameters>", "exec"), self._names)
-        return self._names["fill"]
+        return _Written(text, self._names)
 
     def _use(self, text: str) -> None:
         self._used.update(variables_in(text))
@@ -373,7 +394,12 @@ class _Writer:
                 self._names[kind.__name__] = kind
                 special = self._special(found) if isinstance(found, Plan) else {}
                 parts = [special.get(name) or self._show(getattr(found, name)) for name in names]
-                text = f"{kind.__name__}({', '.join(parts)})"
+                # a tuple's own constructor takes half the time of a named tuple's
+                text = (
+                    f"new({kind.__name__}, ({', '.join(parts)},))"
+                    if issubclass(kind, tuple)
+                    else f"{kind.__name__}({', '.join(parts)})"
+                )
             else:
                 raise Untraceable(f"a {type(found).__name__} in the plan")
             known = self._objects[id(found)] = self._line(text), found

@@ -32,10 +32,12 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
 
     A byte of a buffer of at least `links.large_nbytes` goes to one holder. One of a smaller buffer goes to
     every worker that holds it, none of which then has to wait for another, and home where there is none. One of
-    a fine-grain buffer goes home.
+    a fine-grain buffer goes home. Where there is one worker, it gets all others: whatever comes next uses them there.
     """
     if not links.direct or state.fine:
         return [(HOST, region)]
+    if links.only_direct is not None:
+        return [(links.only_direct, region)]
     if state.nbytes < links.large_nbytes:
         return _with_rest_at_home(
             [(worker, region & state.valid_at(worker)) for worker in links.direct], region

@@ -1,13 +1,13 @@
 """Spans: over how many of the workers launches on some buffers are split, where fewer than all may be faster.
 
-To hand a launch over to each further worker takes the host's time, and each brings its neighbours' bytes; what it computes
-becomes less. So there is a best number, which is neither one nor all. Candidates are all workers, half of them, and so on;
-workers that are not among them get no chunks and no copies.
+Each further worker takes time of the host to hand the launch over, and needs bytes of its neighbours, while the work of each
+becomes less. So the best number may be neither one nor all. Candidates are all workers, half of them, and so on;
+workers that are not chosen get no chunks and no copies.
 
-What a launch takes over another number of workers is foretold from its plan (`over`): chunks grow as workers become fewer, and
-messages go to fewer. Foretold times only begin a trial: what a number that was in use has taken is known, and counts. A number is
-changed as ways are (`regret`): once launches have lost by it as much as changing there and back takes, and each change makes the
-next one dearer, so that a wrong prediction is paid for once.
+How long a launch would take over another number of workers is predicted from its plan (`over`): with fewer workers, chunks are
+larger and messages go to fewer workers. Predictions only start a trial: for numbers that have been in use, measured times count.
+The number is changed as ways are (`regret`): once launches have lost as much time by it as changing there and back takes. Each
+change makes the next one more expensive, so that a wrong prediction is paid for once.
 
 Decides nothing about bytes; knows no clock.
 """

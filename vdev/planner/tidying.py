@@ -26,7 +26,7 @@ MOST_BOXES = 64
 #: what a box or a run costs to plan and to copy, in bytes that are moved needlessly
 RUN_NBYTES = 4096
 #: boxes in which a buffer may lie, beside so many for each holder and for each box that the last command wrote
-MOST_HELD, HELD_EACH, HELD_FRESH = 32, 8, 4
+MOST_HELD, HELD_EACH, HELD_FRESH = 64, 8, 4
 #: so many times more where the command wrote nothing of it
 UNWRITTEN = 8
 #: boxes of one map of all holders, for each of theirs: rows are cut wherever any holder's are

@@ -1,10 +1,10 @@
-"""The model of time: what a launch takes, in seconds, in each of the ways in which it may be run.
+"""The time model: how long a launch takes, in seconds, in each of the ways in which it can run.
 
-Two things are busy with a launch: the host, which hands it over, and the devices, which bring what it needs and run it. They
-work at the same time, so a row of launches takes as long as the busier of the two (`Way`, `vdev.planner.regret`). What moving and
-handing over take on a machine is `MachineTimes`, measured once and stored (`vdev-info --links`). What a kernel takes is
-learnt from its launches (`KernelTimes`): a part that every launch takes, however small, and a part for its work-items; work
-that is uneven makes the largest share larger.
+A launch occupies the host, which hands it over, and the devices, which fetch what it needs and run it. They
+work at the same time, so a series of launches takes as long as the busier of the two (`Way`, `vdev.planner.regret`). The times for
+moving and handing over on a machine are `MachineTimes`, measured once and stored (`vdev-info --links`). Kernels' times are
+learnt from their launches (`KernelTimes`): a part that every launch takes, however small, and a part for its work-items;
+uneven work makes the largest share larger.
 
 Decides nothing about ways; knows no clock, and never measures.
 """

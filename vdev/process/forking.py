@@ -3,7 +3,8 @@
 A child has its parent's memory and none of its threads: locks that other threads held stay locked, workers never
 answer, and what drivers have loaded waits for threads of their own. So in a child vdev's locks are new ones and every part of vdev
 forgets what is the parent's, by the actions given to `in_child`; the driver's objects are left as they are, neither used nor
-released. Just before a fork, `before` actions see that no worker is inside a driver.
+released. Just before a fork, `before` actions see that no thread is inside a driver: not a worker's, which its part knows
+of by its locks, nor one of the program's, which waits there without any (`in_driver`).
 
 Decides nothing about what a part forgets.
 """
@@ -15,16 +16,27 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from threading import get_ident
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _before: list[Callable[[], Callable[[], object]]] = []
 _in_child: list[Callable[[], object]] = []
 _undo: list[Callable[[], object]] = []
 _is_child = False
+#: held while a fork is on its way: one at a time
+_fork = threading.RLock()
+#: one entry for each thread inside a driver (`in_driver`), and the thread that keeps others from going in, so often
+_inside: list[None] = []
+_keepers: list[int] = []
+#: held by that thread
+_gate = threading.RLock()
 _KINDS = (type(threading.Lock()), type(threading.RLock()))
 
 
 def before_fork(action: Callable[[], Callable[[], object]]) -> None:
-    """Call `action` before each fork, and what it returns after it in the parent."""
+    """Call `action` before each fork, before those given earlier, and what it returns after it in the parent."""
     _before.append(action)
 
 
@@ -38,6 +50,38 @@ def is_child() -> bool:
     return _is_child
 
 
+def in_driver(wait: Callable[[], T]) -> T:
+    """`wait()`, which lets go of the interpreter lock inside a driver while no lock of vdev's tells of it."""
+    # Entered before it is asked whether one may: who keeps others out looks after having said so.
+    _inside.append(None)
+    while _keepers and get_ident() not in _keepers:
+        _inside.pop()
+        with _gate:
+            pass
+        _inside.append(None)
+    try:
+        return wait()
+    finally:
+        _inside.pop()
+
+
+def keep_out() -> Callable[[], None]:
+    """In an action before a fork: let no other thread begin `in_driver` until what is returned is called."""
+    _gate.acquire()
+    _keepers.append(get_ident())
+
+    def let_in() -> None:
+        _keepers.pop()
+        _gate.release()
+
+    return let_in
+
+
+def is_anyone_inside() -> bool:
+    """Whether a thread is `in_driver`."""
+    return bool(_inside)
+
+
 def keep_for_ever(item: object) -> None:
     """Never release `item`, nor what it holds, not at the interpreter's end either."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
@@ -49,19 +93,22 @@ def renew(lock: object) -> None:
 
 
 def _prepare() -> None:
-    for action in _before:
+    _fork.acquire()
+    for action in reversed(_before):
         _undo.append(action())
 
 
 def _go_on() -> None:
     while _undo:
         _undo.pop()()
+    _fork.release()
 
 
 def _begin_anew() -> None:
     global _is_child
     _is_child = True
-    _undo.clear()
+    for entries in (_undo, _inside, _keepers):
+        entries.clear()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "vdev":
             for value in list(vars(module).values()):

@@ -160,7 +160,7 @@ class Store:
             return None
         content = written[len(_HEADER) + hashlib.sha256().digest_size :]
         if written != _sealed(name, content):
-            logger.info("%s in %s is not as it was written, and not used", name, self._folder)
+            logger.info("%s in %s is damaged and not used", name, self._folder)
             return None
         return content
 

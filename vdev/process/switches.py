@@ -117,7 +117,7 @@ def _parse_output(text: str) -> Path | None:
         return None
     path = Path(text.replace("%p", str(os.getpid()))).expanduser()
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"{path.parent} is no folder" if not path.is_dir() else "it is a folder")
+        raise ValueError("it is a folder" if path.is_dir() else f"{path.parent} is not a folder")
     return path.absolute()
 
 
@@ -162,7 +162,7 @@ def parse_memory(text: str) -> MemoryLimit | None:
     if unit == "%" or (not unit and number <= 1 and "." in match[1]):
         share = number / 100 if unit == "%" else number
         if not 0 < share <= 1:
-            raise ValueError("a share is more than nothing, and at most all")
+            raise ValueError("a share is above 0 and at most 100%")
         return MemoryLimit(share=share)
     nbytes = int(number * _UNITS[unit])
     if nbytes < LEAST_MEMORY:
@@ -206,16 +206,16 @@ def parse_workers(text: str) -> tuple[WorkerSpec, ...]:
         if not head[:1].isdigit():
             kind = head
         elif colon or kind not in ("opencl", "cuda"):
-            raise ValueError(f"{item.strip()!r} names no kind of worker")
+            raise ValueError(f"{item.strip()!r} does not name a kind of worker")
         else:
             colon, rest = ":", head
         for spec in _PARSERS.get(kind, _parse_unknown)(rest if colon else None):
             key = (spec.kind, spec.device)
             specs[key] = specs.get(key, 0) + spec.count
     if len(specs) > 1 and ("auto", ()) in specs:
-        raise ValueError("'auto' stands alone")
+        raise ValueError("'auto' cannot be combined with others")
     if len(specs) > 1 and ("cuda", ()) in specs and any(kind == "cuda" and device for kind, device in specs):
-        raise ValueError("'cuda' means every GPU already")
+        raise ValueError("'cuda' already means every GPU")
     return tuple(WorkerSpec(kind, device, _checked(count)) for (kind, device), count in specs.items())
 
 
@@ -234,7 +234,7 @@ def _parse_cuda(rest: str | None) -> list[WorkerSpec]:
     if "-" in rest:
         first, last = _matched(r"(\d{1,4})-(\d{1,4})", rest)
         if last < first:
-            raise ValueError(f"{rest!r} runs backwards")
+            raise ValueError(f"the range {rest!r} runs backwards")
         return [WorkerSpec("cuda", (number,)) for number in range(first, last + 1)]
     number, count = _matched(r"(\d{1,4})(?:\*(\d{1,9}))?", rest)
     return [WorkerSpec("cuda", (number,), _checked(count))]
@@ -242,7 +242,7 @@ def _parse_cuda(rest: str | None) -> list[WorkerSpec]:
 
 def _parse_auto(rest: str | None) -> list[WorkerSpec]:
     if rest is not None:
-        raise ValueError("'auto' takes nothing")
+        raise ValueError("'auto' takes no number")
     return [WorkerSpec("auto")]
 
 
@@ -257,7 +257,7 @@ def _matched(pattern: str, text: str) -> tuple[int, ...]:
     """The numbers of a match; a group that took no part counts 1."""
     match = re.fullmatch(pattern, text, re.ASCII)
     if match is None:
-        raise ValueError(f"{text!r} does not fit")
+        raise ValueError(f"{text!r} does not have the right form")
     return tuple(1 if group is None else int(group) for group in match.groups())
 
 
@@ -267,30 +267,32 @@ def _checked(count: int) -> int:
     return count
 
 
-VDEV = Switch("VDEV", "0", "1 puts the virtual device in the place of PyOpenCL's own.", "0, 1", _parse_on)
+VDEV = Switch(
+    "VDEV", "0", "1: the virtual device takes the place of PyOpenCL's own devices.", "0, 1", _parse_on
+)
 WORKERS = Switch(
     "VDEV_WORKERS",
     "auto",
     "The workers behind the virtual device. `cpu:4`: four on the CPU device (Intel's before others); "
     "`cuda`: one on every NVIDIA GPU; `cuda:0,2` or `cuda:0-3`: on these; "
     "`opencl:0.1`: one on device 1 of OpenCL platform 0; `opencl:0.0*3`: three that share a device. "
-    "Mixtures stand side by side: `cuda:0,cpu:2`. `auto`: `cuda` where it works, else one on every OpenCL GPU, "
+    "Several kinds are separated by commas: `cuda:0,cpu:2`. `auto`: `cuda` if it works, else one on every OpenCL GPU, "
     "else `cpu:2`.",
-    "auto, cpu:N, opencl:P.D, opencl:P.D*N, cuda, cuda:N, cuda:N-M, or several of them with commas between",
+    "auto, cpu:N, opencl:P.D, opencl:P.D*N, cuda, cuda:N, cuda:N-M, or several of them separated by commas",
     parse_workers,
 )
 MEMORY = Switch(
     "VDEV_MEMORY",
     "all",
     "How much of its device's memory each worker may use, in bytes (`512M`, `20G`) or as a share (`50%`, `0.5`), so "
-    "that others can use the rest. Buffers that do not fit wait in host memory. `all`: no limit.",
-    "all, bytes from 64K with K, M, G or T behind the number, a share such as 50% or 0.5",
+    "that other programs can use the rest. Buffers that do not fit wait in host memory. `all`: no limit.",
+    "all, a number of bytes from 64K (suffix K, M, G or T), or a share such as 50% or 0.5",
     parse_memory,
 )
 MIN_ITEMS = Switch(
     "VDEV_MIN_ITEMS",
     "auto",
-    "A launch of fewer work-items than this stays on one worker. `auto`: 1024, and on GPUs as many as one of them runs "
+    "A launch of fewer work-items than this runs on one worker. `auto`: 1024; on GPUs, as many as one GPU runs "
     "at once: a work-group on each compute unit, or 128 work-items.",
     "auto, a whole number from 0",
     _parse_least,
@@ -298,58 +300,57 @@ MIN_ITEMS = Switch(
 GATHER = Switch(
     "VDEV_GATHER",
     "auto",
-    "Whether vdev gathers buffers on one worker and runs their launches there. `auto`: on GPUs, as soon as the bytes "
-    "that split launches exchange have cost more time than gathering the buffers and using one worker; it splits again "
-    "when that pays. 0: never. 1: after the first large exchange.",
+    "Whether vdev gathers buffers on one worker and runs their launches there. `auto`: on GPUs, once the exchanges "
+    "of split launches have taken longer than gathering the buffers and using one worker would have; it splits them again "
+    "when that is faster. 0: never. 1: after the first large exchange.",
     "auto, 0, 1",
     _parse_whether,
 )
 PLANNING = Switch(
     "VDEV_PLANNING",
     "auto",
-    "How much of the host's time launches may take that are split. `auto`: if planning the launches on some buffers, handing them "
-    "over to several workers and their exchanges take longer than splitting saves, vdev gathers the buffers on one worker, where "
-    "launches need no plans, and rarely tries again. `always`: every launch is planned, however long that takes.",
+    "Whether to split launches that cost the host much time. `auto`: if planning the launches on some buffers, handing them "
+    "over to several workers and exchanging data take longer than splitting saves, vdev gathers the buffers on one worker, where "
+    "launches need no plans, and only rarely tries to split again. `always`: every launch is planned, however long that takes.",
     "auto, always",
     _parse_planning,
 )
 CHECK = Switch(
     "VDEV_CHECK",
     "0",
-    "1 runs every split launch on one worker as well and compares: the first difference stops the program. Slow.",
+    "1: runs every split launch on one worker as well and compares the results; the first difference stops the program. Slow.",
     "0, 1",
     _parse_on,
 )
 CHECK_MEMORY = Switch(
     "VDEV_CHECK_MEMORY",
     "auto",
-    "What one launch checked by `vdev-check` or the test harness may take for copies of its buffers and shadow memory, in "
-    "bytes (`512M`, `20G`); beyond, it is not checked, and the summary says so. `auto`: four times its buffers and 200 MB, "
-    "at most half of the machine's memory.",
-    "auto, bytes from 64K with K, M, G or T behind the number",
+    "How much memory a launch checked by `vdev-check` or the test harness may take for copies of its buffers and for shadow "
+    "memory, in bytes (`512M`, `20G`). A launch that needs more is not checked, and the summary says so. `auto`: four times "
+    "its buffers plus 200 MB, at most half of the machine's memory.",
+    "auto, a number of bytes from 64K (suffix K, M, G or T)",
     _parse_check_memory,
 )
 EXPLAIN = Switch(
     "VDEV_EXPLAIN",
     "0",
-    "1 prints a report at exit, on standard error: what was split and what was not, what moved, where the time went, "
-    "and advice. A file's path writes it there, as JSON if the name ends with `.json`, as a page "
-    "for a browser if it ends with `.html`; `%p` is the process's number.",
-    "0, 1, a file's path",
+    "1: prints a report at exit, on standard error: what was split and what was not, what moved, where the time went, "
+    "and advice. A path: writes the report to that file, as JSON if its name ends with `.json`, as a page "
+    "for a browser if it ends with `.html`; `%p` stands for the process id.",
+    "0, 1, the path of a file",
     _parse_report,
 )
 TRACE = Switch(
     "VDEV_TRACE",
     "0",
-    "A file's path: writes a trace of the run there, for Perfetto and chrome://tracing; `%p` is the process's "
-    "number.",
-    "0, a file's path",
+    "A path: writes a trace of the run to that file, for Perfetto and chrome://tracing; `%p` stands for the process id.",
+    "0, the path of a file",
     _parse_output,
 )
 LOG = Switch(
     "VDEV_LOG",
     "off",
-    "What vdev logs to standard error.",
+    "The lowest level of messages that vdev logs to standard error.",
     ", ".join(("off", *LOG_LEVELS)),
     _parse_level,
 )
@@ -357,13 +358,13 @@ CACHE_DIR = Switch(
     "VDEV_CACHE_DIR",
     "~/.cache/vdev",
     "The folder for what vdev keeps between runs. It may be deleted at any time.",
-    "a folder's path",
+    "the path of a folder",
     _parse_folder,
 )
 CACHE = Switch(
     "VDEV_CACHE",
     "1",
-    "0: nothing that was translated or compiled for CPU workers is kept between runs, nor taken from earlier ones.",
+    "0: translations, and programs compiled for CPU workers, are neither kept for later runs nor taken from earlier ones.",
     "0, 1",
     _parse_on,
 )

@@ -1,8 +1,8 @@
 """Commands that a worker is handed as they come, by the thread that submits them.
 
-Decides which: those whose plan is known and is one step on buffers that are all on one worker, and which nobody wants to
-watch; where there are several workers, only launches on buffers that are kept on one. They are counted like any other.
-What they are on the worker's side is said in `vdev.executor.stretch`.
+Decides which: commands whose plan is known and is one step on one worker, and which are not observed. With several workers,
+these are launches on buffers that are kept on one, and transfers of bytes that one holds alone. They are counted like any other.
+`vdev.executor.stretch` describes the worker's side.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
-from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch
+from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
 from vdev.session.gathering import UNTIL_LOOKED_AT
-from vdev.session.launching import CachedPlan, LaunchCache, TransferPlans
+from vdev.session.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans
 from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:
+    from vdev.backends.base import Bytes
     from vdev.executor import Completion
     from vdev.executor.holdings import Holdings
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
     from vdev.translators.ranges.ndrange import NDRange
+    from vdev.translators.ranges.rectangles import Layout
 
 #: what transfers are counted as
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
@@ -138,7 +140,7 @@ class AtOnce:
         return None if cached is None else (cached, worker, buffers, holdings, tuple(places))
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
-        """A new one's is that in which it is when it has been given its memory."""
+        """A new one's is, where there is one worker, that in which it is when it has been given its memory."""
         if buffer.state.resident is None:
             self._placed(buffer)
         return buffer.state
@@ -170,7 +172,7 @@ class AtOnce:
         """Of several workers: whether launches on these buffers, which are on that worker, run there without a plan, and
         nobody else has to do with them. Now and then one is to be submitted, which looks whether they still should.
         """
-        choosing, last, cache = self._session.choosing, queue.last, kernel.plans
+        choosing, cache = self._session.choosing, kernel.plans
         if choosing is None or cache is None:
             return False
         # Where buffers begin to be kept, or meet, the launch is submitted.
@@ -178,9 +180,7 @@ class AtOnce:
             return False
         if choosing.keeper_without_plans(buffers, cache.tally) != worker:
             return False
-        if any(each.readers[worker] is not None for each in holdings):
-            return False
-        if queue.in_order and last is not None and not last.settled and not _stands_at(last, worker):
+        if not _is_free(worker, holdings, queue):
             return False
         self._until_planned -= choosing.counts_for(cache.tally)
         if self._until_planned < 0:
@@ -208,35 +208,84 @@ class AtOnce:
     def _submit_transfer(
         self, command: Fill | CopyBuffer, after: Sequence[Completion], queue: QueueOrder
     ) -> Part | None:
-        session, executor = self._session, self._executor
-        line = None if self._only is None else executor.lines[self._only]
-        if line is None or session.recorder is not None or session.checker is not None:
+        session = self._session
+        if session.recorder is not None or session.checker is not None:
             return None
         with session.lock:
-            if queue.profiled or session.observers or session.deferrals.held:
-                return None
-            standing, transfer = executor.standing, transfer_of(command)
-            buffers = transfer.buffers
-            states = [self._state_of(buffer) for buffer in buffers]
+            standing, transfer = self._executor.standing, transfer_of(command)
+            states = [self._state_of(buffer) for buffer in transfer.buffers]
             found = self._transfers.find((type(command), transfer.what, *states))
             if found is None or found.prepared.step is None or [*found.plan.states] != states:
                 return None
-            holdings = [buffer.holdings for buffer in buffers]
-            if (after or queue.barrier or executor.failures.any) and not (
-                self._may_follow(after, queue, self._only) and all(each.is_sound for each in holdings)
-            ):
+            line = self._line_of(found)
+            if line is None:
                 return None
-            part = line.hand_over((found.prepared, holdings, (), None, (), after), standing)
+            part = self._transferred(line, found, transfer.buffers, after, queue, standing)
             if part is None:
                 return None
-            number = session.next_number()
-            for buffer in buffers:
-                buffer.used = number
-            if queue.last is not part.stretch.completion:
-                queue.remember(part.stretch.completion)
             session.ledger.count(_NAMES[type(command)], found.plan)
         if len(line.worker.marks) > MARKS_IN_FLIGHT:
             line.throttle()
+        return part
+
+    def write(self, command: Write, after: Sequence[Completion], queue: QueueOrder) -> Completion | None:
+        """Hand over a small write, whose bytes have been read when this returns: the program's memory may change, whether
+        its call is blocking or not. None where it has to be submitted.
+        """
+        session, layout, buffer = self._session, command.layout, command.buffer
+        if session.recorder is not None or session.checker is not None or not layout.is_contiguous:
+            return None
+        with session.lock:
+            standing, state = self._executor.standing, self._state_of(buffer)
+            found = self._transfers.find_move(Write, layout, state)
+            if found is None or found.prepared.upload is None or found.plan.states[0] != state:
+                return None
+            line = self._line_of(found)
+            if line is None or layout.nbytes > line.worker.backend.small_write_nbytes:
+                return None
+            host = command.host, layout
+            part = self._transferred(line, found, (buffer,), after, queue, standing, host)
+            if part is None:
+                return None
+            session.ledger.count("write", found.plan)
+        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+            line.throttle()
+        return part
+
+    def _line_of(self, found: ReadyPlan) -> Line | None:
+        """The way to the worker that does all of a transfer."""
+        worker = found.prepared.alone
+        return None if worker is None else self._executor.lines[worker]
+
+    def _transferred(
+        self,
+        line: Line,
+        found: ReadyPlan,
+        buffers: Sequence[VirtualBuffer],
+        after: Sequence[Completion],
+        queue: QueueOrder,
+        standing: object,
+        host: tuple[Bytes, Layout] | None = None,
+    ) -> Part | None:
+        """Hand over a transfer whose plan leaves all as it is. Under the session's lock."""
+        session, worker = self._session, line.worker.number
+        if queue.profiled or session.observers or session.deferrals.held:
+            return None
+        holdings = [buffer.holdings for buffer in buffers]
+        if self._only is None and not _is_free(worker, holdings, queue):
+            return None
+        if (after or queue.barrier or self._executor.failures.any) and not (
+            self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
+        ):
+            return None
+        part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
+        if part is None:
+            return None
+        number = session.next_number()
+        for buffer in buffers:
+            buffer.used = number
+        if queue.last is not part.stretch.completion:
+            queue.remember(part.stretch.completion)
         return part
 
     def _may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
@@ -258,6 +307,14 @@ class AtOnce:
         if earlier.settled:
             return earlier.status == 0
         return self._only is not None and earlier.progress is not None and earlier.error is None
+
+
+def _is_free(worker: int, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
+    """Of several workers: whether nobody else reads what it has of some buffers, or has to come before in the queue."""
+    if any(each.readers[worker] is not None for each in holdings):
+        return False
+    last = queue.last
+    return not queue.in_order or last is None or last.settled or _stands_at(last, worker)
 
 
 def _stands_at(completion: Completion, worker: int) -> bool:

@@ -1,8 +1,8 @@
-"""What handing over and moving take on this machine: measured when somebody asks for it (`vdev-info --links`), kept in the cache
+"""How long handing over and moving take on this machine: measured on request (`vdev-info --links`), stored in the cache
 folder, and read by every session.
 
-Decides how it is measured, and for which machine what was measured is true. Without a measurement, and where what is kept
-is not to be trusted, the model of time has its defaults (`vdev.planner.timing`).
+Decides how it is measured, and for which machine a measurement holds. Without a measurement that can be trusted, the time
+model uses its defaults (`vdev.planner.timing`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from vdev.session.programs import SessionKernel
 from vdev.session.requests import hidden_packer, pointer_args
 
 ONE_WORKER = (
-    "one worker needs no plan: its buffers are there whole, and what the kernel touches is not analysed"
+    "one worker needs no plan: it holds its buffers whole, and the kernel's accesses are not analysed"
 )
 _MOST_PLANS = 1024
 

@@ -30,6 +30,7 @@ from vdev.translators.values import dataclass
 if TYPE_CHECKING:
     from vdev.planner.directory import BufferState
     from vdev.planner.launches import LaunchOptions, LaunchRequest
+    from vdev.planner.parameters import View
 
 logger = logging.getLogger("vdev.session.filling")
 
@@ -71,7 +72,20 @@ class _Pattern:
 
     planned: int = 0  #: how many were planned by the planner since the last trace
     most_planned: int = MOST_PLANNED
+    #: the one that the last launch found comes first
     shapes: list[Shape] = field(default_factory=list)
+
+    def fill(
+        self, numbers: Sequence[Any], states: Sequence[BufferState], views: Sequence[View]
+    ) -> Found | None:
+        """The plan by one of the forms, as of `Form.fill`."""
+        for place, shape in enumerate(self.shapes):
+            filled = shape.form.fill(numbers, states, views)
+            if filled is not None:
+                if place:
+                    self.shapes.insert(0, self.shapes.pop(place))
+                return Found(filled[0], filled[1], shape)
+        return None
 
 
 @dataclass(slots=True, eq=False)
@@ -173,14 +187,11 @@ class Forms:
             apart = None if views is None else taken_apart(states, views)
             if views is None or apart is None:
                 return None
-            pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
+            pattern: _Pattern = _entry(kind.patterns, (number, apart[0]), _Pattern)
             cost = 0.0 if case.habit is None else case.habit.cost
-            numbers = [*values, *apart[1], cost]
-            for shape in pattern.shapes:
-                filled = shape.form.fill(numbers, states, views)
-                if filled is not None:
-                    plan, longer = filled
-                    return Found(plan, longer, shape)
+            found = pattern.fill([*values, *apart[1], cost], states, views)
+            if found is not None:
+                return found
             pattern.planned += 1
             kind.since_trace += 1
             if self._is_due(kind, pattern):

@@ -91,7 +91,7 @@ class KeptProgram:
             self.content = self._content(plain["sought"])
             return found
         except _NOT_OURS as error:
-            logger.info("what is kept of a program is none of ours: %r", error)
+            logger.info("the cached translation of a program is not valid: %r", error)
             return None
 
     def keep_translation(self, translation: Translation) -> None:
@@ -115,7 +115,7 @@ class KeptProgram:
         try:
             return None if plain is None else of_plain(plain)
         except _NOT_OURS as error:
-            logger.info("what is kept as %s is none of ours: %r", what, error)
+            logger.info("the cached %s is not valid: %r", what, error)
             return None
 
     def keep_made(self, what: str, plain: Mapping[str, Any]) -> None:

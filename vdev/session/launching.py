@@ -55,18 +55,18 @@ from vdev.session.requests import (
 )
 from vdev.translators.interpreter.summaries import Reason
 from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
 logger = logging.getLogger("vdev.session.launching")
 
 KEPT = (
-    "kept on one worker: split, launches on these buffers exchange so much that one worker takes less time"
-    " (VDEV_GATHER)"
+    "kept on one worker: if they were split, launches on these buffers would exchange so much that one worker takes less"
+    " time (VDEV_GATHER)"
 )
 THRIFTY = (
-    "on one worker without a plan: to plan launches on these buffers, to hand them over to several workers and to exchange"
-    " what they need has taken longer than splitting them has gained"
-    " (VDEV_PLANNING)"
+    "on one worker without a plan: planning launches on these buffers, handing them over to several workers and exchanging"
+    " data took longer than splitting them saved (VDEV_PLANNING)"
 )
 
 #: plans kept per kernel; a program that needs more of them changes something with every launch, and gains
@@ -120,13 +120,30 @@ class TransferPlans:
     A program that goes on doing the same transfers plans none of them twice.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
+        #: of reads and writes, by the identities of layout and state
+        self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
 
     def find(self, key: Any) -> ReadyPlan | None:
         return self._known.get(key)
+
+    def find_move(self, kind: type, layout: Layout, state: BufferState) -> ReadyPlan | None:
+        """That of reads, or writes, of a buffer in a state: looked up by identity first, since to hash the two takes longer
+        than the rest.
+        """
+        key = (kind, id(layout), id(state))
+        same = self._same.get(key)
+        if same is not None and same[0] is layout and same[1] is state:
+            return same[2]
+        found = self._known.get((kind, layout, state))
+        if found is not None:
+            if len(self._same) >= _MOST_PLANS:
+                self._same.clear()
+            self._same[key] = (layout, state, found)
+        return found
 
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""
@@ -412,9 +429,10 @@ def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], balance: Ba
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
         return False
-    if balance.elsewhere(launch.ndrange.num_groups):
-        return False
-    return not any(state.fine or state.kept is not None or state.pending for state in states)
+    for state in states:
+        if state.fine or state.kept is not None or state.pending:
+            return False
+    return not balance.elsewhere(launch.ndrange.num_groups)
 
 
 @dataclass(slots=True, eq=False)

@@ -1,6 +1,6 @@
-"""What a session does with commands that are no launches: transfers of all kinds, and markers.
+"""What a session does with commands other than launches: transfers of all kinds, and markers.
 
-Decides where a plan is found that was made before, and which reads the calling thread does by itself
+Decides where an earlier plan is found, and which reads the calling thread does by itself
 (`vdev.executor.at_once`). All of it happens under the session's lock, but for the wait for such a read.
 """
 
@@ -149,7 +149,7 @@ class Moves:
         buffer = command.buffer
         if buffer.state.pending:
             session.folding.before(transfer_of(command))
-        found = self.plans.find((Read, command.layout, buffer.state))
+        found = self.plans.find_move(Read, command.layout, buffer.state)
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None

@@ -44,11 +44,13 @@ class QueueOrder:
         self.outstanding.append(completion)
         self.last = completion
         if len(self.outstanding) >= self._sweep_at:
-            self.outstanding = self.unsettled()
+            self.unsettled()
             self._sweep_at = max(_MOST_REMEMBERED, 2 * len(self.outstanding))
 
-    def unsettled(self) -> list[Completion]:
-        return [item for item in self.outstanding if not item.settled]
+    def unsettled(self) -> tuple[Completion, ...]:
+        """Commands that may not have ended, oldest first; the others are forgotten. Under the session's lock."""
+        found = self.outstanding = [item for item in self.outstanding if not item.settled]
+        return tuple(found)
 
 
 class UserCompletion(Completion):

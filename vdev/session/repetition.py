@@ -1,8 +1,8 @@
-"""Repetitions: a launch made again at once, without looking at its arguments or its plan.
+"""Repetitions: launches that are repeated at once, without looking at their arguments or their plan.
 
-Decides whether the session still stands as the launch left it: nothing has been submitted since that changes anything
-for it (`vdev.executor.run` knows), and its plan has left every buffer as it found it. A launch like it then has the same
-plan. It is counted and recorded like any other.
+Decides whether the session is still as the launch left it: nothing submitted since has changed anything for it
+(`vdev.executor.run` knows), and its plan left every buffer as it found it. The same launch then has the same plan. It is
+counted and recorded like any other.
 """
 
 from __future__ import annotations

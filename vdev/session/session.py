@@ -75,7 +75,7 @@ class Session(SessionCore):
         self.launches, self.moves = Launches(self), Moves(self)
         #: what hands commands over without a submission, where there may be any such
         self.at_once: AtOnce | None = None
-        if any(self.executor.lines) and (len(self.workers) == 1 or self.choosing is not None):
+        if any(self.executor.lines):
             self.at_once = AtOnce(self, self.moves.plans)
         self._planners: dict[
             type, Callable[[Any, Completion, Sequence[Completion], Completion | None, QueueOrder], None]
@@ -179,6 +179,14 @@ class Session(SessionCore):
     def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
         """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
         return self.moves.read_at_once(command, queue)
+
+    def write_at_once(
+        self, command: Write, after: Sequence[Completion], queue: QueueOrder
+    ) -> Completion | None:
+        """Enqueue a write whose bytes have been read from the program's memory when this returns. None where it has to be
+        submitted.
+        """
+        return None if self.at_once is None else self.at_once.write(command, after, queue)
 
     @staticmethod
     def _marker_waits(

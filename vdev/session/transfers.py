@@ -1,4 +1,4 @@
-"""Commands that are no launches: which buffers each concerns, and how its plan is made.
+"""Commands other than launches: which buffers each concerns, and how its plan is made.
 
 Decides what a plan depends on, so that the session can keep it for the next command like it. Plans themselves are
 made by `vdev.planner.transfers`.

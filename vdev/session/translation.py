@@ -98,7 +98,7 @@ def translate(reading: Reading) -> tuple[Translation, ParsedProgram | None, Lowe
         program = lowered(parsed)
         subgrid = translate_subgrid(program.program)
     except CompileError as error:
-        why = Reason("the worker's compiler takes this program, clang's parser does not")
+        why = Reason("the worker's compiler accepts this program, but clang's parser does not")
         # Nobody says which files it looked for before it gave up.
         sought: frozenset[str] | None = None if may_include(reading.source) else frozenset()
         return replace(untouched, refusal=error.log, reasons=(why,), sought=sought), None, None
@@ -129,7 +129,7 @@ def _for_engines(parsed: ParsedProgram) -> tuple[str, dict[str, tuple[tuple[int,
             return None
         source = translate_subgrid(program.program).source
     except Untranslatable as error:
-        logger.info("images are read without the engine's own: %s", error)
+        logger.info("images are read without the engine's own image functions: %s", error)
         return None
     found = {}
     for name, indices in program.native_images.items():

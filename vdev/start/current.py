@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _session: Session | None = None
 _opening = threading.Lock()
+#: seconds that a fork waits for another thread that opens it
+_OPENING = 5.0
 #: what makes the checker of launches in the place of VDEV_CHECK's
 _checker: Callable[[Executor, LinkCosts], Checker] | None = None
 
@@ -84,4 +86,10 @@ def _lose() -> None:
     _session = None
 
 
+def _hold() -> Callable[[], object]:
+    """Before a fork: let whoever opens the session come to an end with it."""
+    return _opening.release if _opening.acquire(timeout=_OPENING) else lambda: None
+
+
+forking.before_fork(_hold)
 forking.in_child(_lose)

@@ -187,7 +187,7 @@ def _read_icd(path: Path, origin: str) -> Iterator[Engine]:
 
 @functools.cache
 def _pass_over(path: str, why: str) -> None:
-    logger.warning("the .icd file %a %s: passed over", path, why)
+    logger.warning("the .icd file %a %s: skipped", path, why)
 
 
 def _existing(library: str, origin: str) -> Iterator[Engine]:
@@ -224,7 +224,7 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
             except OSError as error:
                 logger.info("no .icd files in %s: %s", parent, error)
                 break
-    logger.warning("there is no place for .icd files: only %s is used", engines[0].library)
+    logger.warning("no folder for .icd files can be made: only %s is used", engines[0].library)
     return engines[0].library
 
 

@@ -66,7 +66,7 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
             for d, device in enumerate(group)
         )
         raise NoWorkers(
-            f"VDEV_WORKERS names {spec}, which is not there; there are: {known or engines.no_engine()}"
+            f"VDEV_WORKERS names {spec}, which does not exist; available: {known or engines.no_engine()}"
         )
     return _on_native(devices[platform][number], spec.count)
 
@@ -76,12 +76,12 @@ def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
         names = cuda_driver.device_names()
     except CudaMissing as missing:
         raise NoWorkers(
-            f"VDEV_WORKERS names {spec}, and there is no GPU that CUDA can use: {missing}"
+            f"VDEV_WORKERS names {spec}, but there is no GPU that CUDA can use: {missing}"
         ) from None
     numbers = spec.device or tuple(range(len(names)))
     if max(numbers) >= len(names):
         known = ", ".join(f"cuda:{number} ({name})" for number, name in enumerate(names))
-        raise NoWorkers(f"VDEV_WORKERS names {spec}, which is not there; there are: {known}")
+        raise NoWorkers(f"VDEV_WORKERS names {spec}, which does not exist; available: {known}")
     return [opener for number in numbers for opener in _on_gpu(number, spec.count)]
 
 

@@ -1,9 +1,9 @@
 """Private variables that are used before anybody has written them.
 
 Decides which variables are surely written before each use, by the paths through a function; only the others get shadow
-memory of their own (`include/checked/private.cl`). A copy to another variable is no use: the copy is as unwritten as what it
-was made from, whether that was a variable or a place in local or global memory: what is read there and never used is nothing
-to tell of. Whoever has a variable's address may have written it.
+memory of their own (`include/checked/private.cl`). A copy to another variable does not count as a use: the copy is as
+uninitialised as its source, be that a variable or an address in local or global memory, and a value that is read and never
+used is not reported. A function that is given a variable's address may have written it.
 """
 
 from __future__ import annotations

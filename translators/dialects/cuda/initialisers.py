@@ -75,7 +75,7 @@ class Initialisers:
             if item.names:
                 wanted = slots.place(item.names[0], item.node.line)
                 if wanted < position:
-                    raise Untranslatable("initialisers' names go back", item.node.line)
+                    raise Untranslatable("designated initialisers that go backwards", item.node.line)
                 if wanted - position > _MOSTSKIPPED:
                     raise Untranslatable("an initialiser skips too many elements", item.node.line)
                 if not slots.is_union:
@@ -127,7 +127,7 @@ class Initialisers:
             or not math.isfinite(number)
             or not 0 < count <= _MOSTSKIPPED
         ):
-            raise Untranslatable("a range of elements that are no number's", item.node.line)
+            raise Untranslatable("a range of elements that are not numbers", item.node.line)
         text = number.hex() if isinstance(number, float) else str(number)
         item.value = [", ".join([f"({name}){text}"] * count)]
 

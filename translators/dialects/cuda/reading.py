@@ -250,7 +250,7 @@ class Reader:
                 del numbers[:count]
                 first, last = places[0], places[-1]
                 if not isinstance(first, int) or not isinstance(last, int):
-                    raise Untranslatable("an initialiser's place is not a number", clang.line_of(cursor))
+                    raise Untranslatable("a designator that is not a number", clang.line_of(cursor))
                 names.append(first if count == 1 else range(first, last + 1))
                 offset = after_blanks(self._text, closing + 1)
             else:

@@ -40,7 +40,7 @@ from vdev.backends.cuda.boxes import (
 from vdev.backends.cuda.driver import LOCAL_NBYTES, SHARED_NBYTES, load
 from vdev.backends.cuda.errors import ALREADY_ENABLED
 from vdev.backends.cuda.gpu import Gpu
-from vdev.backends.cuda.host_copies import HostCopies
+from vdev.backends.cuda.host_copies import AT_ONCE_NBYTES, HostCopies
 from vdev.backends.cuda.info import worker_info
 from vdev.backends.cuda.launch import CudaAllocation, Kernel, LoadedProgram, address_of
 from vdev.backends.cuda.marker import CudaMarker
@@ -71,6 +71,7 @@ class CudaBackend(Backend):
 
     any_thread = True
     can_wait_for_all = True
+    small_write_nbytes = AT_ONCE_NBYTES
     has_visitors = True
     cheap_markers = True
 
@@ -228,11 +229,13 @@ class CudaBackend(Backend):
             self._host.write(address_of(target), source, box)
             self.counters.from_host += box.nbytes
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
-        if box.nbytes:
-            self._begin()
-            self._host.read(address_of(source), target, box)
-            self.counters.to_host += box.nbytes
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
+        if not box.nbytes:
+            return False
+        self._begin()
+        done = self._host.read(address_of(source), target, box)
+        self.counters.to_host += box.nbytes
+        return done and self._lost is None
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
         if box.nbytes:

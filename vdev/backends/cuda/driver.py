@@ -1,8 +1,8 @@
-"""CUDA's driver as a CUDA back end calls it, and what there is to say where it cannot be used.
+"""CUDA's driver as the CUDA back end calls it, and the reason if it cannot be used.
 
-CuPy brings devices, memory, streams, modules and NVRTC. The handful of calls on a launch's path go to the
-driver through ctypes instead: they return at once, and CuPy's let go of the interpreter lock at each, which a
-busy thread then keeps for up to 5 ms. Decides nothing about what is launched or moved.
+CuPy provides devices, memory, streams, modules and NVRTC. The few calls on a launch's path go to the
+driver through ctypes instead: they return at once, while each of CuPy's releases the interpreter lock, which a
+busy thread may then keep for up to 5 ms. Decides nothing about what is launched or moved.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Driver:
         waiting = ctypes.CDLL("libcuda.so.1")
         self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
         self.stream_synchronize = _declared(waiting.cuStreamSynchronize, handle)
+        self.read_memory = _declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
         self._init = _declared(waiting.cuInit, number)
         self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
         self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)

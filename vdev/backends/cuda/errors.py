@@ -1,4 +1,4 @@
-"""What CUDA's numbers of errors mean: as OpenCL's status, and which of them a GPU does not recover from."""
+"""What CUDA's error codes mean: which OpenCL status each becomes, and from which of them a GPU does not recover."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ALREADY_ENABLED = 704
 #: Errors after which a GPU's context refuses everything ("the process must be terminated and relaunched", says CUDA of
 #: them). The runtime's errors have the same numbers.
 FATAL: Mapping[int, str] = {
-    214: "an uncorrectable error of its memory",
-    220: "an uncorrectable error of a link",
-    226: "an error of its hardware",
-    700: "an access to memory that is not there",
+    214: "an uncorrectable memory error",
+    220: "an uncorrectable error of a link between GPUs",
+    226: "a hardware error",
+    700: "an access to an invalid address",
     702: "a kernel took too long",
     709: "its context is gone",
     710: "an assertion in a kernel",
-    714: "an error of the hardware's stack",
-    715: "an instruction it does not know",
-    716: "an access that is not aligned",
-    717: "an access to a wrong kind of memory",
-    718: "a wrong program counter",
+    714: "a hardware stack error",
+    715: "an illegal instruction",
+    716: "a misaligned access",
+    717: "an access to the wrong kind of memory",
+    718: "an invalid program counter",
     719: "a kernel failed",
 }
 

@@ -1,6 +1,7 @@
-"""One GPU as its worker asks it: each answer of the driver is looked at, and what the GPU does not survive is told once.
+"""One GPU as its worker calls it: every result of the driver is checked, and an error that the GPU does not survive is
+reported once.
 
-Decides what a failure means for all that comes after it, never what is asked.
+Decides what a failure means for everything after it, never what is called.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Gpu:
             return
         self.lost = error
         logger.error(
-            "GPU %d is lost until this process ends: %s (%s). Its commands fail from now on",
+            "GPU %d is lost until this process ends: %s (%s). Its commands will fail from now on",
             self.number,
             FATAL[result],
             error.text,

@@ -1,7 +1,7 @@
 """Copies between a GPU and plain host memory, in the order of the worker's stream.
 
-Decides how: short ones the driver takes at once or waits for, longer ones go through pinned blocks (`staging`), and
-boxes with gaps through a packed form in the GPU's memory, row by row where there is no memory for that.
+Decides how: short ones are left to the driver, longer ones go through pinned blocks (`staging`), and boxes with gaps
+through a packed form in the GPU's memory, or row by row if there is no memory for that.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PACKED_NBYTES = 256 << 20
 #: Below that, where there is no memory left for it, rows go one by one.
 _LEAST_PACKED_NBYTES = 64 << 10
 #: Uploads of so many bytes the driver takes at once, whatever the memory (CUDA's "API synchronization behavior").
-_AT_ONCE_NBYTES = 64 << 10
+AT_ONCE_NBYTES = 64 << 10
 
-_TO_DEVICE, _TO_HOST = 1, 2  #: cudaMemcpyKind
+_TO_DEVICE = 1  #: cudaMemcpyKind
 
 
 class HostCopies:
@@ -52,7 +52,7 @@ class HostCopies:
         address, nbytes = target + box.target_start, box.nbytes
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = source.ctypes.data + box.source_start
-            if nbytes <= _AT_ONCE_NBYTES:
+            if nbytes <= AT_ONCE_NBYTES:
                 self._gpu.check(self._gpu.driver.copy(address, start, nbytes, self._stream), "upload")
             else:  # it waits; other threads may go on meanwhile
                 self._gpu.copy_waiting(address, start, nbytes, _TO_DEVICE, self._stream)
@@ -70,14 +70,19 @@ class HostCopies:
                     packed.ptr, target, Box(part.shape, 0, to, part.target_start, part.target_pitches)
                 )
 
-    def read(self, source: int, target: Bytes, box: Box) -> None:
-        """From the memory at `source` to the host's, which has it when this returns."""
+    def read(self, source: int, target: Bytes, box: Box) -> bool:
+        """From the memory at `source` to the host's, which has it when this returns. True where the stream is known to have
+        done all that came before.
+        """
         address, nbytes = source + box.source_start, box.nbytes
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
             start = target.ctypes.data + box.target_start
-            # CuPy's copy: it waits, since the memory is pageable, and lets other threads run meanwhile
-            self._gpu.copy_waiting(start, address, nbytes, _TO_HOST, self._stream)
-        elif is_packed(box.shape, box.source_pitches):
+            gpu, driver = self._gpu, self._gpu.driver
+            gpu.check(driver.read_memory(start, address, nbytes, self._stream), "read")
+            # Pageable memory has the bytes by now, memory that the program has pinned need not.
+            gpu.check(driver.stream_synchronize(self._stream), "read")
+            return True
+        if is_packed(box.shape, box.source_pitches):
             self._download(target, box, address)
         else:
             for part, packed in self._packed(box):
@@ -92,6 +97,7 @@ class HostCopies:
                 self._download(
                     target, Box(part.shape, 0, pitches, part.target_start, part.target_pitches), packed.ptr
                 )
+        return False
 
     def _upload(self, source: Bytes, box: Box, address: int) -> None:
         """Bytes of the host's box to packed memory at `address`, behind the stream and before what follows."""

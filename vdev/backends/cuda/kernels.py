@@ -1,7 +1,7 @@
 """Kernels of our own on CUDA workers: strided copies, fills with long patterns, merges.
 
-CUDA's copies of rectangles are slow where rows are short, and its fills know patterns of up to four bytes.
-Merges are what `Backend.merge` lays down. Nothing here decides what is copied or merged.
+CUDA's copies of rectangles are slow if rows are short, and its fills take patterns of at most four bytes.
+Merges do what `Backend.merge` specifies. Nothing here decides what is copied or merged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far a CUDA worker is: events as markers. When that was is told by the GPU's `clock`.
+"""How far a CUDA worker has got: events as markers. The GPU's `clock` tells when it got there.
 
 Decides nothing about what is waited for.
 """

@@ -1,6 +1,6 @@
-"""Programs on one GPU: loaded when they are first wanted, unloaded when they are gone and nothing runs of them.
+"""Programs on one GPU: loaded when first needed, unloaded when they are released and none of their kernels runs.
 
-What a program is compiled to is `programs`' affair, and how a kernel of it is launched `launch`'s.
+`programs` compiles them, and `launch` launches their kernels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """vdev's own kernels on one GPU: boxes copied, patterns filled and changes merged there, each with one launch.
 
-Decides which of the kernels (`kernels`) does it, and in which words. Where they run in the order of things is the back
-end's.
+Decides which of the kernels (`kernels`) does it, and in units of which size. When they run is the back end's decision.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""One GPU's memory, kept for reuse: what a worker gives back goes to its later work, and to the driver only in quiet.
+"""One GPU's memory, kept for reuse: what a worker gives back serves its later work, and returns to the driver only when
+nothing is under way.
 
-Decides which free block serves a request, and when a block is the driver's again. A block that is given back is at
-once free for later work of the same worker: the order of its stream keeps apart those who used it from those who will
-(others that read it have been waited for on that stream before). The driver knows no such order: to give it memory that
-a kernel or a copy of a peer's still has in hand ends in an illegal address. So nothing goes back to it
-but by `trim`, which is called when nothing is under way on any worker, and where memory lacks that is waited for.
+Decides which free block serves a request, and when a block returns to the driver. A block that is given back is free
+at once for later work of the same worker: its stream orders earlier uses before later ones (and has waited for peers that
+read the block). The driver knows no such order: giving it memory that a kernel or a peer's copy still uses ends in an
+illegal address. So only `trim` returns memory to it, which is called when nothing is under way on any worker; if memory
+is short, that is waited for.
 """
 
 from __future__ import annotations

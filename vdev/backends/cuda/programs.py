@@ -1,7 +1,7 @@
 """Programs of a CUDA worker: OpenCL C to CUDA C++ to a cubin, translated and compiled once and kept on disk.
 
-Decides under which key translations and cubins are kept and when they are made. What a program means is the
-translator's affair, which is loaded where something is to be translated; how a kernel starts is the back end's.
+Decides under which key translations and cubins are kept and when they are made. The translator, which is loaded only if
+something has to be translated, knows what a program means; the back end starts kernels.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Cubins:
         try:
             return None if kept is None else _read_program(json.loads(kept))
         except (ValueError, KeyError, TypeError) as error:
-            logger.info("what is kept of a translation is none of ours: %r", error)
+            logger.info("a cached translation is not valid: %r", error)
             return None
 
     def keep_translation(self, key: str, program: CudaProgram) -> None:

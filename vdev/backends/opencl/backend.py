@@ -37,6 +37,7 @@ from vdev.backends.opencl.images import NativeImages
 from vdev.backends.opencl.info import worker_info
 from vdev.backends.opencl.marker import OpenCLMarker
 from vdev.errors import MEM_COPY_OVERLAP, MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.process.threads import others_asleep
 
 
 class _Kernel:
@@ -53,6 +54,8 @@ class _Kernel:
 
 
 _UNSET = object()
+#: bytes of a read at most that the driver may keep the calling thread for, where nothing else is under way: some 10 us
+_SMALL_NBYTES = 64 << 10
 
 
 class OpenCLBackend(Backend):
@@ -60,6 +63,7 @@ class OpenCLBackend(Backend):
 
     times_operations = True
     any_thread_alone = True
+    can_wait_for_all = True
 
     def __init__(self, device: Any, share: int = 1) -> None:
         self.device = SharedDevice.of(device)
@@ -73,6 +77,9 @@ class OpenCLBackend(Backend):
         self._in_any_order = not self.device.orders_launches
         self._events: list[Any] = []
         self._last: Any = None
+        #: events since a marker, and how many of them are known to be complete and well
+        self._sound: tuple[list[Any], int] = ([], 0)
+        self._status = cl.event_info.COMMAND_EXECUTION_STATUS
         self._kernels: weakref.WeakKeyDictionary[BackendProgram, dict[str, _Kernel]] = (
             weakref.WeakKeyDictionary()
         )
@@ -145,13 +152,21 @@ class OpenCLBackend(Backend):
         calls = cl._enqueue_write_buffer, cl._enqueue_write_buffer_rect
         return _with_host(calls, self._queue, target, source, box.turned(), False)
 
-    def read(self, source: Allocation, target: Bytes, box: Box) -> None:
+    def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
         nbytes = box.nbytes
         if nbytes == 0:
-            return
-        for piece in pieces_within(box, source_nbytes=source.nbytes):
-            self._guarded(partial(self._enqueue_read, self._queue, source, target, piece, False))
+            return False
+        blocking = nbytes <= _SMALL_NBYTES and self._is_done
+        pieces = (box,) if box.is_contiguous else pieces_within(box, source_nbytes=source.nbytes)
+        try:
+            for piece in pieces:
+                self._did(self._enqueue_read(self._queue, source, target, piece, blocking))
+        except self._cl.Error as error:
+            raise failure_of(error, "transfer") from error
         self.counters.to_host += nbytes
+        if blocking:
+            self._sound = self._events, len(self._events)
+        return blocking
 
     def _enqueue_read(self, queue: Any, source: Allocation, target: Bytes, box: Box, blocking: bool) -> Any:
         cl = self._cl
@@ -376,6 +391,7 @@ class OpenCLBackend(Backend):
             cl, last = self._cl, marker.last
             try:
                 self._last = cl._enqueue_barrier_with_wait_list(self._queue, [last])
+                self._sound = [], 0
             except cl.Error as error:
                 raise failure_of(error, "barrier") from error
             return
@@ -383,6 +399,29 @@ class OpenCLBackend(Backend):
             marker.wait()
         except BackendError:
             return  # whoever handed that work over reports it; here only the order matters
+
+    def wait_for_all(self) -> bool:
+        # Others may hand something over meanwhile: what has become known before is not of it.
+        events, status = self._events, self._status
+        count, last = len(events), self._last
+        known, sound = self._sound
+        try:
+            # The queue is in order. A native wait lets go of the interpreter lock, which others may keep for a while.
+            if last is not None and last.get_info(status) > 0:
+                last.wait()
+            for event in events[sound if known is events else 0 : count]:
+                if event.get_info(status):
+                    return False
+        except self._cl.Error:
+            return False  # a marker tells
+        self._sound = events, count
+        return True
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether all that was handed over is known to be done, and well."""
+        events, count = self._sound
+        return events is self._events and 0 < count == len(events)
 
     def pending(self) -> int:
         return len(self._events)
@@ -397,6 +436,9 @@ class OpenCLBackend(Backend):
         except self._cl.Error as error:
             marker.failed(failure_of(error, "flush"))
         return marker
+
+    def is_at_rest(self) -> bool:
+        return not self.device.is_cpu or others_asleep()
 
     def close(self) -> None:
         try:

@@ -1,8 +1,8 @@
-"""What native compilers made of programs, kept between processes: the driver's binary and what it says of the kernels.
+"""Compiled programs, kept between processes: the driver's binary and what it says of the kernels.
 
-Decides under which key a binary is kept: the text and its options, the driver and the device as they name themselves, the
-processor's own features, and the variables that drivers read. Texts that may include files are not kept, for only the
-compiler knows which. A driver that does not take its binary back compiles the text.
+Decides under which key a binary is kept: the text and its options, the names and versions of driver and device, the
+processor's features, and the variables that drivers read. Texts that may include files are not kept, because only the
+compiler knows which files. If a driver rejects its own binary, the text is compiled.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Binaries:
             kernels = {name: _resources(found) for name, found in plain["kernels"].items()}
             return BuildResult(plain["log"], kernels, binary) if binary else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.info("what is kept of a binary is none of ours: %r", error)
+            logger.info("a cached binary is not valid: %r", error)
             return None
 
     def put(self, program: BackendProgram, result: BuildResult) -> None:

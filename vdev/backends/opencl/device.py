@@ -1,6 +1,6 @@
 """A native OpenCL device that workers share: its context, what is built for it, and how much memory they hold.
 
-Decides what is built once for all of them, and in which order launches reach a driver that minds.
+Decides what is built once for all of them, and in which order launches reach a driver for which the order matters.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class SharedDevice:
             native = self.cl._Program(self.context, [self.native], [kept.binary])
             native._build(options=options, devices=None)
         except self.cl.Error as error:
-            logger.info("a driver does not take its own binary back: %s", error)
+            logger.info("a driver rejects its own binary: %s", error)
             return False
         built.result, built.native = kept, native
         return True

@@ -1,4 +1,4 @@
-"""What a native driver's errors are to vdev."""
+"""What a native driver's errors mean to vdev."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Images of an engine's own that stand for pixels in a worker's memory, for kernels that sample them.
+"""The engine's own images over pixels in a worker's memory, for kernels that sample them.
 
-Decides for which launches there is one: where the engine makes images of buffers (cl_khr_image2d_from_buffer) with these
-sizes, this pitch and this format at this place, and the memory holds all of the image. Elsewhere the kernel gets an image
-of one pixel and is told not to use it. Nothing is copied: what is written to the memory is in the image.
+Decides for which launches there is one: if the engine creates images from buffers (cl_khr_image2d_from_buffer) with these
+sizes, this pitch and this format at this address, and the memory holds the whole image. Otherwise the kernel gets an image
+of one pixel and is told not to use it. Nothing is copied: the image shows what is in the memory.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NativeImages:
             made.shape, made.pitches = (width, height), (row_pitch, 0)
             return self._new(cl.ImageFormat(order, data_type), made)
         except cl.Error as error:
-            logger.debug("no image of the engine's of %d x %d pixels: %s", width, height, error)
+            logger.debug("the engine makes no image of %d x %d pixels: %s", width, height, error)
             return None
 
     def _nothing(self) -> Any:

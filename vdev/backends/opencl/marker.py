@@ -1,4 +1,4 @@
-"""How far an OpenCL worker is: the native events of what it was given.
+"""How far an OpenCL worker has got: the native events of its commands.
 
 Decides nothing about what is waited for.
 """

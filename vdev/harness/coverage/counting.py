@@ -1,7 +1,7 @@
-"""Launches made again on programs that count, and what they leave added to the process's data.
+"""Repeats launches with programs that count, and adds the counts to the process's data.
 
-Decides when a program is known (as soon as it is built, so that what is never launched counts as not covered), and that no
-launch fails for not being counted: the reason becomes a note.
+Decides when a program becomes known (as soon as it is built, so that what is never launched counts as not covered), and
+that no launch fails because it cannot be counted: the reason becomes a note.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def load(folder: Path) -> Data:
         try:
             data.merge(_from_json(json.loads(path.read_text("utf-8"))))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no coverage data of this version: {error}") from error
+            raise ValueError(f"{path} is not coverage data of this version: {error}") from error
     return data
 
 

@@ -119,7 +119,7 @@ class Threshold:
         """
         if not _PER_CENT.fullmatch(text) or not all(float(part) <= 100 for part in text.split(",")):
             raise ValueError(
-                f"no threshold: {text!r}; give per cent of lines, or of lines and branches: 95,85"
+                f"not a threshold: {text!r}; give a percentage of lines, or of lines and of branches: 95,85"
             )
         return Threshold(*map(float, text.split(",")))
 

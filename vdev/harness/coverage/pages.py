@@ -1,7 +1,7 @@
 """Coverage as pages of HTML: an index, and a page for each file with its source.
 
-Decides what the pages look like. They need nothing from elsewhere, no script, and tell by words and signs what they tell by
-colours.
+Decides what the pages look like. They load nothing from elsewhere and run no script, and words and signs say what colours
+say.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _gap(nlines: int) -> Iterator[str]:
     """Lines of a file that are none of a program's."""
     if nlines > 0:
         what = "1 line that is" if nlines == 1 else f"{nlines} lines that are"
-        yield f'<tr class="gap"><td colspan="5">… {what} no OpenCL C</td></tr>\n'
+        yield f'<tr class="gap"><td colspan="5">… {what} not OpenCL C</td></tr>\n'
 
 
 def _shown(file: FileFigures, nlines: int) -> list[int]:

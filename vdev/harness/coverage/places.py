@@ -1,6 +1,7 @@
-"""Where a program's text stands: in its file, or in a file below the root that has it, be it Python's string.
+"""Where a program's source is: in its own file, or in a file under the root folder that contains it, such as a string in
+Python.
 
-Decides what a file is called in reports: by its path from the root, with slashes. Files elsewhere are somebody else's and
+Decides what a file is called in reports: by its path from the root, with slashes. Files elsewhere belong to others and
 are left out.
 """
 

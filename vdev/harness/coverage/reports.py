@@ -50,7 +50,7 @@ class Wish:
         kind, _, path = text.partition(":")
         if kind not in PATHS:
             raise ValueError(
-                f"no kind of coverage report: {text!r}; there are {', '.join(PATHS)}, each with :PATH"
+                f"unknown kind of coverage report: {text!r}; the kinds are {', '.join(PATHS)}, each with :PATH"
             )
         return Wish(kind, path or PATHS[kind])
 

@@ -1,6 +1,6 @@
-"""A whole program's coverage: each launch of its session is made a first time on copies of its buffers, counting.
+"""A whole program's coverage: each launch of its session first runs on copies of its buffers, with counting.
 
-Decides how several look at one session's launches. It stands where `vdev.check` does (`session.Checker`).
+Decides how several observers look at one session's launches. It takes the place of `vdev.check` (`session.Checker`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def count_programs(counting: Counting, others: Sequence[Maker] = ()) -> None:
     for. A session that is open already goes on as it is.
     """
     if current.current_session() is not None:
-        counting.data.notes.add(("the virtual device", 0, "it was opened before anybody could count"))
+        counting.data.notes.add(("the virtual device", 0, "it was opened before coverage was switched on"))
         return
     makers = [*others]
     if not others and switches.check():

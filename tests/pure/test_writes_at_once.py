@@ -1,0 +1,225 @@
+"""Small writes to a worker with memory of its own, which the calling thread hands over by itself: the program may
+change its memory as soon as the call returns, and all else is as if each had been submitted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+from vdev.translators.ranges.rectangles import Layout
+
+from vdev.backends.base import Allocation, Box, KernelArgument, LaunchShape
+from vdev.backends.reference import Faults, ReferenceBackend
+from vdev.executor import Completion
+from vdev.session.commands import Fill, Read, Write
+from vdev.session.ordering import QueueOrder
+from vdev.session.session import VirtualBuffer
+
+from .test_runs import Caller
+from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
+
+
+@pytest.fixture(autouse=True)
+def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any thread may work with the worker and wait for it; what is written has been read when the call returns, and what is
+    read is there.
+    """
+    plain, read = ReferenceBackend.write, ReferenceBackend.read
+
+    def write(self: ReferenceBackend, target: Allocation, source: np.ndarray, box: Box) -> None:
+        plain(self, target, source.copy(), box)
+
+    def again(
+        self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
+    ) -> Callable[[], None]:
+        return partial(self.launch, kernel, args, shape)
+
+    for name in ("any_thread", "can_wait_for_all"):
+        monkeypatch.setattr(ReferenceBackend, name, True)
+    monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES)
+    monkeypatch.setattr(ReferenceBackend, "write", write)
+    monkeypatch.setattr(
+        ReferenceBackend, "read", lambda each, *move: read(each, *move) or each.wait_for_all()
+    )
+    monkeypatch.setattr(ReferenceBackend, "again", again)
+
+
+class Writer:
+    """A program's writes, at once where that is possible: then it changes its memory at once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.at_once = 0
+        self.kept: list[np.ndarray] = []
+
+    def __call__(
+        self,
+        buffer: VirtualBuffer,
+        values: np.ndarray,
+        start: int = 0,
+        after: tuple[Completion, ...] = (),
+        queue: QueueOrder | None = None,
+    ) -> Completion:
+        queue = queue or self.program.queue
+        command = Write(buffer, Layout.contiguous(4 * start, values.nbytes), values.view(np.uint8))
+        written = self.program.session.write_at_once(command, after, queue)
+        if written is not None:
+            self.at_once += 1
+            values[...] = 0xDEADBEEF
+            return written
+        self.kept.append(values)
+        return self.program.submit(command, after, queue)
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with Program(1, {0: Faults(delay=lambda _: random.choice((0, 0, 0.0003)))}, is_cpu=False) as made:
+        yield made
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_between_other_commands(workers: int, seed: int, in_order: bool) -> None:
+    drawn = random.Random(seed)
+    delayed = Faults(delay=lambda _: drawn.choice((0, 0, 0.0003)))
+    with Program(workers, dict.fromkeys(range(workers), delayed), is_cpu=False) as program:
+        at_once = _random_commands(program, drawn, in_order)
+    assert at_once > (50 if workers == 1 else 0)
+
+
+def _random_commands(program: Program, drawn: random.Random, in_order: bool) -> int:
+    """Make them, and check what they leave; how many writes were handed over at once."""
+    write, queue = Writer(program), program.session.create_queue(in_order=in_order)
+    buffers = [program.session.create_buffer(NBYTES) for _ in range(3)]
+    launches = [Caller(program) for _ in buffers]
+    arrays = [np.zeros(WORDS, np.uint32) for _ in range(3)]
+    last: Completion | None = None
+    for number, buffer in enumerate(buffers):
+        last = write(buffer, arrays[number].copy(), 0, () if last is None else (last,), queue)
+    host = np.zeros(WORDS, np.uint32)
+    for step in range(300):
+        one, other = drawn.randrange(3), drawn.randrange(3)
+        after = () if in_order or last is None else (last,)
+        if drawn.random() < 0.3:  # workers that are busy are handed nothing
+            program.session.executor.quiesce()
+        action = drawn.choice(("launch", "launch", "write", "write", "part", "fill", "read", "to and fro"))
+        if action == "launch":
+            if in_order:
+                last = launches[one](buffers[one], buffers[other], queue)
+            else:
+                last = program.launch(buffers[one], buffers[other], after, queue)
+            arrays[one] = triple(arrays[other])
+        elif action == "write":
+            arrays[one] = numbers(step)
+            last = write(buffers[one], arrays[one].copy(), 0, after, queue)
+        elif action == "part":
+            start, count = 3, drawn.randrange(1, 9)
+            arrays[one] = arrays[one].copy()
+            arrays[one][start : start + count] = step
+            last = write(buffers[one], np.full(count, step, np.uint32), start, after, queue)
+        elif action == "fill":
+            last = program.submit(Fill(buffers[one], 0, NBYTES, b"\1\0\0\0"), after, queue)
+            arrays[one] = np.ones(WORDS, np.uint32)
+        elif action == "to and fro":  # what is written is still on its way to the host
+            read = program.submit(
+                Read(buffers[one], Layout.contiguous(0, NBYTES), host.view(np.uint8)), after, queue
+            )
+            command = Write(buffers[other], Layout.contiguous(0, NBYTES), host.view(np.uint8))
+            done = program.session.write_at_once(command, (read,), queue)
+            last = program.submit(command, (read,), queue) if done is None else done
+            arrays[other] = arrays[one]
+            assert ended(last) == 0
+        else:
+            completion, found = program.read(buffers[one], after, queue)
+            assert ended(completion) == 0
+            assert found.tolist() == arrays[one].tolist()
+    for buffer, array in zip(buffers, arrays, strict=True):
+        assert last is not None
+        completion, found = program.read(buffer, (last,), queue)
+        assert ended(completion) == 0
+        assert found.tolist() == array.tolist()
+    return write.at_once
+
+
+def test_a_loop_of_writes_and_launches_is_handed_over_at_once(program: Program) -> None:
+    write, launch = Writer(program), Caller(program)
+    buffer, out = program.session.create_buffer(NBYTES), program.session.create_buffer(NBYTES)
+    for step in range(50):
+        write(buffer, numbers(step))
+        launch(out, buffer)
+        if step < 3:  # once the plans are known and the worker's thread is through
+            program.session.executor.quiesce()
+    assert write.at_once >= 46
+    assert program.content(out).tolist() == triple(numbers(49)).tolist()
+    assert program.session.ledger.commands["write"].count == 50
+
+
+def test_it_does_not_overtake_what_waits_for_the_program(program: Program) -> None:
+    write, gate = Writer(program), program.session.user_completion()
+    buffer, launch = program.session.create_buffer(NBYTES), Caller(program)
+    for step in range(3):
+        assert ended(write(buffer, numbers(step))) == 0
+        program.session.executor.quiesce()
+    assert write.at_once
+    count = write.at_once
+    out = program.session.create_buffer(NBYTES)
+    launched = program.launch(out, buffer, (gate,))
+    last = write(buffer, numbers(3))
+    assert write.at_once == count
+    gate.set_status(0)
+    assert ended(launched) == ended(last) == 0
+    assert program.content(out).tolist() == triple(numbers(2)).tolist()
+    assert program.content(buffer).tolist() == numbers(3).tolist()
+    assert launch(out, out) is not None
+
+
+def test_a_failure_is_its_own(program: Program) -> None:
+    write, buffer, other = Writer(program), *(program.session.create_buffer(NBYTES) for _ in range(2))
+    for each in (buffer, other):
+        write(each, numbers(1))
+        assert ended(write(each, numbers(2))) == 0
+    program.session.executor.quiesce()
+    backend = program.backends[0]
+    backend.faults.fail[backend._handed_over] = -5
+    count = write.at_once
+    failed, fine = write(buffer, numbers(3)), write(other, numbers(4))
+    assert write.at_once == count + 2
+    assert (ended(failed), ended(fine)) == (-5, 0)
+    assert program.content(other).tolist() == numbers(4).tolist()
+
+
+def test_large_ones_and_those_of_several_workers_are_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES - 1)
+    for workers in (1, 2):
+        with Program(workers, is_cpu=False) as program:
+            write, buffer = Writer(program), program.session.create_buffer(NBYTES)
+            for step in range(5):
+                assert ended(write(buffer, numbers(step))) == 0
+            assert write.at_once == 0
+            assert program.content(buffer).tolist() == numbers(4).tolist()
+
+
+def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:
+    slow = Faults()
+    with Program(2, {1: slow}, is_cpu=False) as program:
+        out, source = program.buffer(1), program.buffer(2)
+        write = Writer(program)
+        for step in range(3):
+            assert ended(program.launch(out, source)) == 0
+            assert ended(write(out, np.full(2, step, np.uint32))) == 0
+            program.session.executor.quiesce()
+        assert write.at_once, "the first half is one worker's, and its plan is known"
+        assert out.state.valid_at(1)
+        slow.delay = lambda _: 0.05
+        launched = program.launch(out, source)
+        assert ended(write(out, np.full(2, 9, np.uint32))) == 0
+        assert launched.settled
+        slow.delay = None
+        expected = triple(numbers(2))
+        expected[:2] = 9
+        assert program.content(out).tolist() == expected.tolist()
