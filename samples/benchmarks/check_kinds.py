@@ -24,7 +24,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.harness.pairs import PAIRS, Pair  # noqa: E402
+from tests.harness.pairs import PAIRS  # noqa: E402
+from tests.harness.pairs_form import Pair  # noqa: E402
 from vdev.backends.base import LocalBytes  # noqa: E402
 from vdev.harness import FindingsError, Program  # noqa: E402
 from vdev.harness.arguments import Empty  # noqa: E402

@@ -25,6 +25,7 @@ from vdev.translators.ranges.region import Region
 
 import vdev.session.core
 import vdev.session.gathering
+import vdev.session.split_plans
 import vdev.start.workers
 from vdev.backends.base import Allocation, Backend, Box
 from vdev.backends.merging import combine, copy_changes
@@ -121,6 +122,7 @@ def changing() -> Iterator[None]:
         mock.patch.dict(Session.__init__.__kwdefaults__, gather=None),
         mock.patch.object(vdev.session.core, "can_choose", return_value=True),
         mock.patch.object(vdev.session.gathering, "stake_of", stake_of),
+        mock.patch.object(vdev.session.split_plans, "stake_of", stake_of),
         mock.patch.object(Balance, "find", anywhere),
         mock.patch.multiple(Balance, elsewhere=odd, wants=odd, wants_sample=odd, measured=odd, spend=odd),
         mock.patch.object(Choosing, "_take_other_span", take_other_span),

@@ -177,6 +177,22 @@ def test_fill_and_free(backend: OpenCLBackend) -> None:
     assert backend.device.held_nbytes == held - 64
 
 
+def test_small_writes_have_read_the_hosts_memory_when_they_return(backend: OpenCLBackend) -> None:
+    """Behind a kernel, so that none of them has begun."""
+    state = put(backend, numbers(16))
+    values = numbers(32)
+    target = put(backend, np.zeros(32, np.uint32))
+    backend.build(PROGRAM)
+    backend.launch(backend.kernel(PROGRAM, "slow"), [state, np.uint32(20_000_000).tobytes()], shape(16, 16))
+    assert backend.small_write_nbytes >= 40
+    backend.write_now(target, values.view(np.uint8), Box.contiguous(8, 16, 40))
+    values[:] = 7
+    found = get(backend, target).view(np.uint32)
+    expected = np.zeros(32, np.uint32)
+    expected[4:14] = numbers(32)[2:12]
+    assert found.tolist() == expected.tolist()
+
+
 def test_kernel_arguments_of_every_kind(backend: OpenCLBackend) -> None:
     backend.build(PROGRAM)
     source, out = put(backend, numbers(64)), put(backend, np.zeros(64, np.uint32))

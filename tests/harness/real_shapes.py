@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.harness.pairs import ITEMS, OUT, F, I, Pair, floats, ints, zeros
+from tests.harness.pairs_form import F, I, Pair, floats, ints, zeros
 from vdev.harness import empty, local
+
+ITEMS, OUT = "race-between-items", "out-of-bounds"
 
 PAIRS = [
     Pair(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.pairs import PAIRS, Pair
+from tests.harness.pairs import PAIRS
+from tests.harness.pairs_form import Pair
 from vdev.harness import Finding, FindingsError, Program
 from vdev.harness.findings import KINDS
 

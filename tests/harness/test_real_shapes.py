@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.pairs import Pair
+from tests.harness.pairs_form import Pair
 from tests.harness.real_shapes import CORRECT, PAIRS
 from tests.harness.test_pairs import findings
 from vdev.harness import Program

@@ -15,7 +15,8 @@ from vdev.translators.frontend.layout import element_types
 from vdev.translators.frontend.source import ParsedProgram, parse_program
 from vdev.translators.ranges.ndrange import NDRange
 
-from tests.harness.pairs import PAIRS, Pair
+from tests.harness.pairs import PAIRS
+from tests.harness.pairs_form import Pair
 from vdev.harness import Program
 from vdev.harness.arguments import prepare
 from vdev.harness.checking import CheckedSource

@@ -10,7 +10,7 @@ import pytest
 from tests.pure.virtual_gpus import Machine
 from vdev.cli import links
 from vdev.planner.timing import MachineTimes
-from vdev.session import calibration
+from vdev.session import calibration, measuring
 from vdev.session.session import Session
 
 
@@ -28,7 +28,7 @@ def session(workers: int = 3) -> Session:
 def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
     opened = session()
     try:
-        found = calibration.measure(opened)
+        found = measuring.measure(opened)
         assert {(link.source, link.target) for link in found.links} == {
             (a, b) for a in range(3) for b in range(3) if a != b
         }
@@ -45,9 +45,9 @@ def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
     again, other = session(), session(2)
     try:
         assert again.choosing is not None
-        assert again.choosing._machine == found.times
+        assert again.choosing.times.machine == found.times
         assert other.choosing is not None
-        assert other.choosing._machine == MachineTimes(), "of other workers nothing is known"
+        assert other.choosing.times.machine == MachineTimes(), "of other workers nothing is known"
     finally:
         again.close()
         other.close()
@@ -57,7 +57,7 @@ def test_what_is_measured_is_put_back(folder: Path) -> None:
     opened = session()
     try:
         before = opened.launch_options, opened.choosing
-        calibration.measure(opened)
+        measuring.measure(opened)
         assert (opened.launch_options, opened.choosing) == before
     finally:
         opened.close()

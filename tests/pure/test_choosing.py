@@ -335,7 +335,7 @@ def test_temporaries_are_kept_where_their_data_is() -> None:
 
 
 def test_what_does_not_fit_on_one_worker_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vdev.session.gathering._ROOM_SHARE", -1.0)
+    monkeypatch.setattr("vdev.session.accounts._ROOM_SHARE", -1.0)
     with Mixed() as program:
         program.turn(60)
         assert set(program.spans()) == {4}

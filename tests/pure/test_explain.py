@@ -108,7 +108,7 @@ def test_a_write_through_an_index():
         ),
         ({"moved": Moved(host_to_worker=4000 * MB)}, "400 MB of its 400 MB move", "write it once", 3600 * MB),
         ({"moved": Moved(worker_to_worker=3000 * MB)}, "between workers", "same dimension", 2600 * MB),
-        ({"fine": True}, "so 100 MB are brought", "coarse-grain", 1000 * MB),
+        ({"fine": True}, "so 100 MB move to and from the workers", "coarse-grain", 1000 * MB),
     ],
     ids=["condition", "other", "atomics", "read", "from the host", "between workers", "fine-grain"],
 )

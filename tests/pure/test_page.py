@@ -24,7 +24,8 @@ from vdev.observe.exchanges import (
     holders_of,
 )
 from vdev.observe.figures import Moved, Times
-from vdev.observe.history import BINS, PLANNING, History
+from vdev.observe.history import History
+from vdev.observe.past import BINS, PLANNING
 from vdev.observe.recorder import Shape, StepShape
 from vdev.observe.statistics import NOTHING, Statistics, WayStatistics
 from vdev.observe.timeline import Run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -135,17 +136,15 @@ def test_a_large_fill_leaves_the_home_alone() -> None:
 
 
 def test_a_single_worker_fills_what_only_the_host_has() -> None:
-    one = LinkCosts.uniform(1, direct=True)
     at_home = buffer_state(100, [(HOST, span(0, 100))])
-    for state in (buffer_state(100), at_home):
-        plan = plan_fill(state, 40, 20, bytes(4), one)
+    for direct, state in itertools.product((True, False), (buffer_state(100), at_home)):
+        plan = plan_fill(state, 40, 20, bytes(4), LinkCosts.uniform(1, direct=direct))
         assert plan.instructions[-1] == plan_of.Fill(0, 0, span(40, 60), bytes(4))
         assert plan.states[0].valid_at(0) == span(40, 60)
         assert plan.moved == ()
     assert plan.states[0].valid_at(HOST) == span(0, 40) | span(60, 100)
     assert plan_fill(at_home, 40, 20, bytes(4), TWO).states == (at_home,)
-    in_host_memory = plan_fill(at_home, 40, 20, bytes(4), LinkCosts.uniform(1))
-    assert in_host_memory.states == (at_home,)
+    assert plan_fill(at_home, 40, 20, bytes(4), LinkCosts.uniform(2)).states == (at_home,)
 
 
 def test_workers_of_different_kinds_exchange_by_the_home() -> None:

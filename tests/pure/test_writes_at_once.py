@@ -5,6 +5,7 @@ change its memory as soon as the call returns, and all else is as if each had be
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -25,13 +26,10 @@ from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, tripl
 
 @pytest.fixture(autouse=True)
 def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any thread may work with the worker and wait for it; what is written has been read when the call returns, and what is
-    read is there.
-    """
-    plain, read = ReferenceBackend.write, ReferenceBackend.read
+    """Any thread may work with the worker and wait for it; what is written at once has been read when the call returns."""
 
-    def write(self: ReferenceBackend, target: Allocation, source: np.ndarray, box: Box) -> None:
-        plain(self, target, source.copy(), box)
+    def write_now(self: ReferenceBackend, target: Allocation, source: np.ndarray, box: Box) -> None:
+        self.write(target, source.copy(), box)
 
     def again(
         self: ReferenceBackend, kernel: object, args: list[KernelArgument], shape: LaunchShape
@@ -41,10 +39,7 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("any_thread", "can_wait_for_all"):
         monkeypatch.setattr(ReferenceBackend, name, True)
     monkeypatch.setattr(ReferenceBackend, "small_write_nbytes", NBYTES)
-    monkeypatch.setattr(ReferenceBackend, "write", write)
-    monkeypatch.setattr(
-        ReferenceBackend, "read", lambda each, *move: read(each, *move) or each.wait_for_all()
-    )
+    monkeypatch.setattr(ReferenceBackend, "write_now", write_now)
     monkeypatch.setattr(ReferenceBackend, "again", again)
 
 
@@ -223,3 +218,25 @@ def test_it_ends_after_what_comes_before_it_on_another_worker() -> None:
         expected = triple(numbers(2))
         expected[:2] = 9
         assert program.content(out).tolist() == expected.tolist()
+
+
+def test_what_is_still_on_its_way_to_the_host_is_waited_for() -> None:
+    slow = Faults()
+    with Program(1, {0: slow}, is_cpu=False) as program:
+        write, buffer, other = Writer(program), program.buffer(1), program.buffer(2)
+        for step in range(3):
+            assert ended(write(other, numbers(step))) == 0
+            program.session.executor.quiesce()
+        assert write.at_once
+        slow.delay = lambda _: 0.03
+        host = np.zeros(WORDS, np.uint32)
+        layout = Layout.contiguous(0, NBYTES)
+        read = program.submit(Read(buffer, layout, host.view(np.uint8)))
+        time.sleep(0.01)  # the worker's thread has handed it over
+        assert (
+            program.session.write_at_once(Write(other, layout, host.view(np.uint8)), (), program.queue)
+            is None
+        )
+        assert ended(program.submit(Write(other, layout, host.view(np.uint8)))) == ended(read) == 0
+        slow.delay = None
+        assert program.content(other).tolist() == numbers(1).tolist()

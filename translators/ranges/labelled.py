@@ -98,10 +98,10 @@ class Labelled:
         return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
 
 
-#: of a row's digits: the first, one more than the last; what they have, and what of it lies in the window. Where the window
-#: is no one run of the row, also the pieces of its next level.
+#: of digits of which a part lies in the window: the first, one more than the last; what they have, and what of it lies there.
+#: Where the window is no one run of each, also the pieces of its next level.
 Piece = tuple[int, int, Inner, Inner, Any]
-#: by band of a window, its pieces
+#: by band of a window, its pieces; none where it has its digits whole
 Rows = tuple[list[Piece], ...]
 
 
@@ -201,44 +201,65 @@ def _cut(a: LabelledBands, window: Bands, units: Units, level: int) -> tuple[Lab
     inside: list[LabelledBand] = []
     rows: list[list[Piece]] = []
     for first, last, below in window:
-        pieces: list[Piece] = []
-        run = _one_run(below)
-        at = first
-        for lo, hi, inner in a[bisect_right(a, first, key=_stop) :] if len(a) > FEW else a:
-            if hi <= at:
-                continue
+        if below is not None:
+            rows.append(_row_cut(a, (first, last, below), units, level, inside))
+            continue
+        rows.append([])
+        for lo, hi, inner in _from(a, first):
             if lo >= last:
                 break
-            if lo > at:
-                pieces.append(_piece(at, lo, 0, below, units, level))
-                at = lo
-            stop = hi if hi < last else last
-            if run is not None and type(inner) is tuple:  # as nearly all are
-                middle = _clipped(inner, *run)
-                pieces.append((at, stop, inner, middle, None))
-            else:
-                pieces.append(_piece(at, stop, inner, below, units, level))
-                middle = pieces[-1][3]  # type: ignore[assignment]
-            if middle:
-                _append(inside, at, stop, middle)
-            at = stop
-        if at < last:
-            pieces.append(_piece(at, last, 0, below, units, level))
-        rows.append(pieces)
+            if hi > first:
+                _append(inside, lo if lo > first else first, hi if hi < last else last, inner)
     return tuple(inside), tuple(rows)
 
 
-def _one_run(below: Bands | None) -> tuple[int, int] | None:
+def _row_cut(
+    a: LabelledBands,
+    window: tuple[int, int, Bands],
+    units: Units,
+    level: int,
+    inside: list[LabelledBand],
+) -> list[Piece]:
+    """The pieces of a band of the window, which has a part of each of its digits. What lies in it is added to `inside`."""
+    at, last, below = window
+    pieces: list[Piece] = []
+    run = _one_run(below)
+    for lo, hi, inner in _from(a, at):
+        if lo >= last:
+            break
+        if hi <= at:
+            continue
+        if lo > at:
+            pieces.append(_piece(at, lo, 0, below, units, level))
+            at = lo
+        stop = hi if hi < last else last
+        if run is not None and type(inner) is tuple:  # as nearly all are
+            pieces.append((at, stop, inner, _clipped(inner, *run), None))
+        else:
+            pieces.append(_piece(at, stop, inner, below, units, level))
+        middle = pieces[-1][3]
+        if middle:
+            _append(inside, at, stop, middle)
+        at = stop
+    if at < last:
+        pieces.append(_piece(at, last, 0, below, units, level))
+    return pieces
+
+
+def _from(a: LabelledBands, first: int) -> LabelledBands:
+    """The bands that end behind a digit, and maybe some before them."""
+    return a[bisect_right(a, first, key=_stop) :] if len(a) > FEW else a
+
+
+def _one_run(below: Bands) -> tuple[int, int] | None:
     """Where it begins and ends, if a set is one run of digits."""
-    if below is not None and len(below) == 1 and below[0][2] is None:
+    if len(below) == 1 and below[0][2] is None:
         return below[0][0], below[0][1]
     return None
 
 
-def _piece(lo: int, hi: int, inner: Inner, below: Bands | None, units: Units, level: int) -> Piece:
+def _piece(lo: int, hi: int, inner: Inner, below: Bands, units: Units, level: int) -> Piece:
     """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
-    if below is None:
-        return lo, hi, inner, inner, None
     outer, run = _opened(inner, units, level), _one_run(below)
     if run is not None:
         return lo, hi, inner, _clipped(outer, *run), None
@@ -307,22 +328,22 @@ def _put(
 ) -> LabelledBands:
     """`a` outside of a set, and `inside`, which lies in it, there. `rows`: as of `_cut`."""
     found: LabelledBands = ()
-    at = 0
     for (first, last, below), pieces in zip(window, rows, strict=True):
+        here = inside
+        if last < window[-1][1]:
+            here, inside = _parted(inside, last, last)
         left, a = _parted(a, first, last)
-        while at < len(inside) and inside[at][1] <= first:
-            at += 1
-        here = _row_put(pieces, below, inside[at:], units, level)
+        if below is not None:
+            here = _row_put(pieces, below, here, units, level)
         found = _joined(_joined(found, left), here)
     return _joined(found, a)
 
 
 def _row_put(
-    pieces: list[Piece], below: Bands | None, inside: LabelledBands, units: Units, level: int
+    pieces: list[Piece], below: Bands, inside: LabelledBands, units: Units, level: int
 ) -> LabelledBands:
-    """The digits of one band of the window with `inside`, which begins there or behind it."""
+    """The digits of one band of the window with `inside`, which lies in it."""
     found: list[LabelledBand] = []
-    nothing: Inner = 0 if below is None else ()
     rest = iter(inside)
     start, end, new = next(rest, END)
     run = _one_run(below)
@@ -330,13 +351,11 @@ def _row_put(
         while lo < hi:
             while end <= lo:
                 start, end, new = next(rest, END)
-            put, stop = (new, end) if start <= lo else (nothing, start)
+            put, stop = (new, end) if start <= lo else ((), start)
             if stop > hi:
                 stop = hi
             if put == middle:
                 inner = outer
-            elif below is None:
-                inner = put
             else:
                 here = outer if type(outer) is tuple else _opened(outer, units, level)
                 put = put if type(put) is tuple else _opened(put, units, level)

@@ -320,7 +320,7 @@ class Backend(ABC):
     #: whether `enter` and `leave` do anything
     has_visitors = False
 
-    #: writes of so many consecutive bytes at most never wait, and the host's memory may change once `write` returns
+    #: the most consecutive bytes that `write_now` takes
     small_write_nbytes = 0
 
     #: `wait_for_all` may be called, on any thread and beside other calls
@@ -397,6 +397,12 @@ class Backend(ABC):
     @abstractmethod
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
         """Host memory to the worker; `source` stays unchanged until the next marker is done."""
+
+    def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
+        """`write` of a few consecutive bytes, `small_write_nbytes` at most, which nothing under way changes: it does not wait,
+        and they may change once this returns.
+        """
+        self.write(target, source, box)
 
     @abstractmethod
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:

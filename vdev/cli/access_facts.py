@@ -35,7 +35,7 @@ class WorkerPart:
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """A launch as it would be planned. `sizes`: bytes by argument number; `assumed`: those that nobody gave."""
+    """A launch as it would be planned. `sizes`: bytes by argument number; `assumed`: those that were not given."""
 
     ndrange: NDRange
     parts: tuple[WorkerPart, ...]
@@ -48,7 +48,7 @@ class LaunchReport:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One kernel: what it is, what it touches, and, where a launch was given, what that does (or why it is unknown)."""
+    """One kernel: its signature, its accesses and, if a launch was given, what that accesses (or why it is unknown)."""
 
     info: KernelInfo
     summary: KernelSummary

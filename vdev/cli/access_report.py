@@ -201,7 +201,7 @@ def _pitch(name: str, arg: int, ndrange: NDRange, evaluate: Any, setting: Settin
 
 
 def picture(report: KernelReport) -> str:
-    """The launch of a kernel as SVG. Raises AccessError where there is none."""
+    """The launch of a kernel as SVG. Raises AccessError if there is no launch."""
     launch = report.launch
     if launch is None:
         raise AccessError(report.problem or "a picture needs a launch: give --global")

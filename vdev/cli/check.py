@@ -119,22 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument("--format", choices=list(FORMATS), default="text", help="how findings are printed")
-    parser.add_argument(
-        "--report",
-        action="append",
-        default=[],
-        choices=KINDS,
-        metavar="KIND",
-        help=f"also report this kind, which is off by default: {', '.join(sorted(OFF_BY_DEFAULT))}",
-    )
-    parser.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        choices=KINDS,
-        metavar="KIND",
-        help=f"do not report this kind: {', '.join(KINDS)}",
-    )
+    _add_kinds(parser)
     parser.add_argument(
         "--accepted",
         type=Path,
@@ -154,6 +139,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-check", dest="check", action="store_false", help="no checks, only coverage")
     _add_coverage(parser)
     return parser
+
+
+def _add_kinds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--report",
+        action="append",
+        default=[],
+        choices=KINDS,
+        metavar="KIND",
+        help=f"also report this kind, which is off by default: {', '.join(sorted(OFF_BY_DEFAULT))}",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        choices=KINDS,
+        metavar="KIND",
+        help=f"do not report this kind: {', '.join(KINDS)}",
+    )
 
 
 def _add_coverage(parser: argparse.ArgumentParser) -> None:

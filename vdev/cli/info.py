@@ -372,8 +372,7 @@ def _print_icd() -> int:
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 where a kernel ran on every worker, else 1."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vdev-info",
         description="Show what vdev's virtual device is made of and, if it is not usable, what is wrong.",
@@ -403,6 +402,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="measure how long submitting launches and copying between workers take, and store that for the time model",
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"vdev {vdev.__version__}")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; 0 where a kernel ran on every worker, else 1."""
+    parser = _parser()
     options = parser.parse_args(arguments)
     if options.access is not None:
         from vdev.cli import access_report  # needs the packages whose absence the report below tells

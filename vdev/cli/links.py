@@ -1,6 +1,6 @@
 """`vdev-info --links`: measures, shows and stores how long submitting launches and copying between workers take here.
 
-Decides how the figures are shown; `vdev.session.calibration` measures and stores them.
+Decides how the figures are shown; `vdev.session.measuring` measures them, `vdev.session.calibration` stores them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 
 from vdev import boot
 from vdev.errors import Failure
-from vdev.session import calibration
-from vdev.session.calibration import Measured
+from vdev.session import calibration, measuring
+from vdev.session.measuring import Measured
 
 
 def main(*, as_json: bool = False) -> int:
@@ -22,7 +22,7 @@ def main(*, as_json: bool = False) -> int:
 
     try:
         session = get_session()
-        found = calibration.measure(session)
+        found = measuring.measure(session)
     except Failure as error:
         print(f"vdev-info: the links were not measured: {error}", file=sys.stderr)
         return 1
@@ -44,7 +44,7 @@ def as_text(names: list[str], found: Measured) -> str:
         lines.append("copies from worker to worker, one at a time:")
     for link in found.links:
         lines.append(
-            f"  {link.source} to {link.target}: {calibration.SMALL_NBYTES} bytes {link.latency * 1e6:.1f} us "
+            f"  {link.source} to {link.target}: {measuring.SMALL_NBYTES} bytes {link.latency * 1e6:.1f} us "
             f"({link.host * 1e6:.1f} us of them on the host), {1e-9 / link.per_byte:.3g} GB/s"
         )
     lines.append("stored for the time model, for these workers and this version of vdev")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdev.backends.base import (
+    Allocation,
     Backend,
     BackendProgram,
     Box,
@@ -428,6 +429,13 @@ class UploadStep(Step):
         self._last: tuple[Layout | None, Sequence[Box]] = (None, ())
 
     def run(self, worker: Worker, job: Job) -> None:
+        self._deliver(worker, job, worker.backend.write)
+
+    def run_now(self, worker: Worker, job: Job) -> None:
+        """The same to a worker's replica of a small array that nothing under way changes, and that may change afterwards."""
+        self._deliver(worker, job, worker.backend.write_now)
+
+    def _deliver(self, worker: Worker, job: Job, write: Callable[[Allocation, Bytes, Box], None]) -> None:
         host, layout = job.host_array()
         known, boxes = self._last
         if known is not layout:
@@ -439,7 +447,7 @@ class UploadStep(Step):
             else:
                 replica = _holding(job, self.slot, worker.number, self.region)
                 moved = box.moved(0, -replica.start) if replica.start else box
-                worker.backend.write(replica.allocation, host, moved)
+                write(replica.allocation, host, moved)
 
     def moves(self, worker: int) -> tuple[int, int, int] | None:
         return None if worker == HOST else (HOST, worker, self.region.nbytes)

@@ -341,7 +341,7 @@ class Line:
                 entry[0].step.run(worker, job)  # type: ignore[union-attr]
             else:
                 job.host, job.layout = host
-                entry[0].upload.run(worker, job)  # type: ignore[union-attr]
+                entry[0].upload.run_now(worker, job)  # type: ignore[union-attr]
         except Exception as error:  # refused: submitted like any other, it gets its error
             if not isinstance(error, (BackendError, MemoryError, RecursionError)):
                 logger.error("a fault of vdev's own in a stretch", exc_info=error)

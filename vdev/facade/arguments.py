@@ -249,5 +249,5 @@ def packer_of(kind: bytes) -> Callable[[Any], bytes]:
 
 
 def refuse(value: Any) -> Kept:
-    """Converts nothing: what came was bytes already, of a value that nobody here knows."""
+    """Converts nothing: the value was given as bytes already, and is not known here."""
     raise TypeError("the argument was not converted")

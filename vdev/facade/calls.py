@@ -166,7 +166,7 @@ class Call:
             self.fail(code)
 
     def check_map_use(self, memory: Memory, flags: int) -> None:
-        """INVALID_VALUE where the host may not read, or not write, what it maps for that."""
+        """INVALID_VALUE if the host maps memory for reading or writing that it may not read or write."""
         if flags & _flags.READ and memory.flags & _NO_READING:
             self.fail(status.INVALID_VALUE)
         if flags & _WRITING and memory.flags & _NO_WRITING:
@@ -174,8 +174,8 @@ class Call:
 
 
 def map_of(buffer: Any, start: int, nbytes: int, flags: int, *, keeps: bool = False) -> Map:
-    """The mapping of `nbytes` bytes of a session's buffer. What the host gives up by WRITE_INVALIDATE_REGION alone is not
-    brought to it, unless the mapping `keeps` it: between a box's rows lie bytes that nobody gave up.
+    """The mapping of `nbytes` bytes of a session's buffer. What the host gives up by WRITE_INVALIDATE_REGION is not
+    copied to it, unless the mapping `keeps` it: between the rows of a box there are bytes that were not given up.
     """
     discards = flags & (_flags.READ | _flags.WRITE_INVALIDATE_REGION) == _flags.WRITE_INVALIDATE_REGION
     return Map(buffer, start, nbytes, read=keeps or not discards, write=bool(flags & _WRITING))

@@ -160,7 +160,7 @@ _LARGEST_PIXEL = 16
 
 
 def device_name(workers: Sequence[Any]) -> str:
-    """An honest name: what stands behind the device, such as "vdev: 4 x AMD EPYC"."""
+    """An honest name that says what the device is made of, such as "vdev: 4 x AMD EPYC"."""
     counts: dict[str, int] = {}
     for worker in workers:
         name = worker.name.strip()

@@ -104,7 +104,7 @@ class Event(Handle):
             _fail_wait(self._context)
 
     def set_callback(self, arg0: int, arg1: Callable[[int], object], /) -> None:
-        """Call `arg1` with the status once the command has come to that state, in a thread of its own, as
+        """Call `arg1` with the status once the command has reached that state, in another thread, as
         natively; with the negative status of a command that failed before (specification 5.11).
         """
         state = as_int("set_callback", arg0, -(2**31), 2**31 - 1)
@@ -151,7 +151,7 @@ class Ward:
         self.kept = None
 
     def let_go(self, completion: Completion) -> None:
-        """Nobody waits for the transfer any longer; the memory stays until its end."""
+        """The program no longer waits for the transfer; the memory is kept until it ends."""
         kept, self.kept = self.kept, None
         completion.add_callback(partial(_let_go, kept))
 

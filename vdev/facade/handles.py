@@ -33,10 +33,10 @@ class Addresses(Protocol):
     """What gives objects handles that C code can use."""
 
     def address_of(self, item: Any) -> int:
-        """The handle, made where there is none; `item._handle` keeps it."""
+        """The handle, made if there is none yet; `item._handle` keeps it."""
 
     def item_at(self, address: int, kind: type) -> Any:
-        """The object with that handle, of that class; None where there is none."""
+        """The object of that class with that handle, or None."""
 
     def take_back(self, address: int) -> bool:
         """Take over a reference of C code's; whether it had one."""

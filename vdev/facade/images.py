@@ -131,7 +131,7 @@ class ImageMemory(Memory):
 
     @property
     def extent(self) -> tuple[int, int, int]:
-        """Pixels along the axes that an origin and a region count: layers stand behind the last dimension."""
+        """Pixels along the axes of an origin and a region: layers come after the last dimension."""
         width, height, depth = self.shape
         return (width, depth, 1) if self.type == _kinds.IMAGE1D_ARRAY else (width, height, depth)
 
@@ -143,7 +143,7 @@ class ImageMemory(Memory):
         return self.slice_pitch, self.row_pitch
 
     def descriptor(self) -> bytes:
-        """What kernels get beside the memory."""
+        """What kernels get in addition to the memory."""
         count = channel_count(self.order)
         return pack_descriptor(
             self.shape,
@@ -213,7 +213,7 @@ def _refuse(code: int) -> NoReturn:
 
 
 class Image(MemoryObject):
-    """An image. PyOpenCL puts an `__init__` of its own here, which ends in `_custom_init`."""
+    """An image. PyOpenCL replaces `__init__` with its own, which ends in `_custom_init`."""
 
     _vdev_state: ImageMemory
     _valid: bool

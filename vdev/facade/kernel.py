@@ -167,7 +167,7 @@ class Kernel(Handle):
         return self._kernel_source
 
     def clone(self) -> Kernel:
-        """A kernel of its own with the same arguments."""
+        """A separate kernel with the same arguments."""
         copy: Kernel = object.__new__(Kernel)
         copy._set_up(self._vdev_state.program, self._vdev_state.kernel)
         copy._vdev_state.args = list(self._vdev_state.args)

@@ -124,7 +124,7 @@ def memory_of_number(number: int) -> Memory:
 
 
 class MemoryObjectHolder:
-    """What stands for a memory object, which is its state: buffers and pooled buffers."""
+    """Objects whose state is a memory object: buffers and pooled buffers."""
 
     _vdev_state: Memory
 
@@ -305,7 +305,7 @@ def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> N
 def create_memory(
     context: Context, flags: int, nbytes: int, host: Bytes | None = None, hostbuf: Any = None
 ) -> Memory:
-    """A memory object of its own, filled from `host` where the flags say so."""
+    """A new memory object, filled from `host` if the flags say so."""
     flags = flags or READ_WRITE  # reported so; other flags without any of access stay as they are
     session = state_of(context).session
     if host is None:

@@ -55,7 +55,7 @@ class PlatformState:
         }
 
     def open_session(self) -> Session:
-        """The session that contexts of this platform use; in a forked child one of its own."""
+        """The session that contexts of this platform use; a forked child has another one."""
         if isinstance(self.session, LostSession):
             self.session = _open_session()
         return self.session

@@ -49,7 +49,7 @@ def check_devices(devices: Iterable[Device] | None) -> None:
 
 
 class ProgramState:
-    """A program as the states of the specification have it: what it is made of, and what a build made of that."""
+    """A program in one of the states of the specification: what it is made from, and the result of its build."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -105,7 +105,7 @@ class ProgramState:
         return list(self.executable("clGetProgramInfo").kernels)
 
     def binaries(self) -> list[bytes]:
-        """One for the one device, empty where there is none."""
+        """One, for the only device; empty if there is none."""
         return [self.binary if self.built is None else self.built.binary]
 
 

@@ -76,7 +76,7 @@ def have_gl() -> bool:
 
 
 def populate(module: ModuleType) -> None:
-    """Give `module`, which stands at `pyopencl._cl`, every name that PyOpenCL's Python layer and programs
+    """Give `module`, which takes the place of `pyopencl._cl`, every name that PyOpenCL's Python layer and programs
     look for there.
     """
     interrupts.install()

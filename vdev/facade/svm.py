@@ -151,9 +151,9 @@ class Owned:
 
 
 class SVMAllocation(SVMPointer):
-    """Shared virtual memory of its own (clSVMAlloc), freed when released or dropped.
+    """An allocation of shared virtual memory (clSVMAlloc), freed when released or dropped.
 
-    Bound to a queue it is freed in the order of that queue, which needs no command: those on their way keep
+    If it is bound to a queue, it is freed in the order of that queue. That needs no command: those under way keep
     the memory until they are done.
     """
 
@@ -242,7 +242,7 @@ class AllocatorState:
     queue: CommandQueue | None
 
     def allocate(self, nbytes: int) -> Allocation | None:
-        """None where there is no memory: NULL, as natively."""
+        """None if there is not enough memory: NULL, as natively."""
         return allocate(self.context, nbytes, self.alignment, self.flags)
 
 

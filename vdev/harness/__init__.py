@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from vdev.harness.arguments import ArgumentError, empty, local
     from vdev.harness.calls import Call
     from vdev.harness.comparing import assert_allclose, assert_equal
-    from vdev.harness.findings import Finding, FindingsError
+    from vdev.harness.failures import FindingsError
+    from vdev.harness.findings import Finding
     from vdev.harness.pixels import image, sampler
     from vdev.harness.program import Outputs, Program
 
@@ -39,9 +40,6 @@ __all__ = [
     "sampler",
 ]
 
-#: Whether scripts that show a failure again stand in sections of the plugin's, not in the failure's text.
-scripts_have_sections = False
-
 _HOMES = {
     "ArgumentError": "arguments",
     "Call": "calls",
@@ -52,7 +50,7 @@ _HOMES = {
     "assert_allclose": "comparing",
     "assert_equal": "comparing",
     "Finding": "findings",
-    "FindingsError": "findings",
+    "FindingsError": "failures",
     "Outputs": "program",
     "Program": "program",
 }

@@ -64,7 +64,7 @@ class Entry:
 
 
 class Accepted:
-    """The entries of a file, and which of them were of use. A file that is not there has none."""
+    """The entries of a file, and which of them matched a finding. A file that does not exist has none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,7 +104,7 @@ class Accepted:
         self.taken += [entry for fields in told["taken"] if (entry := Entry(**fields)) not in self.taken]
 
     def write(self) -> int:
-        """Put what was taken behind what the file has. How many entries that is."""
+        """Append the new findings to the file. Returns how many entries that makes."""
         if self.taken:
             known = self.path.read_text("utf-8").rstrip("\n") + "\n\n" if self.path.exists() else _HEAD + "\n"
             self.path.write_text(known + "\n".join(map(str, self.taken)), "utf-8")

@@ -51,7 +51,7 @@ __tracebackhide__ = operator.methodcaller("errisinstance", ArgumentError)
 
 @dataclass(frozen=True)
 class Empty:
-    """A buffer that nobody has written yet; comes back as an array. `descriptor`: of an image, what kernels get beside it."""
+    """An uninitialised buffer; returned as an array. `descriptor`: for an image, what kernels get in addition to it."""
 
     shape: tuple[int, ...]
     dtype: Dtype

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from vdev.backends.base import LocalBytes
 from vdev.harness.arguments import Empty
-from vdev.harness.findings import FindingsError
+from vdev.harness.failures import FindingsError
 from vdev.harness.pixels import Image, Sampler
 from vdev.translators.values import dataclass
 
@@ -50,7 +50,7 @@ class Call:
         return self.args[name]
 
     def run(self) -> Outputs:
-        """As the kernel's own call. What it raises shows the script that makes the call again."""
+        """Like calling the kernel itself. Errors show a script that repeats the call."""
         __tracebackhide__ = True
         ran.append(self)
         try:

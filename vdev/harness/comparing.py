@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdev.harness import origins
-from vdev.harness.findings import with_script
+from vdev.harness.failures import with_script
 from vdev.translators.values import dataclass
 
 Array = npt.NDArray[Any]
@@ -54,7 +54,7 @@ def assert_allclose(
 ) -> None:
     """Every element within `ulp` units in the last place of the result's type, or within `atol + rtol * |expected|`.
 
-    NaN is close to NaN alone, an infinity to itself alone. AssertionError with the places.
+    NaN is close only to NaN, an infinity only to itself. Raises AssertionError with the places that differ.
 
     >>> assert_allclose(np.float32([1, 2]), np.float32([1, 2.0000002]))
     """

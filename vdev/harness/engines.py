@@ -21,7 +21,7 @@ class NoEngine(NoWorkers):
 
 def workers_on(engine: str, workers: str) -> str:
     """VDEV_WORKERS for `workers` ('cpu:3' for three of them, or 'native') on the first device whose platform, name or version
-    has `engine` in it, in any case ('pocl' stands in the version alone). Raises NoEngine, and ValueError where `workers`
+    contains `engine`, in upper or lower case ('pocl' occurs only in the version). Raises NoEngine, and ValueError if `workers`
     names other devices already.
     """
     count = 1

@@ -5,7 +5,7 @@ Decides what a finding consists of and what it is called; `formats` prints it, `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from vdev.translators.values import dataclass
 
@@ -37,7 +37,7 @@ OFF_BY_DEFAULT = frozenset({"same-value-race", "signed-overflow", "non-finite", 
 
 
 def hidden_kinds(report: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
-    """Kinds that are not told of, where these are switched on and off. Raises ValueError for names that are no kinds."""
+    """Kinds that are not reported, if these are switched on and off. Raises ValueError for unknown kinds."""
     unknown = [kind for kind in (*report, *ignore) if kind not in KINDS]
     if unknown:
         raise ValueError(f"unknown kind of finding {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
@@ -61,7 +61,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Who:
-    """A work-item by its global ids, or a work-group alone where the item is not known."""
+    """A work-item by its global ids, or only a work-group if the item is not known."""
 
     group: Ids
     item: Ids | None = None
@@ -99,32 +99,3 @@ class Finding:
         other = None if self.other is None else (self.other.file, self.other.line, self.other.column)
         here = (self.place.file, self.place.line, self.place.column)
         return self.kind, self.kernel, self.argument, frozenset({here, other})
-
-
-class FindingsError(AssertionError):
-    """A kernel's run showed mistakes; `findings` has them, the text all of it. `script`: one that shows them again."""
-
-    def __init__(self, findings: Sequence[Finding], script: str = "") -> None:
-        from vdev.harness.formats import as_text  # formats knows findings
-
-        super().__init__(with_script(f"{_headline(findings)}\n\n{as_text(findings)}", script))
-        self.script = script
-        self.findings = tuple(findings)
-
-
-def with_script(text: str, script: str) -> str:
-    """A failure's text, and the script that shows it again unless the plugin shows that in a section of its own."""
-    from vdev import harness  # which has what the plugin says
-
-    if not script or harness.scripts_have_sections:
-        return text
-    return f"{text}\n\n# --- a script that shows it again\n{script}# --- end of the script"
-
-
-def _headline(findings: Sequence[Finding]) -> str:
-    """All of them in a line, as summaries of tests show it."""
-    names = list(
-        dict.fromkeys(f"{each.kind} in kernel {each.kernel}, line {each.place.line}" for each in findings)
-    )
-    rest = f", and {len(names) - 2} more" if len(names) > 2 else ""
-    return "; ".join(names[:2]) + rest

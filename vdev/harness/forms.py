@@ -44,7 +44,7 @@ class Forms:
 
     @property
     def precise(self) -> CheckedProgram:
-        """The form that says what it finds. Raises Untranslatable."""
+        """The form that reports what it finds. Raises Untranslatable."""
         return _raised(self._precise)
 
     @property

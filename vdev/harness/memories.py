@@ -22,8 +22,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Memory:
-    """A buffer: its content, and which bytes of it somebody has written. `again`: makes the content once more, for a launch
-    after which nobody wants it; it takes no memory here then while a worker has it.
+    """A buffer: its content, and which of its bytes were written. `again`: makes the content once more, for a launch
+    after which it is not needed; it then takes no memory here while a worker has it.
     """
 
     def __init__(self, content: Bytes, written: Mask, again: Callable[[], Bytes] | None = None) -> None:
@@ -45,7 +45,7 @@ class Memory:
 
     @property
     def is_kept(self) -> bool:
-        """Whether somebody wants what a launch leaves."""
+        """Whether the content after a launch is needed."""
         return self._again is None
 
     @property

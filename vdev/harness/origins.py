@@ -22,7 +22,7 @@ class Origin(Protocol):
         """Who wrote each place (first byte, bytes) of the memory last, as a text; empty where that is not known."""
 
     def script(self, result: Array, expected: Array, function: str, settings: Mapping[str, float]) -> str:
-        """A script that makes the call again and compares a part of what it leaves; empty where none is wanted."""
+        """A script that repeats the call and compares a part of its results; empty if none is wanted."""
 
 
 _known: dict[int, tuple[weakref.ref[Array], Origin]] = {}

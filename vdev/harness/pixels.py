@@ -79,8 +79,8 @@ class Sampler:
 def image(content: Any, *, order: str | None = None, normalized: bool = False) -> Image:
     """An argument: an image of an array's pixels, or of `empty(shape, dtype)`.
 
-    An array alone does where the channels are in the order of R, RG or RGBA, and integers are integers. `order` is another one,
-    as OpenCL has it without CL_ ("BGRA", "DEPTH"); `normalized`: integers stand for numbers from 0 or -1 to 1, which
+    An array by itself is enough if the channels are R, RG or RGBA in this order, and integers are unnormalised. `order` is another one,
+    named as in OpenCL without CL_ ("BGRA", "DEPTH"); `normalized`: integers represent numbers from 0 or -1 to 1, which
     `read_imagef` and `write_imagef` take. Raises ValueError for other orders.
     """
     if order is not None and order not in ORDERS:
@@ -89,7 +89,7 @@ def image(content: Any, *, order: str | None = None, normalized: bool = False) -
 
 
 def sampler(addressing: str = "clamp_to_edge", *, linear: bool = False, normalized: bool = False) -> Sampler:
-    """An argument: a sampler. `addressing`: "none", "clamp_to_edge", "clamp" or, with normalized coordinates alone, "repeat" and
+    """An argument: a sampler. `addressing`: "none", "clamp_to_edge", "clamp" or, only with normalized coordinates, "repeat" and
     "mirrored_repeat" (OpenCL C 6.15.15.1). Raises ValueError for others.
     """
     if addressing not in ADDRESSING:
@@ -111,7 +111,7 @@ def shapes_of(type_name: str) -> str:
 
 
 def descriptor(type_name: str, shape: Sequence[int], dtype: Dtype, given: Image) -> bytes:
-    """What a kernel gets beside the pixels. Raises ValueError, saying what does not fit."""
+    """What a kernel gets in addition to the pixels. Raises ValueError, which says what was expected."""
     dims, layered = AXES[type_name]
     axes = dims + layered
     if len(shape) not in (axes, axes + 1) or 0 in shape:

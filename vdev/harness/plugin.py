@@ -113,13 +113,13 @@ def _add_coverage(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, for --strict-markers; scripts stand in sections of reports, where they can be copied from; whoever counts,
-    where coverage is wanted.
+    """Register the marker, for --strict-markers; show scripts in sections of reports, where they can be copied; start counting
+    if coverage is wanted.
     """
-    from vdev import harness
+    from vdev.harness import sections
 
     config.addinivalue_line("markers", _MARKER)
-    harness.scripts_have_sections = True
+    sections.scripts_have_sections = True
     option = config.option
     if option.opencl_write_accepted and _accepted_path(config) is None:
         raise pytest.UsageError(
@@ -133,20 +133,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each way, where there are several."""
+    """Make a test for each way in which it is to run."""
     if _WAY not in metafunc.fixturenames:
         return
-    if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
-        raise pytest.UsageError(
-            f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
-        )
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
     said = {} if marker is None else marker.kwargs
-    unknown = [name for name in said if name not in _SETTINGS]
-    if unknown:
-        raise pytest.UsageError(
-            f"{metafunc.definition.nodeid}: the marker opencl has no {unknown[0]!r}; it has {', '.join(_SETTINGS)}"
-        )
+    _check_use(metafunc.definition.nodeid, said)
     choices = list(
         product(
             _listed(said.get("workers"), options.opencl_workers),
@@ -177,6 +169,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         _WAY, ways, ids=names if len(ways) > 1 else [pytest.HIDDEN_PARAM], indirect=True, scope="function"
     )
+
+
+def _check_use(nodeid: str, said: Mapping[str, object]) -> None:
+    """Raises UsageError where pytest is too old, or a marker has an unknown setting."""
+    if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
+        raise pytest.UsageError(
+            f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
+        )
+    unknown = [name for name in said if name not in _SETTINGS]
+    if unknown:
+        raise pytest.UsageError(
+            f"{nodeid}: the marker opencl has no {unknown[0]!r}; it has {', '.join(_SETTINGS)}"
+        )
 
 
 def _listed(said: object, option: str) -> list[object]:
@@ -276,7 +281,7 @@ def _size(text: object) -> tuple[int, ...] | None:
 
 @pytest.hookimpl(hookwrapper=True)  # which pytest 7 knows as well
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """The script of a random call that failed, in a section of its own."""
+    """Put the script of a random call that failed into a section of the report."""
     report = (yield).get_result()
     if call.when == "call" and "vdev.harness.calls" in sys.modules:
         from vdev.harness.calls import ran
@@ -331,7 +336,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """What a worker of xdist has told."""
+    """Take over what a worker of xdist reports."""
     told = getattr(node, "workeroutput", {}).get("vdev_accepted")
     if told is not None and (accepted := _accepted(node.config)) is not None:
         accepted.hear(told)

@@ -26,7 +26,8 @@ from vdev.harness.calls import Call, dtype_text, written
 from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.coverage.counting import current
 from vdev.harness.engines import NATIVE, workers_on
-from vdev.harness.findings import KINDS, Finding, FindingsError, Place, hidden_kinds
+from vdev.harness.failures import FindingsError
+from vdev.harness.findings import KINDS, Finding, Place, hidden_kinds
 from vdev.harness.formats import NO_FILE, describe
 from vdev.harness.memories import whole
 from vdev.harness.orders import KIND as ORDER_KIND
@@ -55,8 +56,8 @@ class Outputs(Sequence[Array]):
     """What a kernel left in its buffers: an array for each pointer to memory that is not const and each image that it may write,
     in order and by name.
 
-    `findings`: those of kinds that are off, and accepted ones. `one_worker`: why the call would not be split over several
-    workers; empty where it would. `notes`: (line, what was not checked and why).
+    `findings`: those of kinds that are off, and accepted ones. `one_worker`: reasons why the call would not be split over several
+    workers; empty if it would be. `notes`: (line, what was not checked and why).
     """
 
     def __init__(
@@ -92,9 +93,9 @@ class Outputs(Sequence[Array]):
 
 @dataclass(frozen=True)
 class Way:
-    """How kernels run. `workers`: as VDEV_WORKERS has it, or 'native'. `order`: of work-groups ('forward', 'backward',
+    """How kernels run. `workers`: as in VDEV_WORKERS, or 'native'. `order`: of work-groups ('forward', 'backward',
     'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that
-    end a call beside those that do by default, and that do not. `engine`: a part of a device's name.
+    fail a call in addition to the default ones, and kinds that do not. `engine`: a part of a device's name.
     """
 
     workers: str = "cpu:1"
@@ -109,10 +110,10 @@ class Way:
 class Program:
     """OpenCL C, built for the workers asked for.
 
-    `source` is the text or, where it is a Path or ends with `.cl`, the file. `options` are build options, one string or
+    `source` is the text or, if it is a Path or ends with `.cl`, the file. `options` are build options, one string or
     several. `workers`, `engine`, `order`, `local_size`, `check`, `report` and `ignore` are those of `Way`; `accepted` is a
-    file of accepted findings (`vdev.harness.accepted`). Raises NoEngine where no device has the engine's name,
-    `vdev.errors.BuildError` with clang's messages, OSError where there is no such file.
+    file of accepted findings (`vdev.harness.accepted`). Raises NoEngine if no device matches the engine's name,
+    `vdev.errors.BuildError` with clang's messages, and OSError if the file does not exist.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class Program:
         return tuple(self._program.kernels)
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel of that name. Raises KeyError, naming those that there are."""
+        """The kernel of that name. Raises KeyError, which names the existing ones."""
         if name not in self._program.kernels:
             raise KeyError(f"there is no kernel {name}; the program has: {', '.join(self.kernels)}")
         return Kernel(self, self._program.kernels[name], self._session)
@@ -198,7 +199,7 @@ class Program:
 
     @functools.cached_property
     def tracked(self) -> CheckedSource:
-        """The program that checks itself and says who wrote a place. Raises NotCheckable."""
+        """The program that checks itself and says which work-item wrote a place. Raises NotCheckable."""
         return self._checked(tracked=True)
 
     def _checked(self, *, tracked: bool) -> CheckedSource:
@@ -230,7 +231,7 @@ class Kernel:
     ) -> Outputs:
         """Run the kernel once. The arrays given stay as they are.
 
-        Raises ArgumentError where an argument does not fit, FindingsError where an access does not.
+        Raises ArgumentError if an argument does not fit, and FindingsError if an access is wrong.
         """
         __tracebackhide__ = True
         ready = self._prepared(args)
@@ -339,7 +340,7 @@ class Kernel:
         return checked.findings, [*self.program.checked.skipped, *checked.notes]
 
     def _compare(self, ready: Sequence[Ready], ndrange: NDRange, *, cuts: bool) -> None:
-        """Raises FindingsError where the result depends on the order of work-groups."""
+        """Raises FindingsError if the result depends on the order of work-groups."""
         args = _launched(ready, [_memory(arg) for arg in ready])
         line = self._kernel.info.line
         text = self.program.source.splitlines()

@@ -115,7 +115,7 @@ def records(log: npt.NDArray[np.uint32], nsites: int) -> Iterator[Record]:
 
 @dataclass(frozen=True)
 class Writer:
-    """Who wrote a place last, and where in the source. `count`: how often it was written."""
+    """Which work-item wrote a place last, and where in the source. `count`: how often it was written."""
 
     who: Who
     place: Place

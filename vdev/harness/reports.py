@@ -41,8 +41,8 @@ _CHILD = "import sys; sys.path[:] = [p for p in sys.path if p]; from vdev.harnes
 
 @dataclass
 class Report:
-    """Findings, and how much they rest on. `status`: of the program that ran. `one_worker`: by kernel, why it would not be
-    split over several workers. `told`: what is to be said of accepted findings; `naccepted` were left out.
+    """Findings, and how much was checked. `status`: of the program that ran. `one_worker`: by kernel, why it would not be
+    split over several workers. `told`: what to say about accepted findings; `naccepted` were left out.
     """
 
     findings: list[Finding]
@@ -70,7 +70,7 @@ class Report:
             self.told.append(f"{accepted.path}: {count} written: give each a reason")
 
     def summary(self) -> str:
-        """A line for each thing to know beside the findings."""
+        """Everything to know in addition to the findings, a line for each."""
         lines = [f"vdev-check: {_count(len(self.findings), 'finding')}"]
         if self.ran:
             lines[0] += f"; {_count(self.nchecked, 'launch', 'launches')} checked"
@@ -117,14 +117,18 @@ def run_program(
         environment = {"VDEV_WORKERS": "cpu:1", **os.environ, "VDEV": "1"}
         with subprocess.Popen(command, env=environment, stdout=sys.stderr if quiet else None) as process:
             status = _end_of(process)
-        status = status if status >= 0 else 128 - status
-        if not path.exists():
-            return Report(
-                [],
-                unchecked={"the program left no report: it ended without Python's own exit": 1},
-                status=status or 1,
-            )
-        found = json.loads(path.read_text("utf-8"))
+        return _report_of(path, status if status >= 0 else 128 - status)
+
+
+def _report_of(path: Path, status: int) -> Report:
+    """What a program that ended with `status` has left in a file."""
+    if not path.exists():
+        return Report(
+            [],
+            unchecked={"the program left no report: it ended without Python's own exit": 1},
+            status=status or 1,
+        )
+    found = json.loads(path.read_text("utf-8"))
     notes = [(kernel, line, what) for kernel, line, what in found["notes"]]
     findings = [_finding(fields) for fields in found["findings"]]
     return Report(

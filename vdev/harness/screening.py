@@ -85,8 +85,8 @@ class Screen:
         return True
 
     def passes(self, backend: Backend, name: str, args: Sequence[Argument], ndrange: NDRange) -> bool:
-        """Run the kernel: whether there is nothing to find; the arguments' memories are then what it leaves. Where it
-        cannot be told, False.
+        """Run the kernel. True if there are no findings; the arguments' memories are then as it leaves them. False if there
+        may be findings.
         """
         kernel = None if self.program is None else self.program.kernels.get(name)
         if self.program is None or kernel is None or not _is_plain(ndrange):

@@ -42,7 +42,7 @@ _COPIES = 2
 
 
 class Watch:
-    """What the launches of a process showed. `hidden`: kinds not to tell of. `most`: launches of each kernel that are
+    """What the launches of a process showed. `hidden`: kinds not to report. `most`: launches of each kernel that are
     checked; 0: all. `root`: files below it are looked for the programs' texts (None: the current folder).
     """
 

@@ -64,7 +64,7 @@ def advise(figures: Statistics) -> tuple[Advice, ...]:
 
 @dataclass(frozen=True)
 class Expense:
-    """What one thing cost beside the kernels' own work, whether or not a program could do without it."""
+    """What one thing cost in addition to the kernels' own work, whether or not a program could avoid it."""
 
     text: str
     cost_ns: int  #: from bytes where transfers were not timed
@@ -75,9 +75,9 @@ class Expense:
 
 
 def most_expensive(figures: Statistics) -> Expense | None:
-    """The largest expense of a run: bytes of one argument, merging, planning, or commands that are no launches.
+    """The largest expense of a run: bytes of one argument, merging, planning, or commands other than launches.
 
-    None where there was none to speak of.
+    None if there was none worth mentioning.
     """
     found = max(_expenses(figures), key=lambda item: (item.cost_ns, item.nbytes), default=None)
     return None if found is None or not (found.cost_ns or found.nbytes) else found
@@ -90,8 +90,8 @@ AVOIDS_EXCHANGE = (
 
 
 def costliest_exchange(figures: Statistics) -> tuple[str, str, int] | None:
-    """(who wrote them, for whom they were brought, bytes) of the two commands between which most bytes went from worker to
-    worker. None where there were none, or it was not recorded.
+    """(writer, user, bytes) of the two commands between which most bytes went from worker to
+    worker. None if there were none, or nothing was recorded.
     """
     sums: dict[tuple[str, str], int] = {}
     for row in figures.exchanges or ():

@@ -101,7 +101,7 @@ class _Change(NamedTuple):
 
 
 class Exchanges:
-    """Those of one session."""
+    """The exchanges of one session."""
 
     def __init__(self) -> None:
         self._routes: dict[tuple[str, str, int, int], int] = {}
@@ -179,7 +179,7 @@ def period_of(items: Sequence[object], most: int = _MOST_CHANGES // 2) -> int | 
 
 
 def last_period(items: Sequence[object]) -> slice | None:
-    """Where the last period stands that came twice in a row, maybe with others behind it.
+    """Where the last sequence is that occurred twice in a row, maybe followed by something else.
 
     >>> last_period("xababy"), last_period("abc")
     (slice(3, 5, None), None)

@@ -36,7 +36,7 @@ _MOST_CHUNKS = 8
 
 
 def as_dict(figures: Statistics) -> dict[str, Any]:
-    """The report as `--json` prints it: the figures, `advice`, and `most_expensive` beside the kernels' own work."""
+    """The report as `--json` prints it: the figures, `advice`, and what was `most_expensive` apart from the kernels' own work."""
     expense = most_expensive(figures)
     return figures.as_dict() | {
         "advice": [_advice_as_dict(item) for item in advise(figures)],

@@ -10,60 +10,15 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.translators.values import dataclass
+from vdev.observe.past import BINS, PLANNING, Busy, Past, Piece, Told
 
 if TYPE_CHECKING:
     from vdev.observe.recorder import CommandRecord, StepShape
     from vdev.observe.timeline import Run, Slice
 
-BINS = 240
-PLANNING = -2  #: the row of the host's planning, beside workers' numbers and -1 for host memory
 _MOST_AT_ENDS = 60  #: commands that are kept one by one, from the beginning and from the end
 _MOST_SLICES = 40  #: of such a command
 _FIRST_WIDTH = 1000  #: of a part, in nanoseconds
-
-
-@dataclass(frozen=True)
-class Busy:
-    """Nanoseconds that worker `worker` spent on `kind` ('kernel', 'transfer', 'device', 'merge', 'host', 'planning'), by part."""
-
-    worker: int
-    kind: str
-    nanoseconds: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One step of a command on a worker; times in nanoseconds from the run's first. `shared`: of several short ones together."""
-
-    worker: int
-    kind: str
-    name: str
-    nbytes: int
-    start: int
-    end: int
-    shared: bool
-
-
-@dataclass(frozen=True)
-class Told:
-    """A command with its steps, of which `left_out` are not kept."""
-
-    number: int
-    name: str
-    pieces: tuple[Piece, ...]
-    left_out: int
-
-
-@dataclass(frozen=True)
-class Past:
-    """The run: `width` nanoseconds are one part. `first` and `last` are commands one by one, of `commands` in all."""
-
-    width: int
-    busy: tuple[Busy, ...]
-    commands: int
-    first: tuple[Told, ...]
-    last: tuple[Told, ...]
 
 
 class History:

@@ -19,7 +19,7 @@ class ObservedSession(Protocol):
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
-        """What stands behind the device."""
+        """The workers behind the device."""
 
     @property
     def executor(self) -> Executor:

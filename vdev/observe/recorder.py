@@ -29,7 +29,7 @@ from vdev.planner.instructions import (
 if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
     from vdev.observe.exchanges import Exchanges
-    from vdev.observe.history import History
+    from vdev.observe.past import Remembering
 
 #: commands after which what is complete is worked out and let go
 _MOST_KEPT = 1 << 14
@@ -115,7 +115,7 @@ class Recorder:
         self.started = 0  #: when the session took it up
         #: what else a report shows; None where none is wanted
         self.exchanges: Exchanges | None = None
-        self.history: History | None = None
+        self.history: Remembering | None = None
         self._drain = drain
         self._shapes: dict[str, Shape] = {}
 
@@ -150,7 +150,7 @@ class Recorder:
         self.plannings.append((started, ended, get_ident(), name))
 
     def empty_shape(self, name: str) -> Shape:
-        """Of commands that make nobody do anything."""
+        """Of commands that give no worker anything to do."""
         found = self._shapes.get(name)
         if found is None:
             found = self._shapes[name] = Shape(name, Times(), None)

@@ -100,7 +100,7 @@ def hexadecimal(values: Numbers) -> npt.NDArray[np.uint8]:
 
 
 def thousandths(values: Numbers) -> npt.NDArray[np.uint8]:
-    """Thousandths of whole numbers from 0, with three digits behind the point."""
+    """Thousandths of whole numbers from 0, with three digits after the point."""
     found = _digits(values, 10, 4)
     point = np.full((len(found), 1), _POINT, np.uint8)
     return np.concatenate((found[:, :-3], point, found[:, -3:]), axis=1)

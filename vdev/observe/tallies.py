@@ -223,9 +223,9 @@ def count_plan(
     ranges: Sequence[Sequence[AccessRange]] | None,
     available: int,
 ) -> tuple[Outcome, Traffic | None]:
-    """Where launches of `plan` are to be counted; no traffic where it moves nothing.
+    """Where launches of `plan` are to be counted; no traffic if it moves nothing.
 
-    `ranges`: what each chunk of the partition accesses, None where nobody has asked; `available`: the workers that there were.
+    `ranges`: what each chunk of the partition accesses, or None if not evaluated; `available`: how many workers there were.
     """
     tally.plans += 1
     arguments = [_argument(tally, kernel, pointer) for pointer in pointers]
@@ -359,7 +359,7 @@ def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:
 
 
 def source_line(source: str | bytes, line: int | None) -> str:
-    """What stands in a line of the source; nothing where there is no such line."""
+    """The text of a line of the source; empty if there is no such line."""
     if line is None or isinstance(source, bytes):
         return ""
     lines = source.splitlines()

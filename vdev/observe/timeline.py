@@ -126,7 +126,7 @@ class _Track:
         self._shared += [0 if spans else count] * count
 
     def skip_to(self, number: int) -> None:
-        """Leave behind what is older: it belongs to no command of the session (builds, checks)."""
+        """Skip what is older: it belongs to no command of the session (builds, checks)."""
         numbers, at = self._numbers, self._at
         while at < len(numbers) and numbers[at] < number:
             at += 1
@@ -162,8 +162,8 @@ class _Track:
     ) -> tuple[Times64, Times64, npt.NDArray[np.bool_]]:
         """The operations there, one after the other as on a worker that does one thing at a time.
 
-        Each begins after its command's `started` at the earliest, by whichever clock. A share of a time may lie
-        before `submitted`, where a worker is faster than the host.
+        None begins before its command's `started`, by either clock. A share of a time may lie
+        before `submitted` if a worker is faster than the host.
         """
         shared = np.array(self._shared[where], np.int64) > 1
         starts = np.array(self._starts[where], np.int64)

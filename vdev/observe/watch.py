@@ -71,7 +71,7 @@ class Watch:
             self._broken = True
 
     def finish(self) -> None:
-        """Write what there is to write; once, and in no child that this process forked."""
+        """Write the output; once, and not in children that this process forked."""
         session, self._session = self._session, None
         if session is None or session.recorder is None or os.getpid() != self._pid:
             return

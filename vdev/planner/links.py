@@ -53,9 +53,9 @@ class LinkCosts:
         )
 
     @property
-    def only_direct(self) -> int | None:
-        """The worker, where there is one and it has memory of its own."""
-        return 0 if len(self.per_byte) == 2 and self.direct else None
+    def only(self) -> int | None:
+        """The worker, where there is one."""
+        return 0 if len(self.per_byte) == 2 else None
 
     def linked(self, source: int, target: int) -> bool:
         """Whether bytes go from holder to holder without the home in between."""

@@ -193,6 +193,16 @@ def choose_local_size(
         return tuple(hint[:dims])
     if dims == 1:
         return (_along(global_size[0], min(budget, most[0]), multiple),)
+    local = _tile(global_size, most, budget, multiple)
+    if prod(local) < _TINY:
+        room = min(max_group_size, prod(global_size) // max(min_groups, 1))
+        return _not_tiny(global_size, [min(limit, room) for limit in most]) or local
+    return local
+
+
+def _tile(global_size: Sequence[int], most: Sequence[int], budget: int, multiple: int) -> tuple[int, ...]:
+    """A local size in two or three dimensions of at most `budget` items, and at most `most` along each dimension."""
+    dims = len(global_size)
     first = multiple if multiple in _WARPS else TILES[dims][0]
     local = [1] * dims
     for limits in ((first, *TILES[dims][1:]), most):  # tiles first, then what is left
@@ -200,9 +210,6 @@ def choose_local_size(
             room = min(budget // (prod(local) // local[d]), limit, most[d])
             if room > local[d]:
                 local[d] = max(local[d], _largest_divisor(global_size[d], room, 1))
-    if prod(local) < _TINY:
-        room = min(max_group_size, prod(global_size) // max(min_groups, 1))
-        return _not_tiny(global_size, [min(limit, room) for limit in most]) or tuple(local)
     return tuple(local)
 
 

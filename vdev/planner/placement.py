@@ -3,7 +3,8 @@ bytes that it wants.
 
 Decides for writes, fills and reads on workers with memory of their own (`LinkCosts.direct`): their bytes go
 straight between the program's array and the workers, over all links at once, and a buffer that the host never
-maps has no home at all. On workers that share the host's memory everything handed over goes home.
+maps has no home at all. On several workers that share the host's memory everything handed over goes home; a single worker
+gets it in any case.
 
 Where a byte goes: to the worker that holds it, since the next launch probably reads it where the last one
 did; else to one with memory for it; else to the worker whose block of the buffer it lies in, the buffer being
@@ -34,10 +35,12 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
     every worker that holds it, none of which then has to wait for another, and home where there is none. One of
     a fine-grain buffer goes home. Where there is one worker, it gets all others: whatever comes next uses them there.
     """
-    if not links.direct or state.fine:
+    if state.fine:
         return [(HOST, region)]
-    if links.only_direct is not None:
-        return [(links.only_direct, region)]
+    if links.only is not None:
+        return [(links.only, region)]
+    if not links.direct:
+        return [(HOST, region)]
     if state.nbytes < links.large_nbytes:
         return _with_rest_at_home(
             [(worker, region & state.valid_at(worker)) for worker in links.direct], region

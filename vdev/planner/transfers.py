@@ -106,7 +106,7 @@ def plan_fill(state: BufferState, offset: int, nbytes: int, pattern: bytes, link
             places.append((holder, part))
             rest = rest - part
     builder.drafts[0].forget(region)
-    if rest and links.direct:
+    if rest and (links.direct or links.only is not None):
         found = [
             (holder, part)
             for holder, given in place(state, rest, links)
@@ -191,30 +191,37 @@ def plan_copy(states: Sequence[BufferState], source: Box, target: Box, links: Li
     arrived: list[tuple[int, Region]] = []
     for holder, part in places:
         pieces = list(_pieces(source, target, part, whole=part == source_region))
-        written = Region.union(piece_target.region() for _, piece_target in pieces)
-        if holder != HOST:
-            # In one buffer the replica has to keep covering the source.
-            kept = (part, written) if into == 0 else (written,)
-            builder.reserve(into, holder, min(r.start for r in kept), max(r.stop for r in kept))
-        for piece, piece_target in pieces:
-            item = CopyBetween(
-                holder,
-                0,
-                into,
-                piece.shape,
-                piece.start,
-                piece.pitches,
-                piece_target.start,
-                piece_target.pitches,
-            )
-            builder.copy_between(item, piece.region(), piece_target.region())
-        arrived.append((holder, written))
+        arrived.append((holder, _copy_pieces(builder, into, holder, part, pieces)))
     draft = builder.drafts[into]
     draft.forget(target_region)
     for holder, written in arrived:
         draft.add(holder, written)
     settle(builder, into, target_region, states[into])
     return builder.finish(reads=(0,), writes=(into,))
+
+
+def _copy_pieces(
+    builder: PlanBuilder, into: int, holder: int, part: Region, pieces: Sequence[tuple[Box, Box]]
+) -> Region:
+    """Copy pieces of the source, `part` in all, at one holder. The bytes of the target that this writes."""
+    written = Region.union(piece_target.region() for _, piece_target in pieces)
+    if holder != HOST:
+        # In one buffer the replica has to keep covering the source.
+        kept = (part, written) if into == 0 else (written,)
+        builder.reserve(into, holder, min(r.start for r in kept), max(r.stop for r in kept))
+    for piece, piece_target in pieces:
+        item = CopyBetween(
+            holder,
+            0,
+            into,
+            piece.shape,
+            piece.start,
+            piece.pitches,
+            piece_target.start,
+            piece_target.pitches,
+        )
+        builder.copy_between(item, piece.region(), piece_target.region())
+    return written
 
 
 def _places(state: BufferState, region: Region) -> list[tuple[int, Region]]:

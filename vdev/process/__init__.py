@@ -3,4 +3,14 @@
 Decides when an exception may come, what a child of fork has, and how a process ends. Imports nothing of the project.
 """
 
-__all__ = ["ending", "finalisers", "forking", "inside", "interrupts", "log", "private_files", "switches"]
+__all__ = [
+    "ending",
+    "finalisers",
+    "forking",
+    "inside",
+    "interrupts",
+    "log",
+    "private_files",
+    "switches",
+    "threads",
+]

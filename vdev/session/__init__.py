@@ -12,6 +12,7 @@ __all__ = [
     "commands",
     "core",
     "kept",
+    "measuring",
     "ordering",
     "programs",
     "requests",

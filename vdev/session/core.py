@@ -94,12 +94,8 @@ class SessionCore:
         self.folding = Folding(self)
         self.room = RoomMaker(self.executor, self.links, self.folding)
         #: where launches that exchange much may be better off on one worker
-        self.choosing: Choosing | None = None
-        exchanges = len(self.links.direct) == len(self.workers) and (
-            bool(gather) or (gather is None and can_choose(self.workers))
-        )
-        if len(self.workers) > 1 and (exchanges or not plan_always):
-            self.choosing = self._open_choice(exchanges, forced=bool(gather), thrifty=not plan_always)
+        self.choosing = self._choice(gather, plan_always=plan_always)
+        if self.choosing is not None:
             self.launch_options = replace(
                 self.launch_options, seconds_per_cost=self.choosing.seconds_per_cost
             )
@@ -116,6 +112,15 @@ class SessionCore:
         #: mapping's finaliser submits.
         self.lock = threading.RLock()
         self.deferrals = Deferrals()  #: commands that wait for user events
+
+    def _choice(self, gather: bool | None, *, plan_always: bool) -> Choosing | None:
+        """What chooses between all workers and one; None if there is nothing to choose, or the switches forbid it."""
+        exchanges = len(self.links.direct) == len(self.workers) and (
+            bool(gather) or (gather is None and can_choose(self.workers))
+        )
+        if len(self.workers) < 2 or (plan_always and not exchanges):
+            return None
+        return self._open_choice(exchanges, forced=bool(gather), thrifty=not plan_always)
 
     def _open_choice(self, exchanges: bool, *, forced: bool, thrifty: bool) -> Choosing:
         """The choice between all workers and one. `exchanges`: also for what exchanging costs."""

@@ -7,22 +7,39 @@ its own, submitted before the command's; so it is carried out whatever becomes o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vdev.executor import Completion
 from vdev.planner.pending import plan_fold, stands_against
 from vdev.session.launching import ReadyPlan, TransferPlans
 
 if TYPE_CHECKING:
+    from vdev.executor import Executor
+    from vdev.executor.holdings import Holdings
+    from vdev.planner.instructions import Plan
+    from vdev.planner.links import LinkCosts
     from vdev.session.buffers import VirtualBuffer
-    from vdev.session.core import SessionCore
+    from vdev.session.gathering import Choosing
+    from vdev.session.room import RoomMaker
     from vdev.session.transfers import Transfer
+
+
+class Folder(Protocol):
+    """What folding needs of a session (`core.SessionCore`)."""
+
+    executor: Executor
+    links: LinkCosts
+    room: RoomMaker
+    choosing: Choosing | None
+
+    def aside(self, kind: str, plan: Plan, number: int, holdings: Sequence[Holdings]) -> None:
+        """Count a plan that no command asked for."""
 
 
 class Folding:
     """That of one session. Under its lock."""
 
-    def __init__(self, session: SessionCore) -> None:
+    def __init__(self, session: Folder) -> None:
         self._session = session
         self._plans = TransferPlans()
 

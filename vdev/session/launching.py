@@ -373,16 +373,7 @@ def make_plan(
             return filled
     request = request_of(launch, buffers)
     pointers, evaluate = request.args, request.evaluate
-    kept: int | None = None
-    if kernel.subgrid is None:
-        # What the translator refused may keep something in its own memory from launch to launch.
-        options = replace(options, workers=options.workers[:1])
-    elif not launch.shared:
-        kept = next((state.kept for state in states if state.kept is not None), None)
-        if kept is not None:
-            options = replace(options, workers=(kept,))
-        elif any(state.fine for state in states):
-            options = replace(options, workers=_near_home(options, executor))
+    options, kept = _on_workers(launch, states, options, executor)
     if any(state.fine for state in states):
         able = all(shares_host_memory(executor.workers[number]) for number in options.workers)
         request = replace(request, in_place=able)
@@ -406,6 +397,23 @@ def make_plan(
     available = len(executor.all_workers) - 1
     counted = count_plan(kernel.plans.tally, kernel, launch.ndrange, pointers, plan, ranges, available)
     return CachedPlan(plan, prepared, plan.states, *counted, steady=tuple(states) == plan.states)
+
+
+def _on_workers(
+    launch: Launch, states: Sequence[BufferState], options: LaunchOptions, executor: Executor
+) -> tuple[LaunchOptions, int | None]:
+    """`options` with the workers on which a launch may run, and the one on which its buffers are kept, if they are."""
+    if launch.kernel.subgrid is None:
+        # What the translator refused may keep something in its own memory from launch to launch.
+        return replace(options, workers=options.workers[:1]), None
+    if launch.shared:
+        return options, None
+    kept = next((state.kept for state in states if state.kept is not None), None)
+    if kept is not None:
+        return replace(options, workers=(kept,)), kept
+    if any(state.fine for state in states):
+        return replace(options, workers=_near_home(options, executor)), None
+    return options, None
 
 
 def _planned(

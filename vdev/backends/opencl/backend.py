@@ -54,7 +54,8 @@ class _Kernel:
 
 
 _UNSET = object()
-#: bytes of a read at most that the driver may keep the calling thread for, where nothing else is under way: some 10 us
+#: bytes of a read at most that the driver may keep the calling thread for, where nothing else is under way, and of a write
+#: that is made from a copy: some 10 us
 _SMALL_NBYTES = 64 << 10
 
 
@@ -64,6 +65,7 @@ class OpenCLBackend(Backend):
     times_operations = True
     any_thread_alone = True
     can_wait_for_all = True
+    small_write_nbytes = _SMALL_NBYTES
 
     def __init__(self, device: Any, share: int = 1) -> None:
         self.device = SharedDevice.of(device)
@@ -146,6 +148,10 @@ class OpenCLBackend(Backend):
         for piece in pieces_within(box, target_nbytes=target.nbytes):
             self._guarded(partial(self._enqueue_write, target, source, piece))
         self.counters.from_host += nbytes
+
+    def write_now(self, target: Allocation, source: Bytes, box: Box) -> None:
+        start = box.source_start  # the write's event keeps the copy
+        self.write(target, source[start : start + box.nbytes].copy(), box.moved(-start, 0))
 
     def _enqueue_write(self, target: Allocation, source: Bytes, box: Box) -> Any:
         cl = self._cl

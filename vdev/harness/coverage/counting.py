@@ -167,5 +167,5 @@ def start(root: Path) -> Counting:
 
 
 def current() -> Counting | None:
-    """Whoever counts in this process, if anybody does."""
+    """The counter of this process, if there is one."""
     return _counting

@@ -74,7 +74,7 @@ class Total:
 
     @property
     def line_rate(self) -> float:
-        """From 0 to 1; 1 where there is nothing to cover."""
+        """From 0 to 1; 1 if there is nothing to cover."""
         return self.lines_hit / self.nlines if self.nlines else 1.0
 
     @property

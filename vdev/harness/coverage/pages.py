@@ -67,7 +67,7 @@ _AROUND = 2
 
 
 def write_pages(files: Sequence[FileFigures], folder: Path) -> None:
-    """`index.html` in `folder`, which is made where there is none, and a page for each file."""
+    """Write `index.html` and a page for each file to `folder`, which is created if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "style.css").write_text(_STYLE, "utf-8")
     (folder / "index.html").write_text(_index(files), "utf-8")

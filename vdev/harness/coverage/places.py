@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 class Places:
     """Finds the files of one program. `file`: its own, where it came from one. `root`: what names are relative to. `kernel`:
-    what it is called after, where no file has it.
+    what it is named after if no file has it.
     """
 
     def __init__(self, source: str, file: str, root: Path, kernel: str) -> None:

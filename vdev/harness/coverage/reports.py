@@ -35,7 +35,7 @@ _MOST_NEVER = 20
 
 @dataclass(frozen=True)
 class Wish:
-    """A report that somebody wants. `path`: a file, of html a folder; empty for the terminal."""
+    """A report that was asked for. `path`: a file, or for html a folder; empty for the terminal."""
 
     kind: str
     path: str

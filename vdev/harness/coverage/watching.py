@@ -70,8 +70,8 @@ class CountedLaunches:
 
 
 def count_programs(counting: Counting, others: Sequence[Maker] = ()) -> None:
-    """Have the process's session count what its launches cover, behind the checks of `others`, or those that VDEV_CHECK asks
-    for. A session that is open already goes on as it is.
+    """Have the process's session count what its launches cover, after the checks of `others`, or those that VDEV_CHECK asks
+    for. A session that is already open is not changed.
     """
     if current.current_session() is not None:
         counting.data.notes.add(("the virtual device", 0, "it was opened before coverage was switched on"))
@@ -84,7 +84,7 @@ def count_programs(counting: Counting, others: Sequence[Maker] = ()) -> None:
 
 
 class Several:
-    """Checkers one after the other, as one. They get the launch as it will be, each on copies of its own."""
+    """Several checkers as one: each gets the launch in turn, on its own copies."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
         self._checkers = tuple(checkers)

@@ -1,0 +1,60 @@
+"""A run in bounded room, as data: what `history` keeps of it and the page draws. Decides nothing."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from vdev.translators.values import dataclass
+
+BINS = 240  #: parts of a run, at most
+PLANNING = -2  #: the row of the host's planning, beside workers' numbers and -1 for host memory
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Nanoseconds that worker `worker` spent on `kind` ('kernel', 'transfer', 'device', 'merge', 'host', 'planning'), by part."""
+
+    worker: int
+    kind: str
+    nanoseconds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One step of a command on a worker; times in nanoseconds from the run's first. `shared`: of several short ones together."""
+
+    worker: int
+    kind: str
+    name: str
+    nbytes: int
+    start: int
+    end: int
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Told:
+    """A command with its steps, of which `left_out` are not kept."""
+
+    number: int
+    name: str
+    pieces: tuple[Piece, ...]
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Past:
+    """The run: `width` nanoseconds are one part. `first` and `last` are commands one by one, of `commands` in all."""
+
+    width: int
+    busy: tuple[Busy, ...]
+    commands: int
+    first: tuple[Told, ...]
+    last: tuple[Told, ...]
+
+
+class Remembering(Protocol):
+    """What has kept the past of a run, such as `history.History`."""
+
+    def past(self) -> Past:
+        """What was kept so far."""

@@ -1,0 +1,190 @@
+"""Buffers that belong together, and the way in use for their launches.
+
+Decides which buffers share an account (those that launches use together), and which workers have room for all of them.
+When the ways change is `gathering`'s decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary, WeakSet
+
+from vdev.observe.tallies import KernelTally
+from vdev.planner.directory import BufferState, kept_on
+from vdev.planner.regret import Stretch, TwoWays
+from vdev.planner.spans import Spans
+from vdev.session.buffers import Occupancy, VirtualBuffer
+from vdev.session.kernel_timing import KernelTiming
+
+#: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
+#: gives way to another, so much is lost until that is noticed
+_CREDIT = 0.004
+#: of a worker's memory that is free, what gathered buffers may take
+_ROOM_SHARE = 0.9
+
+
+class Account:
+    """Buffers that belong together, and the way in use for them."""
+
+    __slots__ = (
+        "__weakref__",
+        "barred",
+        "budget",
+        "buffers",
+        "cramped",
+        "hands",
+        "keeper",
+        "kernels",
+        "planned",
+        "returns",
+        "span",
+        "spans",
+        "split_states",
+        "thought",
+        "thrift",
+        "thrifty",
+        "wanted",
+        "ways",
+    )
+
+    def __init__(self) -> None:
+        self.buffers: WeakSet[VirtualBuffer] = WeakSet()
+        self.ways = TwoWays()
+        self.keeper: int | None = None  #: the worker on which they are kept; None: launches are split
+        #: transfers still to come that are part of changing over, in the unit of costs
+        self.budget = 0.0
+        self.barred = False  #: no worker has room for them
+        #: what planning, handing over and exchanging take against what splitting gains
+        self.thrift = Stretch(_CREDIT)
+        self.hands = Stretch(_CREDIT)  #: the same without planning
+        self.thought = 0.0  #: seconds of planning that have not been weighed yet
+        #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
+        self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
+        self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
+        self.returns = 0  #: how often they were split again after that
+        self.span = 0  #: over how many workers launches are split; 0: all
+        self.spans = Spans(_CREDIT)
+        self.planned = 0.0  #: seconds of planning over the number of workers in use: over another one all is planned anew
+        self.wanted = 0  #: the number of workers that is to be taken; 0: the one in use
+        self.cramped = 0  #: so many workers, and fewer, have no room for them
+        #: while they are kept: the states that they would have
+        self.split_states: WeakKeyDictionary[VirtualBuffer, BufferState] = WeakKeyDictionary()
+
+    @property
+    def open(self) -> bool:
+        """Whether every launch counts; otherwise only those that exchange much."""
+        return (self.keeper is not None and not self.thrifty) or self.ways.regret > 0
+
+    def set_way(self, buffers: Sequence[VirtualBuffer] | WeakSet[VirtualBuffer]) -> None:
+        """Let plans for these buffers be made for the way in use."""
+        for buffer in buffers:
+            buffer.state = kept_on(buffer.state, self.keeper)
+            buffer.span = self.span
+
+
+class Accounts:
+    """The accounts of one session, by buffer. Under its lock."""
+
+    def __init__(self) -> None:
+        self._of: WeakKeyDictionary[VirtualBuffer, Account] = WeakKeyDictionary()
+        #: of which every launch counts
+        self.open: WeakSet[Account] = WeakSet()
+        #: whose launches take no plans
+        self.without_plans: WeakSet[Account] = WeakSet()
+
+    def __contains__(self, buffer: VirtualBuffer) -> bool:
+        return buffer in self._of
+
+    def get(self, buffer: VirtualBuffer) -> Account | None:
+        """The account of a buffer, if it has one."""
+        return self._of.get(buffer)
+
+    def is_open(self, buffer: VirtualBuffer) -> bool:
+        account = self.get(buffer)
+        return account is not None and account.open
+
+    def joined(self, buffers: Sequence[VirtualBuffer], kept: int | None) -> Account:
+        """The one account of these buffers, whose launch was just planned to be kept on `kept` or to be split."""
+        found = list(dict.fromkeys(filter(None, map(self.get, buffers))))
+        account = found[0] if found else Account()
+        for other in found[1:]:
+            self._merge(account, other)
+        for buffer in buffers:
+            if buffer not in account.buffers:
+                self._enter(account, buffer)
+        if account.keeper != kept:  # the first of them that is kept decides, as for the plan
+            account.keeper = kept
+            account.thrifty = account.thrifty and kept is not None
+            account.ways.changed()
+            account.set_way(account.buffers)
+        return account
+
+    def _merge(self, account: Account, other: Account) -> None:
+        """Let the buffers of another account belong to this one, which takes over what is known of them."""
+        account.ways.join(other.ways)
+        account.thought += other.thought
+        account.thrift.join(other.thrift)
+        account.hands.join(other.hands)
+        account.kernels.update(other.kernels)
+        account.returns = max(account.returns, other.returns)
+        if other.thrifty and account.keeper is None:
+            account.keeper, account.thrifty = other.keeper, True
+            self.without_plans.add(account)
+            account.set_way(account.buffers)
+        self.without_plans.discard(other)
+        account.budget += other.budget
+        account.barred = account.barred or other.barred
+        account.split_states.update(other.split_states)
+        account.set_way(other.buffers)
+        for buffer in other.buffers:
+            self._enter(account, buffer)
+        self.open.discard(other)
+        account.cramped = max(account.cramped, other.cramped)
+
+    def found(self, buffer: VirtualBuffer) -> Account | None:
+        """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
+        account = self.get(buffer)
+        if account is None and buffer.state.kept is not None:
+            there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
+            account = next(there, None)
+            if account is not None:
+                self._enter(account, buffer)
+        return account
+
+    def are_kept_together(self, buffers: Sequence[VirtualBuffer], account: Account) -> bool:
+        accounts, keeper = self._of, account.keeper
+        return all(buffer.state.kept == keeper and accounts.get(buffer) is account for buffer in buffers)
+
+    def set_open(self, account: Account) -> None:
+        """Note whether every launch of an account counts."""
+        if account.open:
+            self.open.add(account)
+        else:
+            self.open.discard(account)
+
+    def _enter(self, account: Account, buffer: VirtualBuffer) -> None:
+        self._of[buffer] = account
+        account.buffers.add(buffer)
+        buffer.span = account.span
+
+
+def have_room(account: Account, occupancy: Occupancy, workers: Sequence[int], in_use: int) -> bool:
+    """Whether `workers` have room for an account's buffers, which are spread over `in_use` of them now."""
+    occupancy.settle()
+    free, room = occupancy.free(), occupancy.room
+    nbytes = sum(buffer.nbytes for buffer in account.buffers)
+    each, held = nbytes / len(workers), nbytes / in_use
+    return all(each <= min(free[worker] + held, room[worker]) * _ROOM_SHARE for worker in workers)
+
+
+def with_room(account: Account, occupancy: Occupancy, workers: Sequence[int]) -> list[int]:
+    """Those of `workers` that have room for all buffers of an account."""
+    occupancy.settle()
+    free = occupancy.free()
+    wanted = sum(buffer.nbytes for buffer in account.buffers)
+
+    def missing(worker: int) -> int:
+        replicas = [buffer.state.replica(worker) for buffer in account.buffers]
+        return wanted - sum(stop - start for start, stop in filter(None, replicas))
+
+    return [worker for worker in workers if missing(worker) <= free[worker] * _ROOM_SHARE]

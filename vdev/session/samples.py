@@ -1,0 +1,133 @@
+"""Samples of launches: taken of a few, read when they are complete, and what is learnt from them.
+
+Decides of which launches a sample is taken. What chunks took beside each other goes to the kernel's balance
+(`vdev.planner.balance`), all else to its timing. Nothing waits for a sample.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from vdev.executor.prepare import PreparedPlan
+from vdev.executor.sampling import Measured, Sample, sampled
+from vdev.planner.regret import Stake
+from vdev.session.kernel_timing import KernelTiming
+from vdev.session.launching import CachedPlan, LaunchCache
+from vdev.session.way_times import WayTimes
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.values import dataclass
+
+#: samples on their way; those of commands that failed never arrive
+_MOST_SAMPLES = 64
+#: what the first plan of a kernel counts at most, in seconds: with it comes what is done once
+FIRST_PLAN = 0.001
+#: seconds that a plan which is not filled in takes, at most
+_PLAN = 0.005
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A launch of which a sample was taken. `stake`: None where it is looked at only for its balance."""
+
+    sample: Sample
+    cache: LaunchCache
+    cached: CachedPlan
+    timing: KernelTiming
+    stake: Stake | None
+    ndrange: NDRange
+    number: int  #: of the launch, among its kernel's
+
+
+class Samples:
+    """The samples of one session. Under its lock."""
+
+    def __init__(self, times: WayTimes, *, shared: bool, forced: bool) -> None:
+        """`shared`: the workers share hardware, so that chunks tell nothing of each other. `forced`: nothing is weighed by
+        what launches take.
+        """
+        self._times = times
+        self._shared, self._forced = shared, forced
+        self._taken: deque[_Taken] = deque(maxlen=_MOST_SAMPLES)
+        self.recut = False  #: a kernel's plans have been forgotten
+
+    def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
+        """Whether a launch is to be looked at for what its chunks take beside each other."""
+        if self._shared:
+            return False
+        workers, chunks = self._parted(cached)
+        return cache.balance.wants(ndrange.num_groups, chunks, workers, cache.tally.launches)
+
+    def _parted(self, cached: CachedPlan) -> tuple[tuple[int, ...], tuple[Chunk, ...]]:
+        """The workers of a plan and their chunks, where each has one of its own, on hardware of its own; else none."""
+        partition = cached.plan.partition
+        if self._shared or len(partition) < 2:
+            return (), ()
+        workers, chunks = zip(*partition, strict=True)
+        return ((), ()) if len(set(workers)) < len(workers) else (workers, chunks)
+
+    def prepared(
+        self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange, timing: KernelTiming
+    ) -> PreparedPlan:
+        """What is to be submitted of a launch over `ndrange`: its plan, or that with a sample taken."""
+        self.read()
+        stake = cached.stake
+        if cached.direct:
+            stake = Stake(ndrange.nitems, 1.0, 0, (), 0.0, (), 0.0, False)
+        elif not self._wants_sample(cache, cached, ndrange, timing):
+            return cached.prepared
+        prepared, sample = sampled(cached.prepared)
+        self._taken.append(_Taken(sample, cache, cached, timing, stake, ndrange, cache.tally.launches))
+        return prepared
+
+    def _wants_sample(
+        self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange, timing: KernelTiming
+    ) -> bool:
+        wanted, stake = False, cached.stake
+        if stake is not None:
+            timing.launches += 1
+            wanted = not self._forced and timing.wants_sample(stake)
+        workers, chunks = self._parted(cached)
+        launches = cache.tally.launches
+        return cache.balance.wants_sample(ndrange.num_groups, chunks, workers, launches) or wanted
+
+    def read(self) -> None:
+        """Learn from those that are complete."""
+        for _ in range(len(self._taken)):
+            taken = self._taken.popleft()
+            measured = taken.sample.take()
+            if measured is None:
+                self._taken.append(taken)
+                continue
+            timing, stake, tally = taken.timing, taken.stake, taken.cache.tally
+            chunks = list(measured.kernel.values())
+            self._balance(taken, measured)
+            if stake is None:
+                continue
+            predicted = timing.times.chunk(stake.nitems, stake.share)
+            tally.foretold(len(chunks), predicted, max(chunks, default=0.0))
+            timing.times.add(stake.nitems, chunks)
+            brought = [measured.before.get(worker, 0.0) for worker in stake.receivers]
+            if stake.kept is None and stake.exchanges and any(brought):
+                timing.unit.add(max(brought) / stake.moved)
+                if timing.unit.value is not None:
+                    self._times.unit = min(self._times.unit or inf, timing.unit.value)
+
+    def _balance(self, taken: _Taken, measured: Measured) -> None:
+        """Learn what the chunks of a launch took beside each other, and cut its kernel's launches elsewhere if that gains."""
+        cache = taken.cache
+        workers, chunks = self._parted(taken.cached)
+        if not chunks or measured.kernel.keys() != set(workers):
+            return
+        launches = cache.tally.launches
+        thought = taken.timing.thought.value or FIRST_PLAN
+        # Cut elsewhere, launches whose numbers change are planned one by one.
+        each = _PLAN if taken.cached.filled else 0.0
+        moving = max(measured.before.values(), default=0.0)
+        seconds = [measured.kernel[worker] for worker in workers]
+        where = taken.ndrange.num_groups, chunks, workers
+        if cache.balance.measured(*where, seconds, moving, taken.number, launches, thought, each):
+            cache.forget()
+            taken.timing.times.forget_shares()
+            self.recut = True
+        cache.keep_balance()

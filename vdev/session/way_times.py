@@ -1,0 +1,126 @@
+"""How long launches take in each way: over all workers, over fewer, and on one without a plan.
+
+Holds what the session has measured (kernels, hand-overs, what a unit of transfer costs takes) and puts it together with the
+time model (`vdev.planner.timing`). Never measures, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vdev.observe.tallies import KernelTally
+from vdev.planner.links import LinkCosts
+from vdev.planner.regret import Median, Stake, mean_cost
+from vdev.planner.spans import UNTRIED, between, over
+from vdev.planner.timing import Least, MachineTimes, Way
+from vdev.session.buffers import VirtualBuffer
+from vdev.session.kernel_timing import KernelTiming
+from vdev.session.launching import CachedPlan
+
+#: what gathering took, and how launches over another number of workers were, is forgotten by so much with each launch, so that
+#: the other way is tried again some time
+FORGET = 0.98
+#: measured hand-overs that count, and how many there must be
+_HANDOVERS, _ENOUGH_HANDOVERS = 9, 3
+
+
+def _hands(stake: Stake) -> tuple[int, bool]:
+    """What of a launch decides what handing it over takes, beside the kernel."""
+    return stake.workers, stake.messages > 0
+
+
+class WayTimes:
+    """What launches of one session take. Under its lock."""
+
+    def __init__(self, machine: MachineTimes, links: LinkCosts, *, exchanges: bool) -> None:
+        """`exchanges`: what launches exchange in bulk is weighed elsewhere, with what it took when it was measured."""
+        self.machine = machine
+        self._links = links
+        self._exchanges = exchanges
+        #: the least that a unit of costs was seen to take, in seconds
+        self.unit: float | None = None
+        self._least = Least()  #: of all kernels
+        #: seconds of handing over launches without plans
+        self._handed = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+        self._timings: dict[int, KernelTiming] = {}  #: by the identity of a kernel's tally, which stays
+
+    def known(self, tally: KernelTally) -> KernelTiming | None:
+        """What is known of a kernel, if anything was asked for it before."""
+        return self._timings.get(id(tally))
+
+    def timing(self, tally: KernelTally) -> KernelTiming:
+        """The same, made if there is none."""
+        found = self._timings.get(id(tally))
+        if found is None:
+            found = self._timings[id(tally)] = KernelTiming(self._least)
+        return found
+
+    def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
+        """The host took so long to hand over a launch that was weighed or sampled."""
+        if cached.direct:
+            if cached.steady:
+                self._handed.add(seconds)
+        elif cached.stake is not None:
+            key = _hands(cached.stake)
+            handed = self.timing(tally).handed
+            if key not in handed:
+                handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
+            handed[key].add(seconds)
+
+    def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
+        """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
+        return self.spread(buffers) * self.machine.per_byte + len(buffers) * self.machine.latency
+
+    def spread(self, buffers: Iterable[VirtualBuffer]) -> float:
+        """The same in the unit of costs."""
+        return sum(buffer.nbytes for buffer in buffers) * mean_cost(self._links)
+
+    def split_way(self, timing: KernelTiming, stake: Stake) -> Way:
+        """A launch as its plan has it."""
+        machine = self.machine
+        handed = timing.handed.get(_hands(stake))
+        host = None if handed is None else handed.value
+        if host is None:
+            host = machine.handing_over(stake.workers, stake.messages)
+        # What is exchanged in bulk is weighed elsewhere, with what it took when it was measured.
+        moved = 0.0 if self._exchanges and stake.exchanges else stake.moved
+        exchange = machine.exchanging(stake.busiest, moved)
+        return Way(host, timing.times.chunk(stake.nitems, stake.share) + exchange)
+
+    def one_way(self, timing: KernelTiming, nitems: int) -> Way:
+        """The same launch on one worker, without a plan."""
+        host = self._handed.value
+        if (
+            host is None
+        ):  # as much less than on a machine of which nothing was measured as over several workers
+            stake, launch = timing.stake, self.machine.launch
+            host = launch if stake is None else min(launch * self._as_handed(timing, stake), launch)
+        return Way(host, timing.times.whole(nitems))
+
+    def _as_handed(self, timing: KernelTiming, stake: Stake) -> float:
+        """What handing over launches of a kernel takes, over what it takes by what was measured of the machine."""
+        measured = timing.handed.get(_hands(stake))
+        if measured is None or measured.value is None:
+            return 1.0
+        return measured.value / self.machine.handing_over(stake.workers, stake.messages)
+
+    def way_over(self, timing: KernelTiming, stake: Stake, launches: int, now: int, span: int) -> Way:
+        """A launch whose plan is for `now` workers, over `span` of them, with all that is exchanged: as it was when these were
+        in use, and the more as it is foretold the more launches ago that was.
+        """
+        there = stake
+        if span != now:
+            there = over(stake, now, span)
+            known, when = timing.stakes.get(span, (there, launches))
+            if known.nitems == stake.nitems:
+                there = between(there, known, FORGET ** (launches - when))
+        machine = self.machine
+        host, measured = machine.handing_over(there.workers, there.messages), timing.handed.get(_hands(there))
+        if measured is not None and measured.value is not None:
+            host = measured.value
+        else:
+            host *= self._as_handed(timing, stake)
+        unit = timing.unit.value or self.unit
+        exchange = machine.exchanging(there.busiest, there.moved, unit)
+        way = Way(host, timing.times.chunk(there.nitems, there.share) + exchange)
+        return way if span in timing.stakes else Way(way.host * UNTRIED, way.device * UNTRIED)
