@@ -75,7 +75,7 @@ def test_random_programs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that takes every component for the first."""
     monkeypatch.setattr(
-        "vdev.translators.dialects.cuda.rewriting.swizzle_components",
+        "vdev.translators.dialects.cuda.reading.swizzle_components",
         lambda name, count: (0,) * len(swizzle_components(name, count)),
     )
     assert differing(21, 0, 12, FOR_GCC, Native("CPU"))

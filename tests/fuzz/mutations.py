@@ -345,17 +345,16 @@ DEFECTS: tuple[Defect, ...] = (
     _planner("who begins in the middle is not near", "nearby",
              "both &= before[bisect_left(firsts, high)] &", "both &= before[bisect_right(firsts, low)] &"),
     # translation to CUDA
-    _cuda("components behind the fourth are the first four", "rewriting",
-          'else f"v[{numbers}]"', 'else f"v[{components[0] & 3}]"'),
-    _cuda("a bool in a vector is 1", "rewriting",
-          'self._wrap(start, stop, "(-(int)(", "))", inside)', 'self._wrap(start, stop, "((int)(", "))", inside)'),
-    _cuda("shifts are cut to 32 bits", "rewriting", "nbits = 64 if shifted.get_canonical().get_size() > 4 else 32", "nbits = 32"),
+    _cuda("components behind the fourth are the first four", "printing",
+          'text = f"v[{numbers}]"', 'text = f"v[{node.components[0] & 3}]"'),
+    _cuda("a bool in a vector is 1", "printing", 'inside = ["(-(int)(", *inside, "))"]', 'inside = ["((int)(", *inside, "))"]'),
+    _cuda("shifts are cut to 32 bits", "printing", "nbits = 64 if shifted.get_canonical().get_size() > 4 else 32", "nbits = 32"),
     _cuda("a structure's array is copied but for its last", "records",
           "{index} < {type_.element_count}; ++{index}", "{index} < {type_.element_count - 1}; ++{index}"),
     _cuda("constants keep their sign", "types", "negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)",
           "negative = number >> (nbits - 1)"),
-    _cuda("a conditional of vectors gives complements", "rewriting",
-          'self.edits.insert(start, "::vdev_cl::choose(")', 'self.edits.insert(start, "~::vdev_cl::choose(")'),
+    _cuda("a conditional of vectors gives complements", "printing",
+          'return ["::vdev_cl::choose("', 'return ["~::vdev_cl::choose("'),
 )  # fmt: skip
 BY_NAME = {defect.name: defect for defect in DEFECTS}
 _PLANTED: set[str] = set()  #: modules that were loaded with a defect in them

@@ -245,7 +245,16 @@ def line_of(cursor: Cursor) -> int:
 
 def extent_of(cursor: Cursor) -> tuple[int, int]:
     """Byte offsets (start, stop) of the cursor in the text it was parsed from."""
-    return cursor.extent.start.offset, cursor.extent.end.offset
+    library = cindex.conf.lib
+    extent = _bare("clang_getCursorExtent", SourceRange)(cursor)
+    start, stop = c_uint(), c_uint()
+    # The wrapper asks each place for its file, line and column, too.
+    for place, offset in (
+        (library.clang_getRangeStart(extent), start),
+        (library.clang_getRangeEnd(extent), stop),
+    ):
+        library.clang_getInstantiationLocation(place, None, None, None, byref(offset))
+    return start.value, stop.value
 
 
 def in_text(cursor: Cursor) -> bool:

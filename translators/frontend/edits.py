@@ -265,6 +265,10 @@ class Functions:
                 places.setdefault(match.group().decode(), []).append(match.start())
         return places
 
+    def line_at(self, offset: int) -> int:
+        """The user's line."""
+        return clang.presumed(self.program.tu.get_location(clang.TEXT_FILE, offset)).line
+
     def offsets(self, name: str) -> Sequence[int]:
         return self._places.get(name, ())
 

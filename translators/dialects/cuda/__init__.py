@@ -1,3 +1,3 @@
-"""OpenCL C to CUDA C++: tables of words and types, and the rewriting of a program's text by its syntax tree."""
+"""OpenCL C to CUDA C++: tables of words and types, and a printer of a program's syntax tree."""
 
 __all__ = ["program", "translation"]

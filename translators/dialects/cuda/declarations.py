@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from clang.cindex import Cursor, CursorKind
+from clang.cindex import Cursor, CursorKind, StorageClass
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Functions, after_blanks, matching
@@ -61,7 +61,7 @@ class Declarations(Words):
             self._constant_nbytes += sum(max(v.type.get_canonical().get_size(), 0) for v in variables)
             fits = self._constant_nbytes <= _CONSTANT_NBYTES and not self._addresses
             where = "__constant__" if fits else "__device__"
-            word = static if not _written_static(self.text, start) else ""
+            word = "" if variables[0].storage_class == StorageClass.STATIC else static
             if start not in self._stored:  # at program scope, variables declared together come one by one
                 self._stored.add(start)
                 self.edits.insert(start, f"{word}{where} ")
@@ -157,15 +157,7 @@ class Declarations(Words):
         self.edits.insert(stop, f" }}; {name} &{name}_ = {place};{references}")
         self._next_local += sum(_local_nbytes(variable) for variable in variables)
 
-    def _apart(self, first: Cursor, body: Cursor) -> None:
-        """C99 6.8.5p5: a loop's body is a scope of its own; in C++ it is that of the variables which the loop declares."""
-        if body.kind != CursorKind.COMPOUND_STMT or _declared(first).isdisjoint(
-            name for statement in body.get_children() for name in _declared(statement)
-        ):
-            return
-        self._wrap(*clang.extent_of(body), "{", "}", lambda: None)
-
-    def _part(self, statement: Cursor, variable: Cursor) -> None:
+    def _assign_apart(self, statement: Cursor, variable: Cursor) -> None:
         """Declare a vector first and assign it then, where a goto may pass over it: C++ lets none pass over a constructor."""
         start = clang.extent_of(statement)[0]
         opened = self.text[:start].rstrip().endswith(b"(")  # a loop's own variable: nobody jumps past that
@@ -183,19 +175,6 @@ class Declarations(Words):
         equals = self.text.find(b"=", name_stop, clang.extent_of(parts[-1])[0])
         if equals >= 0:
             self.edits.replace(equals, equals + 1, f"; {self.word(variable.spelling)} =")
-
-
-def _declared(statement: Cursor) -> set[str]:
-    """The names that a statement declares."""
-    return (
-        {child.spelling for child in statement.get_children()}
-        if statement.kind == CursorKind.DECL_STMT
-        else set()
-    )
-
-
-def _written_static(text: bytes, start: int) -> bool:
-    return re.match(rb"(?:\w+\s+)*?static\b", text[start : start + 80]) is not None
 
 
 def _local_nbytes(variable: Cursor) -> int:

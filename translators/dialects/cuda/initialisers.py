@@ -12,124 +12,57 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from clang.cindex import CursorKind, Type, TypeKind
 from vdev.translators.values import dataclass
 
 from ...frontend import clang
-from ...frontend.edits import Edits, after_blanks, matching
+from ...frontend.edits import Edits
 from ...frontend.kernels import Untranslatable
-from .declarations import SKIPPED
+from .nodes import Item, List, Node, Part, Text
 from .types import ARRAYS, conversion, members_of, spell, vector_type
 
 #: Elements that a name may skip: each is written.
 _MOSTSKIPPED = 4096
-_TOKEN = re.compile(rb"""[(\[{]|[)\]},]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
-
-#: A name of an element or of a member (GNU C: before a colon); a number may begin with a point as well.
-_NAMED = re.compile(rb"\[|\.\s*[A-Za-z_]|[A-Za-z_]\w*\s*:")
-_MEMBER = re.compile(rb"(?:\.\s*)?(\w+)\s*(:)?\s*")
-
 
 _LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 _CHARACTER = re.compile(r"\\(?:x[\da-fA-F]+|[0-7]{1,3}|.)|.", re.DOTALL)
 
 
 @dataclass
-class _Item:
-    """One initialiser: its expression, where its text starts and stops (names included), and what it names first."""
+class _Written:
+    """One initialiser as it is written: what it still names, and what is printed before its value, for it, and behind."""
 
-    cursor: Cursor
-    start: int
-    stop: int
+    item: Item
     names: list[str | int | range]
-    #: where the value's text begins: behind the names and the `=`
-    value_start: int
+    before: Text
+    value: Text
+    behind: Text
+
+    @property
+    def node(self) -> Node:
+        return self.item.value
+
+    def text(self) -> Text:
+        return [*self.before, *self.value, *self.behind]
 
 
 class Initialisers:
-    """Rewrites one list. `visit` rewrites an expression whose C type must show."""
+    """Prints the inside of one list. `initial` prints an expression whose C type must show."""
 
-    def __init__(
-        self,
-        text: bytes,
-        edits: Edits,
-        blank: Callable[[int, int, str], None],
-        visit: Callable[[Cursor], None],
-    ) -> None:
-        self._text = text
+    def __init__(self, edits: Edits, initial: Callable[[Node], Text]) -> None:
         self._edits = edits
-        self._blank = blank
-        self._visit = visit
+        self._initial = initial
 
-    def rewrite(self, contents: Cursor) -> None:
+    def parts(self, contents: List) -> list[Part]:
         """The inside of `contents`, a list in braces for an array or a record."""
-        items = [self._item(child) for child in contents.get_children() if child.kind not in SKIPPED]
-        self._fill(contents.type, items, elided=False)
-        if items:
-            raise Untranslatable("a list has more initialisers than its type", clang.line_of(items[0].cursor))
+        items = [_Written(item, list(item.names), [], [], []) for item in contents.items]
+        left = list(items)
+        self._fill(contents.type, left, elided=False)
+        if left:
+            raise Untranslatable("a list has more initialisers than its type", left[0].node.line)
+        return [(item.item.start, item.item.stop, item.text()) for item in items]
 
-    # reading ----------------------------------------------------------------------------------------------
-
-    def _item(self, cursor: Cursor) -> _Item:
-        start = clang.extent_of(cursor)[0]
-        item = _Item(cursor, start, self._stop(start), [], start)
-        if cursor.kind == CursorKind.UNEXPOSED_EXPR and _NAMED.match(self._text, start):
-            self._read_names(item)
-        return item
-
-    def _stop(self, start: int) -> int:
-        """Where an initialiser ends: before the comma or the bracket behind it. (clang's own extents leave out the last
-        parenthesis of a cast to a vector.)
-        """
-        depth = 0
-        for match in _TOKEN.finditer(self._text, start):
-            token = match.group()
-            if token in b"([{":
-                depth += 1
-            elif token in b")]}" and token != b",":
-                if depth == 0:
-                    return self._before_blanks(match.start())
-                depth -= 1
-            elif token == b"," and depth == 0:
-                return self._before_blanks(match.start())
-        raise Untranslatable("unbalanced brackets")
-
-    def _before_blanks(self, offset: int) -> int:
-        while self._text[offset - 1 : offset].isspace():
-            offset -= 1
-        return offset
-
-    def _read_names(self, item: _Item) -> None:
-        line = clang.line_of(item.cursor)
-        *numbers, value = [c for c in item.cursor.get_children() if c.kind != CursorKind.MEMBER_REF]
-        offset, behind = item.start, None
-        while behind is None:
-            if self._text[offset : offset + 1] == b"[":
-                closing = matching(self._text, offset)
-                count = 2 if b"..." in self._text[offset:closing] else 1
-                places = [clang.evaluate(number) for number in numbers[:count]]
-                del numbers[:count]
-                first, last = places[0], places[-1]
-                if not isinstance(first, int) or not isinstance(last, int):
-                    raise Untranslatable("a designator that is not a number", line)
-                item.names.append(first if count == 1 else range(first, last + 1))
-                offset = after_blanks(self._text, closing + 1)
-            else:
-                match = _MEMBER.match(self._text, offset)
-                assert match is not None
-                item.names.append(match.group(1).decode())
-                offset = after_blanks(self._text, match.end())
-                behind = offset if match.group(2) else None
-            if self._text[offset : offset + 1] == b"=":
-                behind = after_blanks(self._text, offset + 1)
-            elif self._text[offset : offset + 1] not in (b"[", b"."):
-                behind = offset  # GNU C: none is needed behind brackets
-        item.value_start = behind
-        item.cursor = value
-
-    # writing ----------------------------------------------------------------------------------------------
-
-    def _fill(self, type_: Type, items: list[_Item], *, elided: bool) -> None:
+    def _fill(self, type_: Type, items: list[_Written], *, elided: bool) -> None:
         """Initialise an array or a record from the front of `items`; all of them, or as many as it has elements if its
         braces were left out.
         """
@@ -140,15 +73,13 @@ class Initialisers:
         while items and not (elided and position >= slots.count):
             item = items[0]
             if item.names:
-                wanted = slots.place(item.names[0], clang.line_of(item.cursor))
+                wanted = slots.place(item.names[0], item.node.line)
                 if wanted < position:
-                    raise Untranslatable(
-                        "designated initialisers that go backwards", clang.line_of(item.cursor)
-                    )
+                    raise Untranslatable("designated initialisers that go backwards", item.node.line)
                 if wanted - position > _MOSTSKIPPED:
-                    raise Untranslatable("an initialiser skips too many elements", clang.line_of(item.cursor))
+                    raise Untranslatable("an initialiser skips too many elements", item.node.line)
                 if not slots.is_union:
-                    self._edits.insert(item.start, "".join(map(slots.nothing, range(position, wanted))))
+                    item.before += map(slots.nothing, range(position, wanted))
                 position = wanted
                 name = item.names.pop(0)
                 if isinstance(name, range) and len(name) != 1:
@@ -165,12 +96,12 @@ class Initialisers:
             if elided and items and items[0].names:
                 return  # a name belongs to the list in braces
 
-    def _order(self, slots: _Slots, items: list[_Item]) -> None:
+    def _order(self, slots: _Slots, items: list[_Written]) -> None:
         """Have initialisers whose names go back trade places, where each is for an element of its own."""
         places: list[int] = []
         for item in items:
             following = places[-1] + 1 if places else 0
-            places.append(slots.place(item.names[0], clang.line_of(item.cursor)) if item.names else following)
+            places.append(slots.place(item.names[0], item.node.line) if item.names else following)
         if slots.is_union or places == sorted(places):
             return
         if len({*places}) < len(places) or not all(
@@ -181,12 +112,13 @@ class Initialisers:
             return
         order = sorted(range(len(items)), key=places.__getitem__)
         for into, taken in enumerate(order):
-            self._edits.put(items[into].start, items[into].stop, (items[taken].start, items[taken].stop))
+            there, here = items[into].item, items[taken].item
+            self._edits.put(there.start, there.stop, (here.start, here.stop))
         items[:] = [items[taken] for taken in order]
 
-    def _repeat(self, item: _Item, slots: _Slots, count: int) -> None:
+    def _repeat(self, item: _Written, slots: _Slots, count: int) -> None:
         """GNU C's `[first ... last] = value`, of a number."""
-        type_, number = slots.type_of(0), clang.evaluate(item.cursor)
+        type_, number = slots.type_of(0), clang.evaluate(item.node.cursor)
         name = None if type_ is None else spell(type_)
         if (
             item.names
@@ -195,17 +127,16 @@ class Initialisers:
             or not math.isfinite(number)
             or not 0 < count <= _MOSTSKIPPED
         ):
-            raise Untranslatable("a range of elements that are not numbers", clang.line_of(item.cursor))
+            raise Untranslatable("a range of elements that are not numbers", item.node.line)
         text = number.hex() if isinstance(number, float) else str(number)
-        self._blank(item.start, item.stop, ", ".join([f"({name}){text}"] * count))
+        item.value = [", ".join([f"({name}){text}"] * count)]
 
-    def _unname(self, item: _Item, slots: _Slots, position: int) -> None:
-        """Take the names out; a union's stay, as C++ knows those."""
-        kept = f".{slots.names[position]} = " if slots.is_union else ""
-        self._blank(item.start, item.value_start, kept)
-        item.start = item.value_start
+    def _unname(self, item: _Written, slots: _Slots, position: int) -> None:
+        """The names are left out; a union's stay, as C++ knows those."""
+        if slots.is_union:
+            item.before.append(f".{slots.names[position]} = ")
 
-    def _one(self, type_: Type | None, items: list[_Item]) -> None:
+    def _one(self, type_: Type | None, items: list[_Written]) -> None:
         """One element, from one initialiser or, its braces being left out, from several."""
         item = items[0]
         if type_ is not None and (item.names or not self._fits(item, type_)):
@@ -213,29 +144,31 @@ class Initialisers:
             if vector is not None:
                 self._vector(type_, vector, items)
             else:
-                self._edits.insert(item.start, "{")
-                last = self._several(type_, items)
-                self._edits.insert(last, "}")
+                item.before.append("{")
+                self._several(type_, items).behind.append("}")
             return
         del items[0]
-        if type_ is None or item.cursor.kind == CursorKind.INIT_LIST_EXPR:
-            self._visit(item.cursor)
+        self._print(item)
+        if type_ is None or isinstance(item.node, List):
             return
-        opening = conversion(type_, item.cursor.type, exact=True)
+        opening = conversion(type_, item.node.type, exact=True)
         if opening is not None and opening.startswith("("):
-            self._edits.insert(item.value_start, f"({opening}(")
-            self._visit(item.cursor)
-            self._edits.insert(item.stop, "))")
-        else:
-            self._visit(item.cursor)
+            item.before.append(f"({opening}(")
+            item.behind.append("))")
 
-    def _fits(self, item: _Item, type_: Type) -> bool:
+    def _print(self, item: _Written) -> None:
+        of, value = item.item, item.item.value
+        around = (of.value_start, value.start), (value.stop, of.stop)
+        before, behind = ([gap] if gap[0] < gap[1] else [] for gap in around)
+        item.value = [*before, *self._initial(value), *behind]
+
+    def _fits(self, item: _Written, type_: Type) -> bool:
         """Whether the expression initialises the whole element."""
-        canonical, own = type_.get_canonical(), item.cursor.type.get_canonical()
-        if item.cursor.kind == CursorKind.INIT_LIST_EXPR:
+        canonical, own = type_.get_canonical(), item.node.type.get_canonical()
+        if isinstance(item.node, List):
             return True
         if vector_type(type_) is not None:
-            mine = vector_type(item.cursor.type)
+            mine = vector_type(item.node.type)
             return mine is not None and mine[1] == (vector_type(type_) or mine)[1]
         if canonical.kind in ARRAYS:
             return own.kind in ARRAYS  # a string
@@ -243,22 +176,22 @@ class Initialisers:
             own.kind == TypeKind.RECORD and _bare(own) == _bare(canonical)
         )
 
-    def _several(self, type_: Type, items: list[_Item]) -> int:
-        """As _fill without braces; returns where the last initialiser taken ends."""
+    def _several(self, type_: Type, items: list[_Written]) -> _Written:
+        """As _fill without braces; returns the last initialiser taken."""
         before = list(items)
         self._fill(type_, items, elided=True)
-        return before[len(before) - len(items) - 1].stop
+        return before[len(before) - len(items) - 1]
 
-    def _vector(self, type_: Type, vector: tuple[Type, int], items: list[_Item]) -> None:
-        self._edits.insert(items[0].start, f"::vdev_cl::make<{spell(type_)}>(")
-        missing, stop = vector[1], items[0].stop
+    def _vector(self, type_: Type, vector: tuple[Type, int], items: list[_Written]) -> None:
+        item = items[0]
+        item.before.append(f"::vdev_cl::make<{spell(type_)}>(")
+        missing = vector[1]
         while missing > 0 and items:
             item = items.pop(0)
-            inner = vector_type(item.cursor.type)
+            inner = vector_type(item.node.type)
             missing -= 1 if inner is None else inner[1]
-            self._visit(item.cursor)
-            stop = item.stop
-        self._edits.insert(stop, ")")
+            self._print(item)
+        item.behind.append(")")
 
 
 class _Slots:

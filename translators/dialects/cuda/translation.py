@@ -43,8 +43,8 @@ from ...frontend.unused_functions import without_unused
 from ..subgrid import SHIFT, translate_subgrid
 from ..subgrid_kernel import SubgridKernel
 from . import tables as cuda_dialect
+from .printing import Printer
 from .program import LOCAL_ALIGNMENT, VERSION, CudaKernel, CudaProgram, UnknownOption, resident_macro
-from .rewriting import Rewriter
 from .types import spell
 
 __all__ = ["VERSION", "CudaKernel", "CudaProgram", "UnknownOption", "Untranslatable", "translate_cuda"]
@@ -107,7 +107,7 @@ class _Translation:
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         single = "-cl-single-precision-constant" in program.engine_options
-        self.rewriter = Rewriter(again, self.functions, self.edits, self.prefix, single)
+        self.printer = Printer(again, self.functions, self.edits, self.prefix, single)
         self.kernels = {
             name: CudaKernel(
                 name, f"{self.prefix}kernel{index}", kernel.hidden_index, kernel.pointer_args,
@@ -121,16 +121,16 @@ class _Translation:
         self._shifts()
         for cursor in self.again.tu.cursor.get_children():
             if clang.in_text(cursor):
-                self.rewriter.declaration(cursor)
+                self.printer.declaration(cursor)
         self._hidden_by_reference()
-        names = self.rewriter.overloads()
-        self.rewriter.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)
+        names = self.printer.overloads()
+        self.printer.words(parse_options(self.again.engine_options).c_version or self.again.target.c_version)
         body = self.edits.apply()
         entries = "".join(
             self._entry(function, names) for function in self.functions.defined if function.kernel
         )
         kernels = {
-            name: replace(kernel, local_nbytes=self.rewriter.large.get(name, 0))
+            name: replace(kernel, local_nbytes=self.printer.large.get(name, 0))
             for name, kernel in self.kernels.items()
         }
         return CudaProgram(f"{self._prelude()}{body}\n{entries}}}}}\n", self.options, kernels)
@@ -138,7 +138,7 @@ class _Translation:
     def _prelude(self) -> str:
         macros = "".join(f"#define {name} {value}\n" for name, value in cuda_dialect.constants().items())
         shared = f"extern __shared__ __align__({LOCAL_ALIGNMENT}) unsigned char {self.prefix}shared[];\n"
-        if self.rewriter.uses_work_dim:
+        if self.printer.uses_work_dim:
             # The same for all work-items, and asked for where no hidden argument is at hand.
             shared += f"__shared__ unsigned int {self.prefix}work_dim;\n"
             shared += (
@@ -150,11 +150,10 @@ class _Translation:
         """Pointers are moved by a function of ours, under names that C++ does not reserve."""
         for match in SHIFT.finditer(self.functions.text):
             own, name, shift = (group.decode() for group in match.groups())
-            self.edits.replace(
+            self.printer.blank(
                 *match.span(),
-                f"decltype({own}) {self.rewriter.word(name)} = ::vdev_cl::shifted({own}, {shift});",
+                f"decltype({own}) {self.printer.word(name)} = ::vdev_cl::shifted({own}, {shift});",
             )
-            self.rewriter.done.append(match.span())
 
     def _hidden_by_reference(self) -> None:
         """The structure stays where CUDA puts arguments; nobody copies it."""
@@ -195,9 +194,9 @@ class _Translation:
         # What the compiler may rely on makes local sizes constants (6.7.2 reqd_work_group_size).
         sizes = zip("xyz", info.reqd_work_group_size or (), strict=False)
         first = "".join(f" __builtin_assume(::blockDim.{d} == {size});" for d, size in sizes)
-        if self.rewriter.uses_work_dim:
+        if self.printer.uses_work_dim:
             first += f" {self.prefix}work_dim = (unsigned int){self.prefix}hidden_.work_dim; __syncthreads();"
-        callee = names.get(function.key, self.rewriter.word(function.name))
+        callee = names.get(function.key, self.printer.word(function.name))
         return (
             f"{groups}struct {structure} {{ {hidden_type} arguments; unsigned long work_dim; }};\n"
             f'extern "C" __global__ void {bounds}{kernel.entry}({", ".join(parameters)}) '
@@ -209,7 +208,7 @@ class _Translation:
         if known is not None:
             return known
         text = re.sub(r"\b(?:__private|const|volatile)\b", " ", parameter.type.spelling).strip()
-        return re.sub(r"\w+", lambda match: self.rewriter.word(match.group()), text)
+        return re.sub(r"\w+", lambda match: self.printer.word(match.group()), text)
 
 
 def _work_group_size(info: KernelInfo) -> int | None:

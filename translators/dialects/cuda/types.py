@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from clang.cindex import Cursor, Type, TypeKind
+from clang.cindex import Type, TypeKind
 
 from ...frontend import clang
 from ...frontend.types import Space
@@ -119,8 +119,9 @@ def _bare(type_: Type) -> str:
     return " ".join(re.sub(words, " ", type_.get_canonical().spelling).split())
 
 
-def is_half(a: Cursor, b: Cursor) -> bool:
-    return TypeKind.HALF in (a.type.get_canonical().kind, b.type.get_canonical().kind)
+def is_half(*types: Type) -> bool:
+    """Whether one of the types is `half`."""
+    return any(type_.get_canonical().kind == TypeKind.HALF for type_ in types)
 
 
 def space_of(type_: Type) -> Space:

@@ -14,14 +14,12 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ...frontend import clang
 from ...frontend.edits import Edits, Functions
-from ...frontend.operator_kinds import Placed
 from ...frontend.source import ParsedProgram
-from .declarations import SKIPPED, Declarations
-from .types import ARRAYS, spell, vector_type
+from .declarations import Declarations
+from .nodes import Address, Converted, Dereference, Index, Member, Node, Parentheses, Swizzle
+from .types import ARRAYS, spell
 
 _RECORDS = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL)
-_PLACES = (CursorKind.MEMBER_REF_EXPR, CursorKind.ARRAY_SUBSCRIPT_EXPR, CursorKind.UNARY_OPERATOR)
-_AROUND = (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR)
 #: Without one of these words every member is aligned; attributes mean what clang makes of them.
 _HINTS = (b"pack", b"aligned")
 
@@ -32,9 +30,6 @@ class Unaligned(Declarations):
     def __init__(self, program: ParsedProgram, functions: Functions, edits: Edits, prefix: str) -> None:
         super().__init__(program, functions, edits, prefix)
         self._fields: set[int] = set()  # where the names of such members are declared
-        self._kept: set[tuple[int, int]] = (
-            set()
-        )  # places that are not read: a part of them is, or they are written
         self._twins = 0  # twins
         self._before: list[str] = []  # their definitions
         if any(hint in self.text for hint in _HINTS):
@@ -155,50 +150,37 @@ class Unaligned(Declarations):
 
     # expressions ------------------------------------------------------------------------------------
 
-    def _unaligned_place(self, cursor: Cursor) -> bool:
+    def _unaligned_place(self, node: Node) -> bool:
         """Whether an expression names such a member or a part of one: its C++ type is not the program's."""
         if not self._fields:
             return False
-        inner = next((c for c in cursor.get_children() if c.kind not in SKIPPED), None)
-        if inner is None:
-            return False
-        if cursor.kind == CursorKind.UNEXPOSED_EXPR and not _is_lvalue(cursor, inner):
-            return False
-        operator = clang.unary_operator(cursor)
-        if cursor.kind in _AROUND or operator is Placed.ADDRESS:
-            return self._unaligned_place(inner)
-        calculates = cursor.kind == CursorKind.UNARY_OPERATOR and operator is not Placed.DEREFERENCE
-        if cursor.kind not in _PLACES or calculates or _element(cursor.type)[0].get_align() < 2:
-            return False
-        if cursor.kind == CursorKind.MEMBER_REF_EXPR:
-            member = cursor.referenced
-            if member is not None and clang.in_text(member) and int(member.location.offset) in self._fields:
-                return True
-        return self._unaligned_place(inner)
+        match node:
+            case Parentheses(inner=inner) | Address(operand=inner):
+                return self._unaligned_place(inner)
+            case Converted(operand=inner):
+                return inner.type.get_canonical().kind in ARRAYS and self._unaligned_place(inner)
+            case Swizzle(base=inner, components=components):
+                return len(components) == 1 and self._unaligned_place(inner)
+            case Dereference(operand=inner):
+                return self._is_sensitive(node) and self._unaligned_place(inner)
+            case Index(parts=(inner, *_)):
+                return self._is_sensitive(node) and self._unaligned_place(inner)
+            case Member(parts=(inner, *_)):
+                return self._is_sensitive(node) and (self._is_field(node) or self._unaligned_place(inner))
+        return False
 
-    def _is_read(self, cursor: Cursor) -> bool:
+    def _is_sensitive(self, node: Node) -> bool:
+        return bool(_element(node.type)[0].get_align() > 1)
+
+    def _is_field(self, node: Member) -> bool:
+        member = node.cursor.referenced
+        return member is not None and clang.in_text(member) and int(member.location.offset) in self._fields
+
+    def _is_read(self, node: Node) -> bool:
         """Whether all of such a place is read, or its address taken by an array that becomes a pointer."""
-        return (
-            bool(self._fields)
-            and cursor.kind in _PLACES
-            and clang.unary_operator(cursor) is not Placed.ADDRESS
-            and clang.extent_of(cursor) not in self._kept
-            and self._unaligned_place(cursor)
-        )
-
-    def _keep(self, cursor: Cursor) -> None:
-        """Leave a place in memory: what stands around it says what is done with it."""
-        if not self._fields:
-            return
-        while cursor.kind in _AROUND and (inner := self._alone(cursor)) is not None:
-            if cursor.kind == CursorKind.UNEXPOSED_EXPR and not _is_lvalue(cursor, inner):
-                return
-            cursor = inner
-        self._kept.add(clang.extent_of(cursor))
-
-    def _alone(self, cursor: Cursor) -> Cursor | None:
-        found = [c for c in cursor.get_children() if c.kind not in SKIPPED]
-        return found[0] if len(found) == 1 else None
+        if not self._fields or not isinstance(node, Member | Index | Dereference):
+            return False
+        return not node.kept and self._unaligned_place(node)
 
 
 def _begin(around: list[Cursor], cursor: Cursor) -> int:
@@ -258,13 +240,6 @@ def _element(type_: Type) -> tuple[Type, str]:
         lengths += f"[{canonical.element_count}]" if canonical.kind == TypeKind.CONSTANTARRAY else "[]"
         canonical = canonical.element_type.get_canonical()
     return canonical, lengths
-
-
-def _is_lvalue(cursor: Cursor, child: Cursor) -> bool:
-    """Whether what clang gives no kind is an array that becomes a pointer, or one component of a vector: not a value."""
-    if child.type.get_canonical().kind in ARRAYS:
-        return True
-    return clang.extent_of(child) != clang.extent_of(cursor) and vector_type(cursor.type) is None
 
 
 def _gap(first: int, last: int) -> str:

@@ -6,9 +6,7 @@ What is told by words and their places alone, and the record of what has been ed
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from ...frontend import clang
 from ...frontend.edits import Edits, Functions, after_blanks, matching, parentheses_after
 from ...frontend.kernels import Untranslatable
 from ...frontend.source import ParsedProgram
@@ -28,9 +26,8 @@ class Words:
         self.edits = edits
         self.prefix = prefix  # of names of our own
         self.known = cuda_dialect.known_functions()
-        #: Ranges whose text is replaced as a whole, and places of single words that are: nothing else may be edited there.
-        self.done: list[tuple[int, int]] = []
-        self._taken: set[int] = set()
+        #: Bytes whose text is replaced: nothing else may be edited there.
+        self._done: set[int] = set()
         #: Where expressions in parentheses begin.
         self._parentheses: set[int] = set()
 
@@ -42,7 +39,7 @@ class Words:
         for name in self.functions.identifiers():
             offsets = self.functions.offsets(name)
             if name in cuda_dialect.REFUSED:
-                raise Untranslatable(f"{name} is not translated to CUDA", self._line_at(offsets[0]))
+                raise Untranslatable(f"{name} is not translated to CUDA", self.functions.line_at(offsets[0]))
             replacement = table.get(name)
             if replacement is None and name in cuda_dialect.RESERVED:
                 replacement = self.word(name)
@@ -133,7 +130,7 @@ class Words:
         inside = self.text[place.opening + 1 : place.closing].decode()
         if not re.fullmatch(r"[\w\s]+[\s*]*", inside):
             raise Untranslatable(
-                "typeof of something that is neither a type nor evaluated", self._line_at(offset)
+                "typeof of something that is neither a type nor evaluated", self.functions.line_at(offset)
             )
         self._replace(offset, offset + length, "::vdev_cl::identity")
         self.edits.replace(place.opening, place.opening + 1, "<")
@@ -141,15 +138,11 @@ class Words:
 
     def _replace(self, start: int, stop: int, text: str) -> None:
         if not self._is_done(start):
-            self._taken.add(start)
-            self.edits.replace(start, stop, text)
+            self._done.add(start)
+            self.edits.replace(start, stop, self._on_its_lines(start, stop, text))
 
     def _is_done(self, offset: int) -> bool:
-        return offset in self._taken or any(start <= offset < stop for start, stop in self.done)
-
-    def _line_at(self, offset: int) -> int:
-        unit = self.program.tu
-        return clang.presumed(unit.get_location(clang.TEXT_FILE, offset)).line
+        return offset in self._done
 
     def word(self, name: str) -> str:
         """A name of the program's as C++ may have it."""
@@ -157,13 +150,15 @@ class Words:
 
     def blank(self, start: int, stop: int, text: str) -> None:
         """Replace all of a range, the words in it too."""
-        self.done.append((start, stop))
-        self.edits.replace(start, stop, text)
+        self._done.update(range(start, stop))
+        self.edits.replace(start, stop, self._on_its_lines(start, stop, text))
 
-    def _wrap(self, start: int, stop: int, opening: str, closing: str, inside: Callable[[], None]) -> None:
-        self.edits.insert(start, opening)
-        inside()
-        self.edits.insert(stop, closing)
+    def _on_its_lines(self, start: int, stop: int, text: str) -> str:
+        """`text` with as many ends of lines as what it replaces: what follows stays on the user's line."""
+        replaced = self.text[start:stop]
+        if b"\n#" in replaced:
+            return f"{text}\n#line {self.functions.line_at(stop)}\n"
+        return text + "\n" * (replaced.count(b"\n") - text.count("\n"))
 
 
 def _top_level_parts(text: str) -> list[str]:
