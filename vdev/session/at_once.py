@@ -46,6 +46,8 @@ class AtOnce:
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
         self._until_planned = UNTIL_LOOKED_AT
+        #: of several workers, one keeps buffers only where ways are chosen
+        self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
         self._kinds: dict[type, Callable[[Any, Sequence[Completion], QueueOrder], Part | None]] = {
             Launch: self._submit_launch,
@@ -72,6 +74,8 @@ class AtOnce:
         queue: QueueOrder,
     ) -> Part | None:
         """The same for a launch that reaches nothing but by its arguments."""
+        if not self._launches:
+            return None
         session, executor = self._session, self._executor
         with session.lock:
             if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
