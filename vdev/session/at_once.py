@@ -74,8 +74,6 @@ class AtOnce:
         queue: QueueOrder,
     ) -> Part | None:
         """The same for a launch that reaches nothing but by its arguments."""
-        if not self._launches:
-            return None
         session, executor = self._session, self._executor
         with session.lock:
             if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
@@ -114,7 +112,7 @@ class AtOnce:
         """The plan of a launch without one, where all its buffers are on one worker: that, the buffers by slot with their
         holdings, and where its pointers point.
         """
-        if cache is None:
+        if cache is None or not self._launches:
             return None
         worker = self._only
         buffers: list[VirtualBuffer] = []
