@@ -14,7 +14,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import inf
 from typing import Any
 from unittest import mock
@@ -138,21 +138,15 @@ def main() -> None:
     if sys.argv[0] == "--changing":
         sys.argv = sys.argv[1:]
         ways = changing()
-    every = replace(links.LinkCosts.uniform(1), large_nbytes=1)
+    large = next(each for each in fields(links.LinkCosts) if each.name == "large_nbytes")
     with (
         ways,
         mock.patch.object(vdev.start.workers, "opener", far),
         mock.patch.object(merges, "SHARED_NBYTES", 0),
-        mock.patch.object(links.LinkCosts.__init__, "__defaults__", _defaults(every)),
+        mock.patch.object(large, "default", 1),
     ):
+        assert links.LinkCosts.uniform(1).large_nbytes == 1
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-
-
-def _defaults(every: links.LinkCosts) -> tuple[object, ...]:
-    """Those of LinkCosts, with the size from which buffers are large as in `every`."""
-    before = links.LinkCosts.__init__.__defaults__
-    assert before is not None
-    return tuple(every.large_nbytes if value == links.LARGE_NBYTES else value for value in before)
 
 
 if __name__ == "__main__":

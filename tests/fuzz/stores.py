@@ -94,8 +94,9 @@ class Stores:
         """
         count = own.count * scale - room + 1
         base = own.base(self.me, scale)
-        if self.chance(0.2):  # guarded
-            e = self.expressions.scalar(2)
+        e = self.expressions.scalar(2) if self.chance(0.2) else None
+        # What goes over several lines and names its own line is another number in the guard than in the index.
+        if e is not None and "\n" not in e.text:  # guarded
             low = self.rng.randrange(0, count)
             name = e.text
             if own.count * scale > 1 and not (e.t is ULONG or e.t is UINT):

@@ -64,7 +64,7 @@ def test_what_waits_for_a_failed_event_fails(vector_add: Path) -> None:
 def test_wrong_workers_are_told(vector_add: Path) -> None:
     done = run_on_vdev(vector_add, VDEV_WORKERS="opencl:77.0")
     assert (done.returncode, done.stdout[-4:]) == (1, " -1\n")
-    assert "opencl:77.0, which is not there" in done.stderr
+    assert "opencl:77.0, which does not exist" in done.stderr
 
 
 def test_eight_threads(driver: None, tmp_path: Path) -> None:

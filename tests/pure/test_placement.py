@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -135,16 +134,19 @@ def test_a_large_fill_leaves_the_home_alone() -> None:
     assert plan.states[0].valid == tuple(enumerate(quarters))
 
 
-def test_a_single_worker_fills_what_only_the_host_has() -> None:
-    at_home = buffer_state(100, [(HOST, span(0, 100))])
-    for direct, state in itertools.product((True, False), (buffer_state(100), at_home)):
-        plan = plan_fill(state, 40, 20, bytes(4), LinkCosts.uniform(1, direct=direct))
-        assert plan.instructions[-1] == plan_of.Fill(0, 0, span(40, 60), bytes(4))
+def test_a_single_worker_fills_what_it_has_memory_for() -> None:
+    at_home = [(HOST, span(0, 100))]
+    for direct in (True, False):
+        links = LinkCosts.uniform(1, direct=direct)
+        plan = plan_fill(buffer_state(100, at_home, [(0, 0, 100)]), 40, 20, bytes(4), links)
+        assert plan.instructions == (plan_of.Fill(0, 0, span(40, 60), bytes(4)),)
         assert plan.states[0].valid_at(0) == span(40, 60)
+        assert plan.states[0].valid_at(HOST) == span(0, 40) | span(60, 100)
         assert plan.moved == ()
-    assert plan.states[0].valid_at(HOST) == span(0, 40) | span(60, 100)
-    assert plan_fill(at_home, 40, 20, bytes(4), TWO).states == (at_home,)
-    assert plan_fill(at_home, 40, 20, bytes(4), LinkCosts.uniform(2)).states == (at_home,)
+        for state in (buffer_state(100, at_home), buffer_state(100, at_home, [(0, 0, 50)])):
+            assert plan_fill(state, 40, 20, bytes(4), links).states == (state,)
+    several = buffer_state(100, at_home, [(0, 0, 100)])
+    assert plan_fill(several, 40, 20, bytes(4), LinkCosts.uniform(2)).states == (several,)
 
 
 def test_workers_of_different_kinds_exchange_by_the_home() -> None:

@@ -224,6 +224,7 @@ def test_what_is_still_on_its_way_to_the_host_is_waited_for() -> None:
     slow = Faults()
     with Program(1, {0: slow}, is_cpu=False) as program:
         write, buffer, other = Writer(program), program.buffer(1), program.buffer(2)
+        assert ended(program.launch(other, buffer)) == 0
         for step in range(3):
             assert ended(write(other, numbers(step))) == 0
             program.session.executor.quiesce()

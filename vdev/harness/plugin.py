@@ -136,9 +136,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test for each way in which it is to run."""
     if _WAY not in metafunc.fixturenames:
         return
+    _check_pytest()
     marker, options = metafunc.definition.get_closest_marker("opencl"), metafunc.config.option
     said = {} if marker is None else marker.kwargs
-    _check_use(metafunc.definition.nodeid, said)
+    _check_settings(metafunc.definition.nodeid, said)
     choices = list(
         product(
             _listed(said.get("workers"), options.opencl_workers),
@@ -171,12 +172,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
-def _check_use(nodeid: str, said: Mapping[str, object]) -> None:
-    """Raises UsageError where pytest is too old, or a marker has an unknown setting."""
+def _check_pytest() -> None:
+    """UsageError where pytest is too old."""
     if not hasattr(pytest, "HIDDEN_PARAM"):  # projects that do not use the fixtures may have an older one
         raise pytest.UsageError(
             f"fixtures for OpenCL kernels need pytest 8.4 or later; this is {pytest.__version__}"
         )
+
+
+def _check_settings(nodeid: str, said: Mapping[str, object]) -> None:
+    """UsageError where a marker has an unknown setting."""
     unknown = [name for name in said if name not in _SETTINGS]
     if unknown:
         raise pytest.UsageError(

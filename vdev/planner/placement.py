@@ -3,8 +3,8 @@ bytes that it wants.
 
 Decides for writes, fills and reads on workers with memory of their own (`LinkCosts.direct`): their bytes go
 straight between the program's array and the workers, over all links at once, and a buffer that the host never
-maps has no home at all. On several workers that share the host's memory everything handed over goes home; a single worker
-gets it in any case.
+maps has no home at all. On workers that share the host's memory everything handed over goes home, unless there is but one,
+which has memory for it already.
 
 Where a byte goes: to the worker that holds it, since the next launch probably reads it where the last one
 did; else to one with memory for it; else to the worker whose block of the buffer it lies in, the buffer being
@@ -33,11 +33,11 @@ def place(state: BufferState, region: Region, links: LinkCosts) -> Placed:
 
     A byte of a buffer of at least `links.large_nbytes` goes to one holder. One of a smaller buffer goes to
     every worker that holds it, none of which then has to wait for another, and home where there is none. One of
-    a fine-grain buffer goes home. Where there is one worker, it gets all others: whatever comes next uses them there.
+    a fine-grain buffer goes home. A single worker gets what it has memory for: whatever comes next uses it there.
     """
     if state.fine:
         return [(HOST, region)]
-    if links.only is not None:
+    if links.only is not None and _has_memory(state, links.only, region):
         return [(links.only, region)]
     if not links.direct:
         return [(HOST, region)]
@@ -151,6 +151,13 @@ def with_margin(part: Region, state: BufferState, links: LinkCosts) -> tuple[int
         return part.start, part.stop
     margin = min((part.stop - part.start) // 16, MARGIN)
     return max(part.start - margin, 0), min(part.stop + margin, state.nbytes)
+
+
+def _has_memory(state: BufferState, worker: int, region: Region) -> bool:
+    return any(
+        holder == worker and start <= region.start and region.stop <= stop
+        for holder, start, stop in state.replicas
+    )
 
 
 def _nearest(offset: int) -> int:
