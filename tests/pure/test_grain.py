@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vdev.translators.ranges.grain import BYTES, MAX_PERIOD, NOTHING, Grain, joined, of_store, of_unit
 from vdev.translators.symbolic import expression as ex
+from vdev.translators.symbolic import nodes
 
 stores = st.lists(
     st.tuples(st.integers(1, 16), st.integers(0, 40), st.integers(1, 20)), min_size=1, max_size=4
@@ -67,8 +68,8 @@ def test_what_repeats_too_late_is_cut_everywhere() -> None:
 def test_congruences_hold_whatever_the_leaves_are(
     terms: list[tuple[int, int]], constant: int, data: st.DataObject
 ) -> None:
-    x, y = ex.argument(0, 0, ex.INT), ex.argument(1, 0, ex.INT)
-    byte = ex.cast(ex.IntType(8, False), ex.add(ex.scale(x, 12), ex.const(300)))
+    x, y = ex.argument(0, 0, nodes.INT), ex.argument(1, 0, nodes.INT)
+    byte = ex.cast(nodes.IntType(8, False), ex.add(ex.scale(x, 12), ex.const(300)))
     forms = [x, ex.mul(x, y), byte, ex.minimum(ex.scale(x, 6), ex.add(ex.scale(y, 9), ex.const(3)))]
     expr = ex.const(constant)
     for factor, which in terms:

@@ -38,9 +38,9 @@ from vdev.translators.interpreter.values import (
     unknown_value,
 )
 from vdev.translators.symbolic import expression as ex
-from vdev.translators.symbolic import logic
+from vdev.translators.symbolic import logic, nodes
 
-INT, CHAR, BOOL = ct.integer_type(ex.INT), ct.integer_type(ex.IntType(8, True)), ct.CBool(1)
+INT, CHAR, BOOL = ct.integer_type(nodes.INT), ct.integer_type(nodes.IntType(8, True)), ct.CBool(1)
 FLOAT = ct.CFloat(4)
 INT2, INT3 = ct.CVector(8, INT, 2), ct.CVector(16, INT, 3)
 PADDED = ct.CRecord(8, {"a": (0, CHAR), "b": (4, INT)})
@@ -48,7 +48,7 @@ KEYS = {"a": 1, "i": 2, "j": 3}
 
 
 def number(value: int) -> Number:
-    return Number(ex.const(value), ex.INT)
+    return Number(ex.const(value), nodes.INT)
 
 
 # types ----------------------------------------------------------------------------------------------
@@ -57,20 +57,20 @@ def number(value: int) -> Number:
 @pytest.mark.parametrize(
     ("ctype", "gaps", "leaves", "uniform"),
     [
-        (INT, False, ((0, 4),), ex.INT),
+        (INT, False, ((0, 4),), nodes.INT),
         (BOOL, False, ((0, 1),), None),
         (FLOAT, False, ((0, 4),), None),
-        (INT2, False, ((0, 4), (4, 4)), ex.INT),
+        (INT2, False, ((0, 4), (4, 4)), nodes.INT),
         (INT3, True, ((0, 4), (4, 4), (8, 4)), None),
         (PADDED, True, ((0, 1), (4, 4)), None),
         (ct.CArray(16, PADDED, 2), True, ((0, 1), (4, 4), (8, 1), (12, 4)), None),
-        (ct.CRecord(8, {"a": (0, INT), "b": (4, INT)}), False, ((0, 4), (4, 4)), ex.INT),
+        (ct.CRecord(8, {"a": (0, INT), "b": (4, INT)}), False, ((0, 4), (4, 4)), nodes.INT),
         (ct.CBits(2), True, ((0, 1), (1, 1)), None),
         (ct.CPointer(8, INT), False, ((0, 8),), None),
     ],
 )
 def test_types_know_their_bytes(
-    ctype: ct.CType, gaps: bool, leaves: tuple[tuple[int, int], ...], uniform: ex.IntType | None
+    ctype: ct.CType, gaps: bool, leaves: tuple[tuple[int, int], ...], uniform: nodes.IntType | None
 ) -> None:
     assert ct.has_gaps(ctype) == gaps
     assert ct.leaves_of(ctype) == leaves
@@ -78,8 +78,8 @@ def test_types_know_their_bytes(
 
 
 def test_which_types_are_the_same_bytes() -> None:
-    uint = ct.integer_type(ex.UINT)
-    assert ct.same_bytes(INT, ct.integer_type(ex.INT))
+    uint = ct.integer_type(nodes.UINT)
+    assert ct.same_bytes(INT, ct.integer_type(nodes.INT))
     assert not ct.same_bytes(INT, uint)
     assert not ct.same_bytes(INT, FLOAT)
     assert not ct.same_bytes(CHAR, BOOL)
@@ -173,7 +173,7 @@ class NoFlow:
         raise NotImplementedError
 
 
-GID = ex.workitem(ex.GlobalId, 0)
+GID = ex.workitem(nodes.GlobalId, 0)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def calculator() -> Calculator:
     memory = Memory()
     values = {
         "a": (ct.CPointer(8, INT), pointer_to(Argument(0))),
-        "i": (INT, Number(GID, ex.INT)),
+        "i": (INT, Number(GID, nodes.INT)),
         "j": (INT, number(10)),
     }
     for name, (ctype, value) in values.items():
@@ -205,7 +205,7 @@ def operation(
     return BinaryOperation(ctype, None, operator, left, right)
 
 
-def expr_of(value: Value) -> ex.Expr:
+def expr_of(value: Value) -> nodes.Expr:
     assert isinstance(value, Number)
     return value.expr
 
@@ -216,8 +216,8 @@ def test_operators_have_their_rules(calculator: Calculator) -> None:
         (Binary.ADD, ex.add(GID, ex.const(2))),
         (Binary.MULTIPLY, ex.scale(GID, 2)),
         (Binary.SHIFT_LEFT, ex.scale(GID, 4)),
-        (Binary.DIVIDE, ex.div(ex.cast(ex.INT, GID), ex.const(2))),
-        (Binary.LESS, logic.less(ex.cast(ex.INT, GID), ex.const(2))),
+        (Binary.DIVIDE, ex.div(ex.cast(nodes.INT, GID), ex.const(2))),
+        (Binary.LESS, logic.less(ex.cast(nodes.INT, GID), ex.const(2))),
     ):
         assert expr_of(calculator.value(operation(operator, i, two))) is expected
     complement = UnaryOperation(INT, None, Unary.COMPLEMENT, i)
@@ -229,7 +229,7 @@ def test_an_index_is_an_access(calculator: Calculator) -> None:
     calculator.value(Assign(INT, 5, target, literal(1)))
     (record,) = calculator.memory.records
     assert (record.arg, record.mode, record.line) == (0, "write", 5)
-    assert record.offset is ex.scale(ex.cast(ex.INT, GID), 4)
+    assert record.offset is ex.scale(ex.cast(nodes.INT, GID), 4)
 
 
 def test_steps_change_what_they_step(calculator: Calculator) -> None:
@@ -242,7 +242,7 @@ def test_both_ways_of_a_conditional_join(calculator: Calculator) -> None:
     condition = operation(Binary.LESS, use("i"), literal(4))
     yes = Assign(INT, None, use("j"), literal(1))
     found = calculator.value(Conditional(INT, None, condition, yes, literal(2)))
-    holds = logic.less(ex.cast(ex.INT, GID), ex.const(4))
+    holds = logic.less(ex.cast(nodes.INT, GID), ex.const(4))
     assert expr_of(found) is logic.select(holds, ex.const(1), ex.const(2))
     assert expr_of(calculator.value(use("j"))) is logic.select(holds, ex.const(1), ex.const(10))
 
@@ -251,7 +251,7 @@ def test_the_right_side_of_and_is_evaluated_on_its_way(calculator: Calculator) -
     right = Cast(BOOL, None, Index(INT, None, use("a", ct.CPointer(8, INT)), use("i")))
     calculator.value(operation(Binary.BOTH, operation(Binary.LESS, use("i"), literal(4)), right))
     (record,) = calculator.memory.records
-    assert record.way.expr is logic.less(ex.cast(ex.INT, GID), ex.const(4))
+    assert record.way.expr is logic.less(ex.cast(nodes.INT, GID), ex.const(4))
     assert record.way is not calculator.memory.state.way
 
 

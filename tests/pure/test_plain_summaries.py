@@ -14,8 +14,8 @@ from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.plain import plain_summary, summary_of_plain
 from vdev.translators.interpreter.summaries import KernelSummary
 from vdev.translators.ranges.ndrange import Chunk, NDRange
-from vdev.translators.symbolic import expression as ex
-from vdev.translators.symbolic.expression import Expr
+from vdev.translators.symbolic import nodes
+from vdev.translators.symbolic.nodes import Expr
 from vdev.translators.symbolic.tables import Writer, read_table
 
 from .exactness import RANGES, programs
@@ -26,7 +26,7 @@ RANDOM_KERNELS = 100
 #: of the programs in the tests' and samples' own texts, one in so many
 EVERY = 4
 #: what each kernel has of its own
-OWN = ex.Counter, ex.Head, ex.Exit, ex.Unknown
+OWN = nodes.Counter, nodes.Head, nodes.Exit, nodes.Unknown
 
 
 def expressions(summary: KernelSummary) -> list[Expr]:
@@ -62,21 +62,21 @@ def compare_nodes(summary: KernelSummary) -> Counter[str]:
 def fields(node: Expr, twin: Callable[[Expr], Expr]) -> Any:
     """All that makes a node, with the twins of its operands. Where their order says only which is older, there is none."""
     match node:
-        case ex.Sum():
+        case nodes.Sum():
             return node.constant, {twin(term): factor for term, factor in node.terms}
-        case ex.Product() | ex.Minimum() | ex.Maximum():
+        case nodes.Product() | nodes.Minimum() | nodes.Maximum():
             return Counter(twin(part) for part in node.parts)
-        case ex.Exit():
+        case nodes.Exit():
             return [twin(part) for part in node.definition.parts], node.definition.exact
-        case ex.Cast():
+        case nodes.Cast():
             return twin(node.a), node.kind
-        case ex.Const():
+        case nodes.Const():
             return node.number
-        case ex.WorkItem():
+        case nodes.WorkItem():
             return node.dimension
-        case ex.Argument():
+        case nodes.Argument():
             return node.index, node.byte, node.kind
-        case ex.Unknown():
+        case nodes.Unknown():
             return node.origin
     return [twin(part) for part in node.parts]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, Type, TypeKind
 
 from ..symbolic.effort import spend
-from ..symbolic.expression import IntType
+from ..symbolic.nodes import IntType
 from . import clang
 from .operator_kinds import Binary, Joining, Placed
 from .preprocessor import GENERATED_FILE

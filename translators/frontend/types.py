@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 from vdev.translators.values import dataclass
 
 from ..symbolic.exhaustive import assert_never
-from ..symbolic.expression import IntType
+from ..symbolic.nodes import IntType
 
 
 class Space(Enum):

@@ -18,10 +18,10 @@ from ..frontend.syntax_reader import SyntaxReader
 from ..frontend.types import MOST_LEAVES, CBool, CInt, CPointer, CRecord, CType, CVector, Whole
 from ..ranges.grain import BYTES, NOTHING, Grain, joined, of_store
 from ..symbolic import expression as ex
-from ..symbolic import logic
+from ..symbolic import logic, nodes
 from ..symbolic.domain import Infeasible
 from ..symbolic.effort import TooMuch, limited, spend
-from ..symbolic.expression import Expr
+from ..symbolic.nodes import Expr
 from .access_recorder import Record
 from .summaries import Access, AccessRange, KernelSummary, Reason
 from .values import (
@@ -231,11 +231,11 @@ def _leaves(accesses: Sequence[Access]) -> set[Expr]:
 
 
 def _scalars(accesses: Sequence[Access]) -> frozenset[int]:
-    return frozenset(leaf.index for leaf in _leaves(accesses) if isinstance(leaf, ex.Argument))
+    return frozenset(leaf.index for leaf in _leaves(accesses) if isinstance(leaf, nodes.Argument))
 
 
 def _merged_dimensions(accesses: Sequence[Access]) -> frozenset[int]:
-    apart = ex.GroupId | ex.LocalId | ex.LocalSize
+    apart = nodes.GroupId | nodes.LocalId | nodes.LocalSize
     split = {leaf.dimension for leaf in _leaves(accesses) if isinstance(leaf, apart)}
     return frozenset(range(3)) - split
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from vdev.translators.values import dataclass
 
 from ..symbolic import expression as ex
-from ..symbolic import logic
+from ..symbolic import logic, nodes
 from ..symbolic.effort import spend
-from ..symbolic.expression import LOOP_END, Expr
+from ..symbolic.nodes import LOOP_END, Expr
 from ..symbolic.substitution import substitute
 from .ways import Step, StepKind
 
@@ -110,7 +110,7 @@ def hides(rewritten: Expr, *stays: Expr) -> bool:
     """
     before = {leaf for stay in stays for leaf in stay.leaves}
     return any(
-        isinstance(leaf, ex.Unknown) and leaf.origin == ex.TOO_LONG and leaf not in before
+        isinstance(leaf, nodes.Unknown) and leaf.origin == ex.TOO_LONG and leaf not in before
         for leaf in rewritten.leaves
     )
 

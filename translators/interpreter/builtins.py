@@ -22,8 +22,8 @@ from ..frontend.types import (
     integer_of,
 )
 from ..symbolic import expression as ex
-from ..symbolic import logic
-from ..symbolic.expression import INT, LONG, UINT, ULONG, Expr
+from ..symbolic import logic, nodes
+from ..symbolic.nodes import INT, LONG, UINT, ULONG, Expr
 from .calculation import Calculator
 from .integers import rule
 from .values import (
@@ -47,15 +47,15 @@ from .ways import StepKind
 Arguments = tuple[Expression, ...]
 Handler = Callable[[Calculator, Call, Arguments, bool], Value]
 
-_IDS: dict[str, type[ex.WorkItems]] = {
-    "get_global_id": ex.GlobalId,
-    "get_local_id": ex.LocalId,
-    "get_group_id": ex.GroupId,
-    "get_global_size": ex.GlobalSize,
-    "get_local_size": ex.LocalSize,
-    "get_enqueued_local_size": ex.WholeLocalSize,
-    "get_num_groups": ex.NumGroups,
-    "get_global_offset": ex.GlobalOffset,
+_IDS: dict[str, type[nodes.WorkItems]] = {
+    "get_global_id": nodes.GlobalId,
+    "get_local_id": nodes.LocalId,
+    "get_group_id": nodes.GroupId,
+    "get_global_size": nodes.GlobalSize,
+    "get_local_size": nodes.LocalSize,
+    "get_enqueued_local_size": nodes.WholeLocalSize,
+    "get_num_groups": nodes.NumGroups,
+    "get_global_offset": nodes.GlobalOffset,
 }
 #: Work-item functions of which only bounds are told: (lowest, highest).
 _BOUNDED = {
@@ -125,12 +125,12 @@ def builtin(calculator: Calculator, node: Call, *, used: bool) -> Value:
     return unknown_value(node.type, f"the result of {name}()")
 
 
-def _work_item(calculator: Calculator, node: Call, function: type[ex.WorkItems], args: Arguments) -> Value:
+def _work_item(calculator: Calculator, node: Call, function: type[nodes.WorkItems], args: Arguments) -> Value:
     kind = integer_of(node.type) or ULONG
     dimension = calculator.number(args[0])
     # The answer for a dimension that there is not (OpenCL C 6.13.1).
-    result: Expr = ex.ZERO if issubclass(function, ex.ItemId | ex.GlobalOffset) else ex.ONE
-    if isinstance(dimension, ex.Const):
+    result: Expr = ex.ZERO if issubclass(function, nodes.ItemId | nodes.GlobalOffset) else ex.ONE
+    if isinstance(dimension, nodes.Const):
         inside = 0 <= dimension.number <= 2
         return Number(ex.workitem(function, dimension.number) if inside else result, kind)
     for index in range(3):
@@ -144,17 +144,17 @@ def _work_dim(calculator: Calculator, node: Call, args: Arguments, used: bool) -
 
 def _linear_id(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
     """get_global_linear_id (OpenCL C 2.0, 6.13.1)."""
-    position = [ex.sub(ex.workitem(ex.GlobalId, d), ex.workitem(ex.GlobalOffset, d)) for d in range(3)]
+    position = [ex.sub(ex.workitem(nodes.GlobalId, d), ex.workitem(nodes.GlobalOffset, d)) for d in range(3)]
     result = position[2]
     for d in (1, 0):
-        result = ex.add(ex.mul(result, ex.workitem(ex.GlobalSize, d)), position[d])
+        result = ex.add(ex.mul(result, ex.workitem(nodes.GlobalSize, d)), position[d])
     return Number(result, ULONG)
 
 
 def _local_linear_id(calculator: Calculator, node: Call, args: Arguments, used: bool) -> Value:
-    result: Expr = ex.workitem(ex.LocalId, 2)
+    result: Expr = ex.workitem(nodes.LocalId, 2)
     for d in (1, 0):
-        result = ex.add(ex.mul(result, ex.workitem(ex.LocalSize, d)), ex.workitem(ex.LocalId, d))
+        result = ex.add(ex.mul(result, ex.workitem(nodes.LocalSize, d)), ex.workitem(nodes.LocalId, d))
     return Number(result, ULONG)
 
 

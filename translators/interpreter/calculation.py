@@ -60,10 +60,10 @@ from ..frontend.types import (
     same_bytes,
 )
 from ..symbolic import expression as ex
-from ..symbolic import logic
+from ..symbolic import logic, nodes
 from ..symbolic.effort import spend
 from ..symbolic.exhaustive import assert_never
-from ..symbolic.expression import INT, LONG, Expr, IntType
+from ..symbolic.nodes import INT, LONG, Expr, IntType
 from . import operators
 from .memory import Components, Location, Memory, State, element_like, join_envs, unknown_truth
 from .values import (
@@ -179,7 +179,7 @@ class Calculator:
     def advance(self, pointer: Pointer, count: Value, size: int) -> Pointer:
         """`pointer` moved by `count` elements of `size` bytes."""
         if not isinstance(count, Number):
-            return pointer.moved(ex.unknown(-ex.INFINITE, ex.INFINITE))
+            return pointer.moved(ex.unknown(-nodes.INFINITE, nodes.INFINITE))
         steps = count.observed() if count.kind.bits < 64 else count.expr
         return pointer.moved(ex.scale(steps, size))
 
@@ -260,7 +260,7 @@ class Calculator:
     def number(self, node: Expression) -> Expr:
         """The observed value of an integer expression."""
         value = self.value(node)
-        return value.observed() if isinstance(value, Number) else ex.unknown(-ex.INFINITE, ex.INFINITE)
+        return value.observed() if isinstance(value, Number) else ex.unknown(-nodes.INFINITE, nodes.INFINITE)
 
     def condition(self, node: Expression) -> Expr:
         """The truth value of an expression."""

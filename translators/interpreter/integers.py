@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ..frontend.types import CType, CVector, integer_of
 from ..symbolic import expression as ex
 from ..symbolic import logic
-from ..symbolic.expression import Expr, IntType
+from ..symbolic.nodes import Expr, IntType
 from . import operators
 from .values import FLOATING, Number, Value, Vector, convert, join_values, reinterpret, unknown_value
 

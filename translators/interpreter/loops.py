@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from vdev.translators.values import dataclass
 
-from ..frontend.syntax import Loop
+from ..frontend.syntax import Loop, Node
 from ..symbolic import expression as ex
-from ..symbolic import logic
+from ..symbolic import logic, nodes
 from ..symbolic.effort import spend
-from ..symbolic.expression import LOOP_END, Expr, Trips
+from ..symbolic.nodes import LOOP_END, Expr, Trips
 from ..symbolic.substitution import coefficient_of, substitute
 from .access_recorder import LoopRewriter, condition_since, hides, steps_since
-from .memory import State, join_envs, unknown_truth
+from .calculation import Calculator
+from .memory import Memory, State, join_envs, unknown_truth
 from .values import (
     Aggregate,
     Number,
@@ -33,10 +34,7 @@ from .values import (
     pointer_into,
     unknown_number,
 )
-from .ways import StepKind
-
-if TYPE_CHECKING:
-    from .walk import Interpreter
+from .ways import Step, StepKind
 
 
 @dataclass
@@ -55,13 +53,31 @@ class Jumps:
     continues: list[State] = field(default_factory=list)
 
 
+class Walk(Protocol):
+    """What a loop asks of the interpreter that meets it: to run statements, and the state in which that leaves the walk."""
+
+    alive: bool
+    returned: list[Returned]
+    jumps: list[Jumps]
+
+    @property
+    def memory(self) -> Memory: ...
+
+    @property
+    def calculator(self) -> Calculator: ...
+
+    def execute(self, node: Node) -> None: ...
+
+    def come_together(self, states: list[State], way: Step | None) -> None: ...
+
+
 class LoopRun:
     """A loop being interpreted: its body is run once, with a placeholder for the value that each changed variable has at its
     head."""
 
     def __init__(
         self,
-        interpreter: Interpreter,
+        interpreter: Walk,
         node: Loop,
         start: State,
         changed: set[Private],
@@ -208,7 +224,9 @@ class LoopRun:
             if step is not None:
                 result[head] = ex.add(start, ex.mul(self.counter, step))
             elif initial is None:
-                result[head] = ex.unknown(-ex.INFINITE, ex.INFINITE, "a pointer that moves by varying steps")
+                result[head] = ex.unknown(
+                    -nodes.INFINITE, nodes.INFINITE, "a pointer that moves by varying steps"
+                )
             else:
                 result[head] = self._between(head, end, initial)
         return result
@@ -271,7 +289,7 @@ class LoopRun:
         for leaf in leaves:
             if leaf.serial < self.mark or _repeats(leaf):
                 continue
-            if isinstance(leaf, ex.Unknown) and leaf.origin == ex.TOO_LONG:
+            if isinstance(leaf, nodes.Unknown) and leaf.origin == ex.TOO_LONG:
                 polled |= self._loaded()  # whatever it is made of
                 continue
             arg, offset = self.interpreter.memory.loads.get(leaf, (-1, ex.ZERO))
@@ -371,16 +389,16 @@ class LoopRun:
 
 def _origin(end: Expr | None) -> str:
     """Where a value comes from that a loop gives to a variable, when it does not depend on the one before."""
-    if end is None or any(isinstance(leaf, ex.Head) for leaf in end.leaves):
+    if end is None or any(isinstance(leaf, nodes.Head) for leaf in end.leaves):
         return ""
-    return next(ex.origins(end), "")
+    return next(nodes.origins(end), "")
 
 
 def _repeats(leaf: Expr) -> bool:
     """Whether a leaf made in a loop's body is the same function of the ids in every iteration."""
-    if isinstance(leaf, ex.Exit):
+    if isinstance(leaf, nodes.Exit):
         return leaf.definition.exact
-    return not isinstance(leaf, ex.Unknown | ex.Head | ex.Counter)
+    return not isinstance(leaf, nodes.Unknown | nodes.Head | nodes.Counter)
 
 
 def rewrite_value(value: Value, rewrite: Callable[[Expr], Expr]) -> Value:
@@ -426,7 +444,7 @@ def _pair(head: Value, end: Value, found: dict[Expr, Expr]) -> None:
         for a, b in zip(head.items, end.items, strict=True):
             _pair(a, b, found)
     elif isinstance(head, Pointer) and isinstance(end, Pointer) and head.targets and end.targets:
-        moved = [leaf for leaf in head.targets[0].offset.leaves if isinstance(leaf, ex.Head)]
+        moved = [leaf for leaf in head.targets[0].offset.leaves if isinstance(leaf, nodes.Head)]
         distance = ex.sub(end.targets[0].offset, head.targets[0].offset)
         for leaf in moved:
             if all(leaf in target.offset.leaves for target in head.targets):
@@ -441,8 +459,8 @@ def _shrinks(end: Expr, head: Expr, highest: int) -> bool:
     if end is head:
         return True
     match end:
-        case ex.Cast():
+        case nodes.Cast():
             return (not end.kind.signed or highest <= end.kind.hi) and _shrinks(end.a, head, highest)
-        case ex.ShiftRight() | ex.Quotient() | ex.Remainder() | ex.BitAnd():
+        case nodes.ShiftRight() | nodes.Quotient() | nodes.Remainder() | nodes.BitAnd():
             return end.b.lo >= 0 and _shrinks(end.a, head, highest)
     return False

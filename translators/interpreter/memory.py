@@ -25,7 +25,7 @@ from ..frontend.types import (
 from ..symbolic import expression as ex
 from ..symbolic import logic
 from ..symbolic.effort import spend
-from ..symbolic.expression import Expr
+from ..symbolic.nodes import Expr
 from .access_recorder import Record, Ways
 from .values import (
     LOADED,

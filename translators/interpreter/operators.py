@@ -12,9 +12,9 @@ from collections.abc import Callable
 from ..frontend.operator_kinds import SHIFTS, Binary, Unary
 from ..frontend.types import CType, CVector, Whole, integer_of
 from ..symbolic import expression as ex
-from ..symbolic import logic
+from ..symbolic import logic, nodes
 from ..symbolic.exhaustive import assert_never
-from ..symbolic.expression import Expr, IntType
+from ..symbolic.nodes import Expr, IntType
 from .values import FLOATING, OPAQUE, Number, Value, Vector, convert, join_values, unknown_value
 
 #: `+ - *` are the ring's own, on operands that need not be in their type's range.
@@ -52,7 +52,7 @@ def compare(operator: Binary, a: Expr, b: Expr) -> Expr:
 
 def shift(operator: Binary, a: Expr, kind: IntType, amount: Expr) -> Expr:
     """`a << amount` and `a >> amount`; the amount counts modulo the width (OpenCL C 6.3.j)."""
-    if isinstance(amount, ex.Const):
+    if isinstance(amount, nodes.Const):
         amount = ex.const(amount.number & (kind.bits - 1))
     elif not (amount.lo >= 0 and amount.hi < kind.bits):
         amount = ex.bit_and(amount, ex.const(kind.bits - 1))
@@ -68,8 +68,8 @@ def binary(operator: Binary, a: Value, b: Value, ctype: CType) -> Value:
     """`a operator b` of type `ctype`, on operands whose types C's conversions have already made equal.
 
     >>> from ..frontend.types import integer_type
-    >>> int2 = CVector(8, integer_type(ex.INT), 2)
-    >>> three, four = (Vector((Number(ex.const(n), ex.INT),) * 2) for n in (3, 4))
+    >>> int2 = CVector(8, integer_type(nodes.INT), 2)
+    >>> three, four = (Vector((Number(ex.const(n), nodes.INT),) * 2) for n in (3, 4))
     >>> binary(Binary.LESS, three, four, int2).items[0].expr.number
     -1
     """

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ranges.grain import NOTHING, Grain
-from ..symbolic.expression import Expr
+from ..symbolic.nodes import Expr
 from ..symbolic.tables import Writer, read_table
 from .summaries import Access, KernelSummary, Reason
 from .ways import Step, StepKind

@@ -18,11 +18,12 @@ from ..ranges.grain import NOTHING, Grain
 from ..ranges.ndrange import Chunk, NDRange
 from ..ranges.region import Region
 from ..symbolic import expression as ex
+from ..symbolic import nodes
 from ..symbolic.domain import Form
 from ..symbolic.domain_image import image
 from ..symbolic.evaluation import Launch, Scope, explore, uniform_pieces
 from ..symbolic.exhaustive import assert_never
-from ..symbolic.expression import Expr
+from ..symbolic.nodes import Expr, show
 from .ways import Step, StepKind
 
 __all__ = ["Access", "AccessRange", "KernelSummary", "Reason"]
@@ -98,8 +99,6 @@ class Access:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What must hold for the access to happen, outermost first."""
-        from ..symbolic.report import show  # for people
-
         found: list[str] = []
         way: Step | None = self.way
         while way is not None:
@@ -344,6 +343,6 @@ def _byte_offset(scope: Scope, offset: Expr) -> Any:
     """The offset's form; pointer arithmetic is modulo 2**64, so that an unsigned -1 goes back by one."""
     form = scope.value(offset)
     low, high = scope.domain.bounds(form)
-    if ex.LONG.lo <= low and high <= ex.LONG.hi:
+    if nodes.LONG.lo <= low and high <= nodes.LONG.hi:
         return form
-    return scope.cast(form, ex.LONG)
+    return scope.cast(form, nodes.LONG)

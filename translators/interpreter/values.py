@@ -29,9 +29,9 @@ from ..frontend.types import (
     leaves_of,
 )
 from ..symbolic import expression as ex
-from ..symbolic import logic
+from ..symbolic import logic, nodes
 from ..symbolic.exhaustive import assert_never
-from ..symbolic.expression import Expr, IntType
+from ..symbolic.nodes import Expr, IntType
 
 
 class Place:
@@ -189,7 +189,7 @@ EMPTY_AGGREGATE = Aggregate({}, frozenset())
 NULL = Pointer(())
 POINTS_ANYWHERE = Pointer((Target(ANYWHERE, ex.ZERO),))
 
-_UNBOUNDED = (-ex.INFINITE, ex.INFINITE)
+_UNBOUNDED = (-nodes.INFINITE, nodes.INFINITE)
 
 
 def pointer_to(place: Place) -> Pointer:
@@ -267,9 +267,9 @@ def _convert_number(value: Number, ctype: Whole) -> Number:
 
 def _strip_casts(expr: Expr, bits: int) -> Expr:
     """Modulo 2**bits, without conversions that do not matter there."""
-    if isinstance(expr, ex.Cast):
+    if isinstance(expr, nodes.Cast):
         return _strip_casts(expr.a, bits) if expr.kind.bits >= bits else expr
-    if isinstance(expr, ex.Sum) and any(isinstance(term, ex.Cast) for term in expr.parts):
+    if isinstance(expr, nodes.Sum) and any(isinstance(term, nodes.Cast) for term in expr.parts):
         result: Expr = ex.const(expr.constant)
         for term, coefficient in expr.terms:
             result = ex.add(result, _strip_casts(term, bits), coefficient)
@@ -369,7 +369,7 @@ def _under(condition: Expr, target: Target) -> Target:
 
 def load_private(content: Value, whole: CType, offset: Expr, ctype: CType) -> Value:
     """The value of `ctype` at `offset` bytes in an object of type `whole`."""
-    if not isinstance(offset, ex.Const):
+    if not isinstance(offset, nodes.Const):
         return _load_somewhere(content, ctype)
     byte = offset.number
     if byte == 0 and not isinstance(content, Aggregate) and whole.size == ctype.size:
@@ -397,7 +397,7 @@ def disguised(content: Value, offset: Expr, ctype: CType) -> Iterable[Value]:
         return ()
     if isinstance(content, Pointer):
         return (content,)
-    if not isinstance(content, Aggregate) or not isinstance(offset, ex.Const):
+    if not isinstance(content, Aggregate) or not isinstance(offset, nodes.Const):
         return ()
     start, stop = offset.number, offset.number + ctype.size
     return [
@@ -421,7 +421,7 @@ def store_private(
     content: Value, whole: CType, offset: Expr, ctype: CType, value: Value, certain: bool
 ) -> Value:
     """What an object of type `whole` holds after `value` was stored at `offset`."""
-    if isinstance(offset, ex.Const) and certain:
+    if isinstance(offset, nodes.Const) and certain:
         byte = offset.number
         if byte == 0 and ctype.size == whole.size and not isinstance(whole, Aggregated):
             return reinterpret(value, whole)

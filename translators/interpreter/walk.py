@@ -38,7 +38,7 @@ from ..frontend.syntax_reader import SyntaxReader
 from ..frontend.types import CArray, CVoid, Space, uniform_integer
 from ..symbolic import logic
 from ..symbolic.effort import spend
-from ..symbolic.expression import Const, Expr
+from ..symbolic.nodes import Const, Expr
 from .access_recorder import common_way, condition_since, merge_branches
 from .builtins import builtin
 from .calculation import Calculator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from ..symbolic.expression import Expr
+from ..symbolic.nodes import Expr
 
 __all__ = ["Step", "StepKind"]
 

@@ -12,6 +12,7 @@ __all__ = [
     "exhaustive",
     "expression",
     "logic",
+    "nodes",
     "report",
     "substitution",
     "tables",

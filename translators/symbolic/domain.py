@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from .expression import INFINITE
+from .nodes import INFINITE
 
 Terms = dict[int, int]
 

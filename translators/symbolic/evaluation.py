@@ -20,7 +20,8 @@ from ..ranges.ndrange import Chunk, NDRange
 from ..ranges.tracing import Number
 from .domain import SOME_VALUE, Domain, Form, Infeasible
 from .exhaustive import assert_never
-from .expression import (
+from .logic import conjuncts, negate
+from .nodes import (
     Arithmetic,
     Both,
     Cast,
@@ -50,7 +51,6 @@ from .expression import (
     WholeLocalSize,
     origins,
 )
-from .logic import conjuncts, negate
 from .operations import Uniforms, value_of
 
 T = TypeVar("T")

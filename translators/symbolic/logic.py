@@ -10,27 +10,8 @@ from math import gcd
 
 from . import expression as ex
 from .effort import spend
-from .expression import (
-    ONE,
-    ZERO,
-    Both,
-    Const,
-    Either,
-    Expr,
-    IsZero,
-    Not,
-    NotNegative,
-    NotZero,
-    Unknown,
-    add,
-    const,
-    joined,
-    linear,
-    scale,
-    sub,
-    terms_of,
-    truth_of,
-)
+from .expression import ONE, ZERO, add, const, joined, linear, scale, sub, terms_of, truth_of
+from .nodes import Both, Const, Either, Expr, IsZero, Not, NotNegative, NotZero, Unknown
 
 TRUE: Expr = ONE
 FALSE: Expr = ZERO

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from .domain import Form
 from .exhaustive import assert_never
-from .expression import (
+from .logic import negate
+from .nodes import (
     INFINITE,
     LOOP_END,
     Argument,
@@ -50,7 +51,6 @@ from .expression import (
     WholeLocalSize,
     WorkDim,
 )
-from .logic import negate
 
 if TYPE_CHECKING:
     from .evaluation import Scope

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 
 from . import expression as ex
-from . import logic
+from . import logic, nodes
 from .effort import spend
 from .exhaustive import assert_never
-from .expression import Exit, Expr, Leaf, Trips, linear, terms_of
+from .expression import linear, terms_of
+from .nodes import Exit, Expr, Leaf, Trips
 
 
 def substitute(expr: Expr, replacements: Mapping[Expr, Expr], memo: dict[Expr, Expr] | None = None) -> Expr:
@@ -46,57 +47,57 @@ def _rebuilt(  # noqa: C901 (a case for each kind)
 ) -> Expr:
     """The expression made anew of its parts as `changed` has them."""
     match expr:
-        case ex.Sum():
+        case nodes.Sum():
             result: Expr = ex.const(expr.constant)
             for term, coefficient in expr.terms:
                 result = ex.add(result, changed(term), coefficient)
             return result
-        case ex.Product():
+        case nodes.Product():
             return reduce(ex.mul, map(changed, expr.factors))
-        case ex.Cast():
+        case nodes.Cast():
             return ex.cast(expr.kind, changed(expr.a))
-        case ex.NotNegative():
+        case nodes.NotNegative():
             return logic.ge0(changed(expr.a))
-        case ex.IsZero():
+        case nodes.IsZero():
             return logic.is_zero(changed(expr.a))
-        case ex.NotZero():
+        case nodes.NotZero():
             return logic.is_not_zero(changed(expr.a))
-        case ex.Not():
+        case nodes.Not():
             return logic.negate(changed(expr.a))
-        case ex.Select():
+        case nodes.Select():
             return logic.select(changed(expr.condition), changed(expr.a), changed(expr.b))
-        case ex.Arithmetic() | ex.Both() | ex.Either():
+        case nodes.Arithmetic() | nodes.Both() | nodes.Either():
             return _rejoined(expr, changed(expr.a), changed(expr.b))
-        case ex.Exit():
+        case nodes.Exit():
             return _substitute_trips(expr, replacements)
-        case ex.Const() | ex.Leaf():
+        case nodes.Const() | nodes.Leaf():
             return expr
     assert_never(expr)
 
 
-def _rejoined(expr: ex.Pairs, a: Expr, b: Expr) -> Expr:  # noqa: C901 (a case for each kind)
+def _rejoined(expr: nodes.Pairs, a: Expr, b: Expr) -> Expr:  # noqa: C901 (a case for each kind)
     match expr:
-        case ex.Quotient():
+        case nodes.Quotient():
             return ex.div(a, b)
-        case ex.Remainder():
+        case nodes.Remainder():
             return ex.mod(a, b)
-        case ex.ShiftLeft():
+        case nodes.ShiftLeft():
             return ex.shift_left(a, b)
-        case ex.ShiftRight():
+        case nodes.ShiftRight():
             return ex.shift_right(a, b)
-        case ex.BitAnd():
+        case nodes.BitAnd():
             return ex.bit_and(a, b)
-        case ex.BitOr():
+        case nodes.BitOr():
             return ex.bit_or(a, b)
-        case ex.BitXor():
+        case nodes.BitXor():
             return ex.bit_xor(a, b)
-        case ex.Minimum():
+        case nodes.Minimum():
             return ex.minimum(a, b)
-        case ex.Maximum():
+        case nodes.Maximum():
             return ex.maximum(a, b)
-        case ex.Both():
+        case nodes.Both():
             return logic.both(a, b)
-        case ex.Either():
+        case nodes.Either():
             return logic.either(a, b)
     assert_never(expr)
 

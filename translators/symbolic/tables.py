@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from . import expression as ex
-from .expression import Expr
+from . import nodes
+from .nodes import Expr
 
 __all__ = ["Row", "Writer", "read_table"]
 
@@ -24,35 +25,35 @@ Row: TypeAlias = "list[Any]"
 _WORK_ITEMS = {
     kind.__name__: kind
     for kind in (
-        ex.GlobalId,
-        ex.GroupId,
-        ex.LocalId,
-        ex.GlobalSize,
-        ex.LocalSize,
-        ex.WholeLocalSize,
-        ex.NumGroups,
-        ex.GlobalOffset,
+        nodes.GlobalId,
+        nodes.GroupId,
+        nodes.LocalId,
+        nodes.GlobalSize,
+        nodes.LocalSize,
+        nodes.WholeLocalSize,
+        nodes.NumGroups,
+        nodes.GlobalOffset,
     )
 }
 _OPERATIONS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        ex.Quotient,
-        ex.Remainder,
-        ex.ShiftLeft,
-        ex.ShiftRight,
-        ex.BitAnd,
-        ex.BitOr,
-        ex.BitXor,
-        ex.Minimum,
-        ex.Maximum,
-        ex.Both,
-        ex.Either,
-        ex.Select,
-        ex.NotNegative,
-        ex.IsZero,
-        ex.NotZero,
-        ex.Not,
+        nodes.Quotient,
+        nodes.Remainder,
+        nodes.ShiftLeft,
+        nodes.ShiftRight,
+        nodes.BitAnd,
+        nodes.BitOr,
+        nodes.BitXor,
+        nodes.Minimum,
+        nodes.Maximum,
+        nodes.Both,
+        nodes.Either,
+        nodes.Select,
+        nodes.NotNegative,
+        nodes.IsZero,
+        nodes.NotZero,
+        nodes.Not,
     )
 }
 _TRIPS = "Trips"
@@ -65,7 +66,7 @@ class Writer:
         self.rows: list[Row] = []
         self.nodes: list[Expr] = []  #: of the rows, but those of what is known of exits
         self._numbers: dict[Expr, int] = {}
-        self._exits: list[ex.Exit] = []
+        self._exits: list[nodes.Exit] = []
 
     def number(self, expr: Expr) -> int:
         """The row of `expr`, written with all its operands where it is new."""
@@ -81,7 +82,7 @@ class Writer:
                 self._numbers[node] = len(self.rows)
                 self.rows.append([type(node).__name__, node.lo, node.hi, *self._fields(node)])
                 self.nodes.append(node)
-                if isinstance(node, ex.Exit):
+                if isinstance(node, nodes.Exit):
                     self._exits.append(node)
         return self._numbers[expr]
 
@@ -97,45 +98,45 @@ class Writer:
 
     def _fields(self, node: Expr) -> list[Any]:
         match node:
-            case ex.Const():
+            case nodes.Const():
                 return [node.number]
-            case ex.WorkItem():
+            case nodes.WorkItem():
                 return [node.dimension]
-            case ex.Argument():
+            case nodes.Argument():
                 return [node.index, node.byte, *node.kind]
-            case ex.Unknown():
+            case nodes.Unknown():
                 return [node.origin]
-            case ex.Sum():
+            case nodes.Sum():
                 return [node.constant, [[self._numbers[term], factor] for term, factor in node.terms]]
-            case ex.Cast():
+            case nodes.Cast():
                 return [self._numbers[node.a], *node.kind]
         return [self._numbers[part] for part in node.parts]
 
 
 def read_table(rows: Sequence[Row]) -> list[Expr]:
-    """The nodes of a table, by row. ValueError, or what plain values raise that are not as expected, where it is none."""
-    nodes: list[Expr] = []
+    """The expressions of a table, by row. ValueError, or what plain values raise that are not as expected, where it is none."""
+    expressions: list[Expr] = []
     known = []
     for row in rows:
         if row[0] == _TRIPS:
             known.append(row)
         else:
-            nodes.append(_node(row[0], row[1], row[2], row[3:], nodes))
+            expressions.append(_node(row[0], row[1], row[2], row[3:], expressions))
     exits = []
     for _, leaf, none, before, after, exact in known:
-        found = nodes[leaf]
-        if not isinstance(found, ex.Exit):
+        found = expressions[leaf]
+        if not isinstance(found, nodes.Exit):
             raise ValueError(f"row {leaf} is no exit")
-        exits.append((found, ex.Trips(nodes[none], nodes[before], nodes[after], exact)))
+        exits.append((found, nodes.Trips(expressions[none], expressions[before], expressions[after], exact)))
     ex.define(exits)
-    if any(not hasattr(node, "definition") for node in nodes if isinstance(node, ex.Exit)):
+    if any(not hasattr(node, "definition") for node in expressions if isinstance(node, nodes.Exit)):
         raise ValueError("an exit of which nothing is said")
-    return nodes
+    return expressions
 
 
-def _node(name: str, lo: int, hi: int, fields: Row, nodes: Sequence[Expr]) -> Expr:
+def _node(name: str, lo: int, hi: int, fields: Row, expressions: Sequence[Expr]) -> Expr:
     if name in _OPERATIONS:
-        made: Expr = ex.remade(_OPERATIONS[name], lo, hi, _at(nodes, fields))
+        made: Expr = ex.remade(_OPERATIONS[name], lo, hi, _at(expressions, fields))
         return made
     if name in _WORK_ITEMS:
         return ex.workitem(_WORK_ITEMS[name], *fields)
@@ -145,21 +146,26 @@ def _node(name: str, lo: int, hi: int, fields: Row, nodes: Sequence[Expr]) -> Ex
         case "WorkDim", []:
             return ex.WORK_DIM
         case "Argument", [index, byte, bits, signed]:
-            return ex.argument(index, byte, ex.IntType(bits, signed))
+            return ex.argument(index, byte, nodes.IntType(bits, signed))
         case "Sum", [constant, terms]:
-            found = tuple((nodes[_row(number)], factor) for number, factor in terms)
+            found = tuple((expressions[_row(number)], factor) for number, factor in terms)
             return ex.remade_sum(lo, hi, constant, found)
         case "Product", factors:
-            return ex.remade_product(lo, hi, _at(nodes, factors))
+            return ex.remade_product(lo, hi, _at(expressions, factors))
         case "Cast", [number, bits, signed]:
-            return ex.remade_cast(lo, hi, nodes[_row(number)], ex.IntType(bits, signed))
+            return ex.remade_cast(lo, hi, expressions[_row(number)], nodes.IntType(bits, signed))
         case ("Unknown", _) | ("Counter" | "Head" | "Exit", []):
             leaf: Expr = ex.new_leaf(_NEW[name], lo, hi, *fields)
             return leaf
     raise ValueError(f"no node {name} of {fields}")
 
 
-_NEW: dict[str, Any] = {"Counter": ex.Counter, "Head": ex.Head, "Exit": ex.Exit, "Unknown": ex.Unknown}
+_NEW: dict[str, Any] = {
+    "Counter": nodes.Counter,
+    "Head": nodes.Head,
+    "Exit": nodes.Exit,
+    "Unknown": nodes.Unknown,
+}
 
 
 def _row(number: int) -> int:
@@ -168,5 +174,5 @@ def _row(number: int) -> int:
     return number
 
 
-def _at(nodes: Sequence[Expr], numbers: Iterable[int]) -> tuple[Expr, ...]:
-    return tuple(nodes[_row(number)] for number in numbers)
+def _at(expressions: Sequence[Expr], numbers: Iterable[int]) -> tuple[Expr, ...]:
+    return tuple(expressions[_row(number)] for number in numbers)
