@@ -23,6 +23,6 @@ def stats() -> Statistics:
     `as_dict()` gives them as dictionaries and lists. Nothing is counted twice: two calls give the figures
     from the beginning. Empty where no virtual device was opened.
     """
-    from vdev.observe import statistics  # nothing is loaded until somebody asks
+    from vdev.observe import snapshots  # nothing is loaded until somebody asks
 
-    return statistics.current()
+    return snapshots.current()

@@ -19,8 +19,8 @@ import pytest
 from tests.cpu.test_samples import ARGUMENTS, PICTURES, SAMPLES
 from tests.harness.sample_runs import OTHERS
 from vdev.harness import Program, assert_equal, image, local
+from vdev.harness.launched import is_output
 from vdev.harness.pixels import ORDERS
-from vdev.harness.program import _is_output
 from vdev.harness.running import open_session
 
 #: Samples whose kernels are all PyOpenCL's own, which it launches in ways of its own.
@@ -166,7 +166,7 @@ def check_kernels(
         args = [given(kernel, launch, number, arg) for number, arg in enumerate(launch.args)]
         outputs = kernel(*args, global_size=launch.global_size, local_size=launch.local_size)
         assert outputs.notes == ()
-        written = {info.name for info in kernel.infos if _is_output(info)}
+        written = {info.name for info in kernel.infos if is_output(info)}
         assert written
         for number, left in launch.left.items():
             parameter = kernel.infos[number].name

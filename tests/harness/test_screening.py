@@ -21,8 +21,9 @@ from vdev.harness import Program
 from vdev.harness.arguments import prepare
 from vdev.harness.checking import CheckedSource
 from vdev.harness.forms import Forms
+from vdev.harness.launched import launched, memory_of
 from vdev.harness.memories import Memory, Pointer
-from vdev.harness.program import Kernel, _launched, _memory
+from vdev.harness.program import Kernel
 from vdev.harness.running import open_session
 from vdev.harness.screening import Screen
 from vdev.harness.small import FLEETING
@@ -81,7 +82,7 @@ def passes(pair: Pair, side: str) -> bool | None:
     if kernel.name not in screen.program.kernels:
         return None
     ready = prepare(kernel.name, infos, element_types(parsed, kernel.name), pair.args)
-    args = _launched(ready, [_memory(arg) for arg in ready])
+    args = launched(ready, [memory_of(arg) for arg in ready])
     grid = kernel._ndrange(pair.global_size, pair.local_size, None)
     found: bool = open_session("cpu:1").executor.call(
         0, lambda backend: screen.passes(backend, kernel.name, args, grid)

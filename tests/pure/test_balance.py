@@ -16,7 +16,7 @@ from vdev.translators.ranges.ndrange import Chunk
 
 from tests.pure.test_choosing import Program
 from vdev.observe.explain import as_text
-from vdev.observe.statistics import of_session
+from vdev.observe.snapshots import of_session
 from vdev.planner.balance import Balance, WorkProfile, cut_at, cut_dimension
 from vdev.planner.partitioner import make_partition
 

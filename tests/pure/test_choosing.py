@@ -19,7 +19,7 @@ from vdev.translators.ranges.ndrange import Chunk, NDRange
 
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.observe.advice import advise
-from vdev.observe.statistics import of_session
+from vdev.observe.snapshots import of_session
 from vdev.planner.instructions import Plan
 from vdev.session.commands import BufferArg, Command, Fill, Launch
 from vdev.session.gathering import Choosing, can_choose

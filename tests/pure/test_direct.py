@@ -16,7 +16,8 @@ from tests.pure import virtual_gpus
 from tests.pure.test_choosing import Program
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.observe.explain import as_text
-from vdev.observe.statistics import KernelStatistics, of_session
+from vdev.observe.snapshots import of_session
+from vdev.observe.statistics import KernelStatistics
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.direct import ONE_WORKER
 from vdev.session.launching import THRIFTY

@@ -22,7 +22,7 @@ import pytest
 from tests.pure.test_choosing import Program
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
-from vdev.observe.statistics import of_session
+from vdev.observe.snapshots import of_session
 from vdev.session import launches
 from vdev.session.commands import Fill
 from vdev.session.gathering import Choosing

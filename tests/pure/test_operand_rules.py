@@ -15,7 +15,8 @@ from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.summaries import KernelSummary, _byte_offset, _Ways
 from vdev.translators.ranges.ndrange import Chunk, NDRange
-from vdev.translators.symbolic.evaluation import Launch, explore
+from vdev.translators.symbolic.evaluation import explore, scope_of
+from vdev.translators.symbolic.launch_numbers import Launch
 
 from . import operand_cases
 from .operand_cases import FAMILIES, Case
@@ -36,7 +37,7 @@ def allowed(
     if access.offset is None:
         return [(-(1 << 63), (1 << 63) - 1)]
     ways = _Ways(
-        Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary.merged).scope()
+        scope_of(Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary.merged))
     )
     found = []
     for start in ways.scopes(access.way):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -27,7 +28,8 @@ from vdev.observe.figures import Moved, Times
 from vdev.observe.history import History
 from vdev.observe.past import BINS, PLANNING
 from vdev.observe.recorder import Shape, StepShape
-from vdev.observe.statistics import NOTHING, Statistics, WayStatistics
+from vdev.observe.snapshots import NOTHING, Snapshot
+from vdev.observe.statistics import Statistics, WayStatistics
 from vdev.observe.timeline import Run
 from vdev.planner.directory import HOST, buffer_state
 from vdev.planner.instructions import Launch, Plan, Touch, Upload
@@ -291,5 +293,7 @@ def test_shares_say_where_the_bytes_are():
 
 def test_other_forms_are_as_before():
     assert "past" not in figures(KERNEL).as_dict()
-    assert figures(KERNEL)._repr_html_().startswith('<div class="vdev">')
+    found = figures(KERNEL)
+    shown = Snapshot(*(getattr(found, field.name) for field in dataclasses.fields(found)))
+    assert shown._repr_html_().startswith('<div class="vdev">')
     assert Moved().nbytes == 0

@@ -10,7 +10,7 @@ import pytest
 from vdev.translators.ranges.region import Region
 
 import vdev
-from vdev.observe import statistics
+from vdev.observe import snapshots
 from vdev.observe.figures import Moved, Times
 from vdev.observe.tallies import Ledger, access_text, add_route, line_of
 from vdev.planner import transfers
@@ -97,7 +97,7 @@ def test_without_a_session_there_is_nothing():
 
 
 def test_figures_are_plain():
-    assert json.loads(json.dumps(statistics.NOTHING.as_dict()))["moved"]["host_to_worker"] == 0
+    assert json.loads(json.dumps(snapshots.NOTHING.as_dict()))["moved"]["host_to_worker"] == 0
     with pytest.raises(KeyError):
-        statistics.NOTHING.kernel("k")
+        snapshots.NOTHING.kernel("k")
     assert "stats" in vars(vdev)

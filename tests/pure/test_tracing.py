@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from vdev.translators.ranges.linear_forms import show, variables_in
 from vdev.translators.ranges.patterns import remade, source_of
 from vdev.translators.ranges.region import Region
-from vdev.translators.ranges.tracing import Number, Real, Trace, show, variables_in
+from vdev.translators.ranges.tracing import Number, Real, Trace
 
 Calculation = Callable[[Sequence[Any]], list[Any]]
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, Type, TypeKind
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind
 
 from ..symbolic.effort import spend
-from ..symbolic.nodes import IntType
 from . import clang
 from .operator_kinds import Binary, Joining, Placed
 from .preprocessor import GENERATED_FILE
@@ -65,64 +64,20 @@ from .syntax import (
     has_labels,
     swizzle_components,
 )
+from .type_reader import TypeReader
 from .types import (
-    VOID,
-    CArray,
     CBits,
     CBool,
-    CFloat,
-    CInt,
-    COther,
     CPointer,
     CRecord,
     CType,
     CVector,
-    CVoid,
     Whole,
 )
 
 if TYPE_CHECKING:
     from .source import ParsedProgram
 
-
-_INTEGERS = {
-    TypeKind.CHAR_U: IntType(8, False),
-    TypeKind.UCHAR: IntType(8, False),
-    TypeKind.CHAR_S: IntType(8, True),
-    TypeKind.SCHAR: IntType(8, True),
-    TypeKind.USHORT: IntType(16, False),
-    TypeKind.SHORT: IntType(16, True),
-    TypeKind.UINT: IntType(32, False),
-    TypeKind.INT: IntType(32, True),
-    TypeKind.ULONG: IntType(64, False),
-    TypeKind.ULONGLONG: IntType(64, False),
-    TypeKind.LONG: IntType(64, True),
-    TypeKind.LONGLONG: IntType(64, True),
-}
-_ATOMICS = {
-    "int": IntType(32, True),
-    "unsigned int": IntType(32, False),
-    "long": IntType(64, True),
-    "unsigned long": IntType(64, False),
-}
-#: Placeholders for what has no type of its own, such as clang's builtin functions behind INFINITY and NAN.
-#: libclang ends the process when it is asked for their size.
-_NO_OBJECTS = {TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT}
-_SCALARS: dict[TypeKind, type[CBool | CFloat | CVoid]] = {
-    TypeKind.BOOL: CBool,
-    TypeKind.VOID: CVoid,
-    TypeKind.ATOMIC: CFloat,  # where it is no integer
-    **dict.fromkeys(
-        (TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE), CFloat
-    ),
-}
-_SEQUENCES = {
-    TypeKind.EXTVECTOR,
-    TypeKind.VECTOR,
-    TypeKind.CONSTANTARRAY,
-    TypeKind.INCOMPLETEARRAY,
-    TypeKind.VARIABLEARRAY,
-}
 
 #: What reading a node takes (see `effort`).
 _STEPS = 7
@@ -139,22 +94,6 @@ _NOT_EXPRESSIONS = {
 _PARTS = {kind.value for kind in _NOT_EXPRESSIONS}
 
 
-def _bit_bytes(size: int, fields: list[Cursor], index: int) -> tuple[int, int]:
-    """[start, stop) of the bytes that an access to bit-field `index` may touch: all from the first of the bit-fields
-    side by side with it to the next member that is none (compilers read and write any part of that at once).
-    """
-    first, last = index, index
-    while first > 0 and fields[first - 1].is_bitfield():
-        first -= 1
-    while last + 1 < len(fields) and fields[last + 1].is_bitfield():
-        last += 1
-    start = fields[first].get_field_offsetof() // 8
-    if last + 1 == len(fields):
-        return start, size
-    following = fields[last + 1].get_field_offsetof() // 8
-    return start, following if following > start else size  # members of a union lie one on the other
-
-
 class SyntaxReader:
     """Reads functions of one translation unit."""
 
@@ -166,7 +105,8 @@ class SyntaxReader:
         #: whether there may be expressions of one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
         self._generated = GENERATED_FILE.encode() in self.text
-        self._types: dict[int, CType] = {}
+        types = TypeReader()
+        self.ctype, self._type_of = types.read, types.of
         self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
         self._nnodes = 0  #: read so far
         self._reached: Cursor | None = None  #: the last statement begun
@@ -176,7 +116,7 @@ class SyntaxReader:
             if cursor.kind is CursorKind.FUNCTION_DECL and cursor.is_definition():
                 self._definitions.setdefault(cursor.spelling, []).append(cursor)
 
-    # functions and types ----------------------------------------------------------------------------
+    # functions --------------------------------------------------------------------------------------
 
     def function(self, name: str, key: int | None = None) -> Function | None:
         """The function of a name (see `Call.key`); None where it has no body in the program.
@@ -218,60 +158,6 @@ class SyntaxReader:
         if body is None:
             return None
         return Function(cursor.spelling, tuple(parameters), self.ctype(cursor.result_type), body)
-
-    def _type_of(self, cursor: Cursor) -> CType:
-        found = self._types.get(clang.type_key(cursor))
-        return self.ctype(cursor.type) if found is None else found
-
-    def ctype(self, clang_type: Type) -> CType:
-        key = clang_type.data[0]
-        found = self._types.get(key)
-        if found is None:
-            found = self._read_type(clang_type)
-            self._types[key] = found
-        return found
-
-    def _read_type(self, clang_type: Type) -> CType:
-        canonical = clang_type.get_canonical()
-        kind = canonical.kind
-        if kind in _NO_OBJECTS:
-            return COther(0)
-        size, space = max(canonical.get_size(), 0), clang.address_space(canonical)
-        volatile = canonical.is_volatile_qualified()
-        if kind is TypeKind.RECORD:
-            record = CRecord(size, {}, space=space, volatile=volatile)
-            self._types[clang_type.data[0]] = record
-            fields = list(canonical.get_fields())
-            for index in range(len(fields)):
-                self._read_field(record, fields, index)
-            return record
-        if kind in _SEQUENCES:
-            element = self.ctype(canonical.element_type)
-            if kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
-                return CVector(size, element, canonical.element_count, space=space, volatile=volatile)
-            if kind is TypeKind.CONSTANTARRAY:
-                return CArray(size, element, canonical.element_count, space=space, volatile=volatile)
-            return CArray(0, element, space=space, volatile=volatile)
-        if kind is TypeKind.POINTER:
-            pointee = canonical.get_pointee()
-            target = VOID if pointee.kind is TypeKind.FUNCTIONPROTO else self.ctype(pointee)
-            return CPointer(size, target, space=space, volatile=volatile)
-        integer = _integer_of(canonical)
-        if integer is not None:
-            return CInt(size, integer, space=space, volatile=volatile)
-        return _SCALARS.get(kind, COther)(size, space=space, volatile=volatile)
-
-    def _read_field(self, record: CRecord, fields: list[Cursor], index: int) -> None:
-        field = fields[index]
-        byte, ctype = field.get_field_offsetof() // 8, self.ctype(field.type)
-        if field.is_bitfield():
-            byte, stop = _bit_bytes(record.size, fields, index)
-            ctype = CBits(stop - byte)
-        if field.spelling:
-            record.members[field.spelling] = (byte, ctype)
-        if field.is_anonymous() and isinstance(ctype, CRecord):
-            for name, (inner, inner_type) in ctype.members.items():
-                record.members[name] = (byte + inner, inner_type)
 
     # places -----------------------------------------------------------------------------------------
 
@@ -711,12 +597,3 @@ def _unspread(node: Cast) -> Cast:
     if not isinstance(inner, Spread):
         return node
     return Cast(node.type, node.line, Cast(inner.type, inner.line, inner.operand))
-
-
-def _integer_of(canonical: Type) -> IntType | None:
-    """The integer that an object of a type is; None where it is none, or a `bool`."""
-    if canonical.kind is TypeKind.ENUM:
-        return _INTEGERS.get(canonical.get_declaration().enum_type.get_canonical().kind)
-    if canonical.kind is TypeKind.ATOMIC:
-        return _ATOMICS.get(canonical.spelling.partition("_Atomic(")[2][:-1])
-    return _INTEGERS.get(canonical.kind)

@@ -21,8 +21,9 @@ from ..symbolic import expression as ex
 from ..symbolic import nodes
 from ..symbolic.domain import Form
 from ..symbolic.domain_image import image
-from ..symbolic.evaluation import Launch, Scope, explore, uniform_pieces
+from ..symbolic.evaluation import Scope, explore, scope_of
 from ..symbolic.exhaustive import assert_never
+from ..symbolic.launch_numbers import Launch, uniform_pieces
 from ..symbolic.nodes import Expr, show
 from .ways import Step, StepKind
 
@@ -157,7 +158,7 @@ class KernelSummary:
             return ()
         parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
         for piece in uniform_pieces(ndrange, chunk, self.merged):
-            ways = _Ways(Launch(ndrange, piece, values, self.merged).scope())
+            ways = _Ways(scope_of(Launch(ndrange, piece, values, self.merged)))
             for access in self.accesses:
                 ahead = before.get(access.arg, 0)
                 size = sizes.get(access.arg, 0) + ahead

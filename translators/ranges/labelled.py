@@ -18,7 +18,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Union
 
 from .bands import Bands, Units
-from .region import FEW_BANDS, Region, merged, region_in
+from .pitches import merged
+from .region import FEW_BANDS, Region, region_in
 
 Pitches = tuple[int, ...]
 LabelledBand = tuple[int, int, Union[int, "LabelledBands"]]

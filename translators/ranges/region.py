@@ -15,7 +15,7 @@ can do with more bytes ask for a `cover` instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import pairwise
 from math import prod
 from operator import index
@@ -27,6 +27,7 @@ from . import bands as nested
 from . import byte_runs
 from .bands import Bands, Units
 from .byte_runs import Block, Runs
+from .pitches import merged, needed_levels, open_box, pitches_for
 from .tracing import whole
 
 #: runs of a set without pitches, above which they are an array
@@ -132,7 +133,7 @@ class Region:
             return EMPTY
         low, extent, rest = open_box(start, nbytes, dims)
         found = Region.span(low, low + extent)
-        kept = _pitches_for(tuple(rest))
+        kept = pitches_for(tuple(rest))
         for number, (stride, count) in enumerate(rest):
             found = found._repeated(stride, count) if number in kept else found._moved(stride, count)
         return found
@@ -484,25 +485,6 @@ class Region:
         return found
 
 
-def open_box(
-    start: int, nbytes: int, dims: Sequence[tuple[int, int]]
-) -> tuple[int, int, list[tuple[int, int]]]:
-    """A box's first byte, the bytes of its runs, and the dimensions that are left once those that only make the runs
-    longer, or one another, are gone; strides positive, the smallest first."""
-    low = whole(start + sum(stride * (count - 1) for stride, count in dims if stride < 0))
-    extent = whole(nbytes)
-    rest: list[tuple[int, int]] = []
-    for stride, count in sorted((abs(whole(stride)), whole(count)) for stride, count in dims):
-        if not rest and stride <= extent:
-            extent += stride * (count - 1)
-        elif rest and count > 1 and stride % rest[-1][0] == 0 and stride <= rest[-1][0] * rest[-1][1]:
-            inner, many = rest[-1]
-            rest[-1] = (inner, many + stride // inner * (count - 1))
-        elif count > 1:
-            rest.append((stride, count))
-    return low, extent, rest
-
-
 def joint_pitches(regions: Iterable[Region]) -> tuple[int, ...]:
     """Pitches in which as many of these regions as go together can be told apart."""
     found: tuple[int, ...] = ()
@@ -523,34 +505,6 @@ def one_of_each_pitch(regions: Iterable[Region]) -> list[Region]:
     return list(found.values())
 
 
-def copies(dims: Sequence[tuple[int, int]]) -> int:
-    """How many copies of a box `Region.boxes` has to put together for dimensions as `open_box` gives them."""
-    kept = _pitches_for(tuple(dims))
-    return prod(count for number, (_, count) in enumerate(dims) if number not in kept)
-
-
-def _pitches_for(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
-    """Which of the dimensions, smallest stride first, are taken for pitches: each divides the next, and the others
-    have as few members as can be."""
-    if len(dims) <= 10 and not any(other % one for (one, _), (other, _) in pairwise(dims)):
-        return frozenset(range(len(dims)))
-    return _known_pitches(tuple((index(stride), index(count)) for stride, count in dims))
-
-
-@lru_cache(maxsize=1024)
-def _known_pitches(dims: tuple[tuple[int, int], ...]) -> frozenset[int]:
-    best, most = frozenset[int](), 0
-    for choice in range(1, 1 << len(dims)) if len(dims) <= 10 else ():
-        taken = [number for number in range(len(dims)) if choice >> number & 1]
-        strides = [dims[number][0] for number in taken]
-        if any(other % one for one, other in pairwise(strides)):
-            continue
-        size = prod(dims[number][1] for number in taken)
-        if size > most:
-            best, most = frozenset(taken), size
-    return best
-
-
 # results ------------------------------------------------------------------------------------------------
 
 
@@ -559,7 +513,7 @@ def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
     if not bands:
         return EMPTY
     if pitches and len(bands) <= FEW_BANDS:
-        needed = _needed(bands, len(pitches))
+        needed = needed_levels(bands, len(pitches))
         for depth in range(len(pitches) - 1, -1, -1):
             if not needed[depth]:
                 bands = nested.coarsen(bands, (*pitches, 1), depth)
@@ -578,18 +532,6 @@ def region_in(bands: Bands, pitches: tuple[int, ...]) -> Region:
         )
     units = (*pitches, 1)
     return Region(nested.first(bands, units), nested.last(bands, units), pitches, bands)
-
-
-def _needed(bands: Bands, depth: int) -> list[bool]:
-    """By level, whether a pitch spares anything."""
-    if depth == 1:  # as nearly all have
-        for lo, hi, inner in bands:
-            if inner is not None and hi - lo > 1:
-                return _ONE_NEEDED
-    return nested.repeated(bands, depth)
-
-
-_ONE_NEEDED = [True]
 
 
 def _from_pairs(pairs: Iterable[tuple[int, int]]) -> Region:
@@ -618,13 +560,6 @@ def _wrap(runs: Runs) -> Region:
 
 
 # two sets -----------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def merged(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The pitches of both, None where they do not all divide one another."""
-    both = sorted({*first, *second}, reverse=True)
-    return None if any(one % other for one, other in pairwise(both)) else tuple(both)
 
 
 def _easy(a: Region, b: Region) -> bool:

@@ -15,13 +15,12 @@ Knows neither kernels nor plans.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from math import gcd
 from operator import index
 from typing import Any
 
-Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
+from .linear_forms import Linear, Solution, larger, normal, plus, show, smaller, variables_in
 
 
 class Trace:
@@ -86,7 +85,7 @@ class Trace:
         return found
 
     def _noted(self, terms: dict[int, int], constant: int, value: int, sign: str) -> bool:
-        linear, factor = _normal(terms)
+        linear, factor = normal(terms)
         now = (value - constant) // factor
         if sign == "==":
             if value == 0:
@@ -109,7 +108,7 @@ class Trace:
     def _narrow(self, linear: Linear, low: int | None, high: int | None) -> None:
         self._solution = None
         old_low, old_high = self._ranges.get(linear, (None, None))
-        self._ranges[linear] = (_larger(old_low, low), _smaller(old_high, high))
+        self._ranges[linear] = (larger(old_low, low), smaller(old_high, high))
 
     def compare_reals(self, text: str, outcome: bool) -> bool:
         self.check_open()
@@ -176,14 +175,14 @@ class Trace:
             terms, constant = solution.reduced(dict(linear), 0)
             if not terms:
                 continue  # it follows from the equations: it was so when they were
-            rest, factor = _normal(terms)
+            rest, factor = normal(terms)
             bounds = [None if bound is None else bound - constant for bound in (low, high)]
             if factor < 0:
                 bounds = [None if bound is None else -bound for bound in reversed(bounds)]
             least = None if bounds[0] is None else -(-bounds[0] // abs(factor))
             most = None if bounds[1] is None else bounds[1] // abs(factor)
             known = found.get(rest, (None, None))
-            found[rest] = _larger(known[0], least), _smaller(known[1], most)
+            found[rest] = larger(known[0], least), smaller(known[1], most)
         return found
 
     def _others_with(self, solution: Solution) -> dict[Linear, set[int]]:
@@ -192,107 +191,12 @@ class Trace:
             terms, constant = solution.reduced(dict(linear), 0)
             if not terms:
                 continue
-            rest, factor = _normal(terms)
+            rest, factor = normal(terms)
             # factor * rest + constant is never a value that it cannot be
             left = {(value - constant) // factor for value in values if (value - constant) % factor == 0}
             if left:
                 found.setdefault(rest, set()).update(left)
         return found
-
-
-class Solution:
-    """Variables as forms of others, which follow from equations."""
-
-    def __init__(self, parameters: set[int]) -> None:
-        """`parameters`: the variables that are replaced first, the last of them before others."""
-        self._parameters = parameters
-        #: terms and constant, of variables that are left
-        self.forms: dict[int, tuple[dict[int, int], int]] = {}
-
-    def add(self, terms: dict[int, int], constant: int) -> None:
-        """A form that is 0. Nothing where no variable can be told from it by whole numbers; as an equation it stays."""
-        terms, constant = self.reduced(terms, constant)
-        simple = [variable for variable, coefficient in terms.items() if abs(coefficient) == 1]
-        if not simple:
-            return
-        gone = max(simple, key=lambda variable: (variable in self._parameters, variable))
-        sign = -terms.pop(gone)
-        form = {variable: sign * coefficient for variable, coefficient in terms.items()}, sign * constant
-        for variable, (old, more) in self.forms.items():
-            factor = old.get(gone, 0)
-            if factor:
-                rest = {other: coefficient for other, coefficient in old.items() if other != gone}
-                self.forms[variable] = _sum(rest, form[0], factor), more + factor * form[1]
-        self.forms[gone] = form
-
-    def reduced(self, terms: dict[int, int], constant: int) -> tuple[dict[int, int], int]:
-        """The same form of the variables that are left."""
-        known = [variable for variable in terms if variable in self.forms]
-        if known:
-            terms = dict(terms)
-        for variable in known:
-            factor = terms.pop(variable)
-            form, more = self.forms[variable]
-            terms, constant = _sum(terms, form, factor), constant + factor * more
-        return dict(sorted(terms.items())), constant  # alike, however it was found
-
-
-def _larger(first: int | None, second: int | None) -> int | None:
-    if first is None or second is None:
-        return first if second is None else second
-    return max(first, second)
-
-
-def _smaller(first: int | None, second: int | None) -> int | None:
-    if first is None or second is None:
-        return first if second is None else second
-    return min(first, second)
-
-
-def _sum(terms: dict[int, int], others: dict[int, int], factor: int) -> dict[int, int]:
-    """The terms of one form and `factor` times another."""
-    found = dict(terms)
-    for variable, coefficient in others.items():
-        total = found.get(variable, 0) + factor * coefficient
-        if total:
-            found[variable] = total
-        else:
-            del found[variable]
-    return found
-
-
-def _normal(terms: dict[int, int]) -> tuple[Linear, int]:
-    """The linear part over the largest common factor, its first coefficient positive; and that factor."""
-    if len(terms) == 1:
-        ((variable, coefficient),) = terms.items()
-        return ((variable, 1),), coefficient
-    items = sorted(terms.items())
-    factor = gcd(*terms.values())
-    if items[0][1] < 0:
-        factor = -factor
-    if factor == 1:
-        return tuple(items), 1
-    return tuple((variable, coefficient // factor) for variable, coefficient in items), factor
-
-
-def show(terms: dict[int, int], constant: int) -> str:
-    """A form as a Python expression."""
-    parts: list[str] = []
-    for variable, coefficient in terms.items():
-        size = f"v{variable}" if abs(coefficient) == 1 else f"{abs(coefficient)} * v{variable}"
-        parts.append(f"- {size}" if coefficient < 0 else f"+ {size}")
-    if constant or not parts:
-        parts.append(f"- {-constant}" if constant < 0 else f"+ {constant}")
-    text = " ".join(parts)
-    return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
-
-
-def variables_in(text: str) -> list[int]:
-    """The variables that an expression names."""
-    return [int(number) for number in _VARIABLE.findall(text)]
-
-
-_VARIABLE = re.compile(r"\bv(\d+)\b")
 
 
 Operand = Any  # an int, a float, a Number or a Real
@@ -320,7 +224,7 @@ class Number:
         if type(other) is int:
             return self._made(self.value + other, self.terms, self.constant + other)
         if type(other) is Number:
-            terms = _sum(self.terms, other.terms, 1)
+            terms = plus(self.terms, other.terms, 1)
             return self._made(self.value + other.value, terms, self.constant + other.constant)
         if _is_real(other):
             return self._real() + other
@@ -339,7 +243,7 @@ class Number:
         if type(other) is int:
             return self._made(self.value - other, self.terms, self.constant - other)
         if type(other) is Number:
-            terms = _sum(self.terms, other.terms, -1)
+            terms = plus(self.terms, other.terms, -1)
             return self._made(self.value - other.value, terms, self.constant - other.constant)
         return self + -other
 
@@ -450,7 +354,7 @@ class Number:
         if type(other) is int:
             return self.trace.compare(self.terms, self.constant - other, self.value - other, sign)
         if type(other) is Number:
-            terms, constant = _sum(self.terms, other.terms, -1), self.constant - other.constant
+            terms, constant = plus(self.terms, other.terms, -1), self.constant - other.constant
             if terms:
                 return self.trace.compare(terms, constant, self.value - other.value, sign)
             return bool(_COMPARE[sign](constant, 0))

@@ -11,6 +11,7 @@ __all__ = [
     "evaluation",
     "exhaustive",
     "expression",
+    "launch_numbers",
     "logic",
     "nodes",
     "report",

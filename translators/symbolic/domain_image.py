@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..ranges.region import Region, copies, open_box
+from ..ranges.pitches import copies, open_box
+from ..ranges.region import Region
 from ..ranges.slicing import Box, boxes_of
 from .domain import Domain, Form, Infeasible
 

@@ -11,15 +11,13 @@ alternatives to be run later from the same starting point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from collections.abc import Callable, Iterator
 from math import gcd
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ..ranges.ndrange import Chunk, NDRange
-from ..ranges.tracing import Number
 from .domain import SOME_VALUE, Domain, Form, Infeasible
 from .exhaustive import assert_never
+from .launch_numbers import Launch
 from .logic import conjuncts, negate
 from .nodes import (
     Arithmetic,
@@ -31,27 +29,22 @@ from .nodes import (
     Either,
     Expr,
     GlobalId,
-    GlobalOffset,
-    GlobalSize,
     GroupId,
     IntType,
     IsZero,
     ItemId,
     Leaf,
     LocalId,
-    LocalSize,
     Not,
     NotNegative,
     NotZero,
-    NumGroups,
     Product,
     Select,
     Sum,
     Unknown,
-    WholeLocalSize,
     origins,
 )
-from .operations import Uniforms, value_of
+from .operations import value_of
 
 T = TypeVar("T")
 
@@ -60,101 +53,6 @@ _MAX_CASES = 24
 _MAX_SCRIPT = 8
 #: Comparisons that are decided for one offset or condition: each may ask for others, and these again.
 _MAX_TRIALS = 200
-
-
-def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
-    """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of
-    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked.
-    """
-    cuts = []
-    for d in range(ndrange.work_dim):
-        start, stop, last = chunk.start[d], chunk.stop[d], ndrange.num_groups[d] - 1
-        partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
-        inside = partial and start < last < stop
-        cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
-    for spans in product(*cuts):
-        yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans))
-
-
-class Launch:
-    """The numbers of one launch and of a chunk of it, one of `uniform_pieces`."""
-
-    def __init__(
-        self,
-        ndrange: NDRange,
-        chunk: Chunk,
-        values: Mapping[int, int | float | bytes | Number],
-        merged: frozenset[int],
-    ) -> None:
-        """`merged`: dimensions in which nothing but global ids is asked for, so that one variable serves."""
-        self.ndrange = ndrange
-        self.chunk = chunk
-        self.values = values
-        self.merged = merged
-
-    def scope(self) -> Scope:
-        """The chunk's work-items: nothing assumed yet."""
-        domain = Domain()
-        scope = Scope(self, domain)
-        ndrange, chunk = self.ndrange, self.chunk
-        for d in range(ndrange.work_dim):
-            size, local, offset = ndrange.global_size[d], ndrange.local_size[d], ndrange.offset[d]
-            start, stop = chunk.start[d], chunk.stop[d]
-            if d in self.merged:
-                last = min(stop * local, size)
-                scope.ids[GlobalId, d] = _variable_form(domain, start * local, last - 1).shifted(offset)
-                continue
-            group = _variable_form(domain, start, stop - 1)
-            item = _variable_form(domain, 0, min(local, size) - 1)
-            scope.ids[GroupId, d] = group
-            scope.ids[LocalId, d] = item
-            inside = item.plus(group, local)
-            if stop * local > size:
-                # Only the last work-group of a dimension may be partial (OpenCL 2.0, 5.8).
-                domain.require(Form(size - 1, {}).plus(inside, -1))
-            scope.ids[GlobalId, d] = inside.shifted(offset)
-        return scope
-
-    def number(self, function: Uniforms) -> int:
-        """The answer of a work-item function that is the same for all work-items."""
-        ndrange, dimension = self.ndrange, function.dimension
-        if dimension >= ndrange.work_dim:
-            return 0 if isinstance(function, GlobalOffset) else 1
-        match function:
-            case GlobalSize():
-                return ndrange.global_size[dimension]
-            case LocalSize():  # of a partial work-group what it is (OpenCL C 3.0, 6.15.1)
-                local = ndrange.local_size[dimension]
-                return min(local, ndrange.global_size[dimension] - self.chunk.start[dimension] * local)
-            case WholeLocalSize():
-                return ndrange.local_size[dimension]
-            case NumGroups():
-                return ndrange.num_groups[dimension]
-            case GlobalOffset():
-                return ndrange.offset[dimension]
-        assert_never(function)
-
-    def argument(self, index: int, byte: int, kind: IntType) -> int | None:
-        """The integer passed for a value argument; None where the caller did not say."""
-        value: Any = self.values.get(index)
-        if isinstance(value, bytes | bytearray | memoryview):
-            part = bytes(value[byte : byte + kind.bits // 8])
-            return int.from_bytes(part, "little", signed=kind.signed) if len(part) == kind.bits // 8 else None
-        if value is None or byte:
-            return None
-        number: Any = value
-        if type(value) is not Number:
-            number = int(value)
-            if number != value:
-                return None
-        found: int = number if kind.lo <= number <= kind.hi else kind.wrap(number)
-        return found
-
-
-def _variable_form(domain: Domain, lo: int, hi: int) -> Form:
-    if lo == hi:
-        return Form(lo, {})
-    return Form(0, {domain.variable(lo, hi): 1})
 
 
 class Scope:
@@ -592,6 +490,36 @@ class Scope:
                 return
             self.domain.require(form.shifted(-1))
         self.assume_while(counter, condition, 1)
+
+
+def _variable_form(domain: Domain, lo: int, hi: int) -> Form:
+    if lo == hi:
+        return Form(lo, {})
+    return Form(0, {domain.variable(lo, hi): 1})
+
+
+def scope_of(launch: Launch) -> Scope:
+    """The work-items of the launch's chunk: nothing assumed yet."""
+    domain = Domain()
+    scope = Scope(launch, domain)
+    ndrange, chunk = launch.ndrange, launch.chunk
+    for d in range(ndrange.work_dim):
+        size, local, offset = ndrange.global_size[d], ndrange.local_size[d], ndrange.offset[d]
+        start, stop = chunk.start[d], chunk.stop[d]
+        if d in launch.merged:
+            last = min(stop * local, size)
+            scope.ids[GlobalId, d] = _variable_form(domain, start * local, last - 1).shifted(offset)
+            continue
+        group = _variable_form(domain, start, stop - 1)
+        item = _variable_form(domain, 0, min(local, size) - 1)
+        scope.ids[GroupId, d] = group
+        scope.ids[LocalId, d] = item
+        inside = item.plus(group, local)
+        if stop * local > size:
+            # Only the last work-group of a dimension may be partial (OpenCL 2.0, 5.8).
+            domain.require(Form(size - 1, {}).plus(inside, -1))
+        scope.ids[GlobalId, d] = inside.shifted(offset)
+    return scope
 
 
 def _origin(condition: Expr) -> str:

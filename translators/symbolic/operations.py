@@ -7,10 +7,11 @@ Decides which cases to tell apart and when bounds must do. Conditions, loops and
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 
-from .domain import Form
+from .domain import Domain, Form
 from .exhaustive import assert_never
+from .launch_numbers import Launch
 from .logic import negate
 from .nodes import (
     INFINITE,
@@ -27,18 +28,15 @@ from .nodes import (
     Either,
     Exit,
     Expr,
-    GlobalOffset,
-    GlobalSize,
     Head,
+    IntType,
     IsZero,
     ItemId,
-    LocalSize,
     Maximum,
     Minimum,
     Not,
     NotNegative,
     NotZero,
-    NumGroups,
     Product,
     Quotient,
     Remainder,
@@ -48,16 +46,46 @@ from .nodes import (
     Sum,
     Uniform,
     Unknown,
-    WholeLocalSize,
     WorkDim,
 )
 
-if TYPE_CHECKING:
-    from .evaluation import Scope
 
+class Scope(Protocol):
+    """What an operation asks of the evaluation that it is part of: values of its operands, and which case to take."""
 
-#: Work-item functions that are the same for all work-items of a work-group.
-Uniforms: TypeAlias = GlobalSize | LocalSize | WholeLocalSize | NumGroups | GlobalOffset
+    @property
+    def launch(self) -> Launch: ...
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def ids(self) -> dict[tuple[type[ItemId], int], Form]: ...
+
+    @property
+    def memo(self) -> dict[Expr, Form]: ...
+
+    def value(self, expr: Expr) -> Form: ...
+
+    def between(self, lo: int, hi: int, *sources: Form, origin: str = ...) -> Form: ...
+
+    def floor_div(self, form: Form, divisor: int) -> Form: ...
+
+    def trunc_div(self, form: Form, divisor: int) -> Form: ...
+
+    def low_bits(self, form: Form, nbits: int) -> Form: ...
+
+    def cast(self, form: Form, kind: IntType) -> Form: ...
+
+    def may_choose(self) -> bool: ...
+
+    def choose(self, ncases: int = 2) -> int: ...
+
+    def decide(self, condition: Expr) -> bool | None: ...
+
+    def assume(self, condition: Expr) -> None: ...
+
+    def assume_while(self, counter: Expr, condition: Expr, first: int = 0) -> None: ...
 
 
 def value_of(scope: Scope, expr: Expr) -> Form:  # noqa: C901 (a case for each kind)

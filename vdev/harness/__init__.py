@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from vdev.harness.comparing import assert_allclose, assert_equal
     from vdev.harness.failures import FindingsError
     from vdev.harness.findings import Finding
+    from vdev.harness.outputs import Outputs
     from vdev.harness.pixels import image, sampler
-    from vdev.harness.program import Outputs, Program
+    from vdev.harness.program import Program
 
 __all__ = [
     "ArgumentError",
@@ -51,7 +52,7 @@ _HOMES = {
     "assert_equal": "comparing",
     "Finding": "findings",
     "FindingsError": "failures",
-    "Outputs": "program",
+    "Outputs": "outputs",
     "Program": "program",
 }
 

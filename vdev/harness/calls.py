@@ -11,7 +11,7 @@ import textwrap
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,9 @@ import numpy.typing as npt
 from vdev.backends.base import LocalBytes
 from vdev.harness.arguments import Empty
 from vdev.harness.failures import FindingsError
+from vdev.harness.outputs import Outputs
 from vdev.harness.pixels import Image, Sampler
 from vdev.translators.values import dataclass
-
-if TYPE_CHECKING:
-    from vdev.harness.program import Kernel, Outputs
 
 Array = npt.NDArray[Any]
 #: bytes of an array that is written element by element; larger ones are packed
@@ -36,11 +34,48 @@ _HEAD = "Shows a failing call of kernel {} again: run it with Python."
 ran: deque[Call] = deque(maxlen=1)
 
 
+@dataclass(frozen=True)
+class Way:
+    """How kernels run. `workers`: as in VDEV_WORKERS, or 'native'. `order`: of work-groups ('forward', 'backward',
+    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that
+    fail a call in addition to the default ones, and kinds that do not. `engine`: a part of a device's name.
+    """
+
+    workers: str = "cpu:1"
+    order: str | None = None
+    local_size: tuple[int, ...] | None = None  #: of launches that name none
+    check: bool = True
+    report: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    engine: str | None = None
+
+
+class CalledProgram(Protocol):
+    """What a call has to know of its kernel's program."""
+
+    source: str
+    options: tuple[str, ...]
+    way: Way
+
+    def prepare(self) -> None: ...
+
+
+class CalledKernel(Protocol):
+    """What a call has to know of its kernel."""
+
+    name: str
+
+    @property
+    def program(self) -> CalledProgram: ...
+
+    def run(self, call: Call) -> Outputs: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """A kernel and all that it is called with. `args`: by the parameters' names, in order. `call["n"]` is one of them."""
 
-    kernel: Kernel
+    kernel: CalledKernel
     args: Mapping[str, Any]
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None = None

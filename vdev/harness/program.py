@@ -9,29 +9,29 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from vdev.backends.base import Backend, LocalBytes
+from vdev.backends.base import Backend
 from vdev.errors import BuildError
 from vdev.harness import arguments, origins
 from vdev.harness.accepted import Accepted, load
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
-from vdev.harness.calls import Call, dtype_text, written
-from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
+from vdev.harness.calls import Call, Way, dtype_text, written
+from vdev.harness.checking import Checked, CheckedSource, Memory, NotCheckable
 from vdev.harness.coverage.counting import current
 from vdev.harness.engines import NATIVE, workers_on
 from vdev.harness.failures import FindingsError
 from vdev.harness.findings import KINDS, Finding, Place, hidden_kinds
 from vdev.harness.formats import NO_FILE, describe
-from vdev.harness.memories import whole
+from vdev.harness.launched import array_of, is_output, launched, memory_of
 from vdev.harness.orders import KIND as ORDER_KIND
 from vdev.harness.orders import compare_orders
+from vdev.harness.outputs import Array, Outputs
 from vdev.harness.reading import Writer
 from vdev.harness.running import Order, launch_of, open_session, run_in_order, run_natively, run_on_workers
 from vdev.harness.splitting import against_splitting
@@ -48,63 +48,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 
-Array = npt.NDArray[Any]
 Size = int | Sequence[int]
-
-
-class Outputs(Sequence[Array]):
-    """What a kernel left in its buffers: an array for each pointer to memory that is not const and each image that it may write,
-    in order and by name.
-
-    `findings`: those of kinds that are off, and accepted ones. `one_worker`: reasons why the call would not be split over several
-    workers; empty if it would be. `notes`: (line, what was not checked and why).
-    """
-
-    def __init__(
-        self,
-        arrays: dict[str, Array],
-        findings: Sequence[Finding],
-        notes: Sequence[tuple[int, str]],
-        why_one_worker: Callable[[], tuple[str, ...]],
-    ) -> None:
-        self._arrays = arrays
-        self._why_one_worker = why_one_worker
-        self.findings = tuple(findings)
-        self.notes = tuple(notes)
-
-    @functools.cached_property
-    def one_worker(self) -> tuple[str, ...]:
-        """Why one worker would run all of the call."""
-        return self._why_one_worker()
-
-    @overload
-    def __getitem__(self, key: int | str) -> Array: ...
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Array]: ...
-    def __getitem__(self, key: int | str | slice) -> Array | Sequence[Array]:
-        return self._arrays[key] if isinstance(key, str) else list(self._arrays.values())[key]
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self._arrays.values())
-
-
-@dataclass(frozen=True)
-class Way:
-    """How kernels run. `workers`: as in VDEV_WORKERS, or 'native'. `order`: of work-groups ('forward', 'backward',
-    'shuffled:7'), None for the engine's own. `check`: whether accesses are checked. `report`, `ignore`: kinds of findings that
-    fail a call in addition to the default ones, and kinds that do not. `engine`: a part of a device's name.
-    """
-
-    workers: str = "cpu:1"
-    order: str | None = None
-    local_size: tuple[int, ...] | None = None  #: of launches that name none
-    check: bool = True
-    report: frozenset[str] = frozenset()
-    ignore: frozenset[str] = frozenset()
-    engine: str | None = None
 
 
 class Program:
@@ -262,13 +206,13 @@ class Kernel:
         self._count(ready, ndrange)
         if ORDER_KIND not in self.program.hidden:
             self._compare(ready, ndrange, cuts=cuts)
-        memories = [_memory(arg) for arg in ready]
+        memories = [memory_of(arg) for arg in ready]
         run = self._runner()
-        run(_launched(ready, memories), ndrange)
+        run(launched(ready, memories), ndrange)
         outputs = {}
         for index, (info, arg, memory) in enumerate(zip(self.infos, ready, memories, strict=True)):
-            if memory is not None and _is_output(info):
-                outputs[info.name] = _array(arg, memory)
+            if memory is not None and is_output(info):
+                outputs[info.name] = array_of(arg, memory)
                 origins.remember(memory.content, Made(self, ready, ndrange, call, index))
         return Outputs(outputs, findings, notes, functools.partial(self._why_one_worker, ready, ndrange))
 
@@ -341,7 +285,7 @@ class Kernel:
 
     def _compare(self, ready: Sequence[Ready], ndrange: NDRange, *, cuts: bool) -> None:
         """Raises FindingsError if the result depends on the order of work-groups."""
-        args = _launched(ready, [_memory(arg) for arg in ready])
+        args = launched(ready, [memory_of(arg) for arg in ready])
         line = self._kernel.info.line
         text = self.program.source.splitlines()
         excerpt = text[line - 1] if 0 < line <= len(text) else ""
@@ -353,7 +297,7 @@ class Kernel:
 
     def _checked(self, ready: Sequence[Ready], ndrange: NDRange) -> Checked:
         source = self.program.checked
-        args = _launched(ready, [_memory(arg) for arg in ready])
+        args = launched(ready, [memory_of(arg) for arg in ready])
 
         def launch(backend: Backend) -> Checked:
             return source.launch(backend, self.name, args, ndrange)
@@ -363,12 +307,12 @@ class Kernel:
     def _count(self, ready: Sequence[Ready], ndrange: NDRange) -> None:
         """Add what the launch covers, where somebody counts; behind the checks, whose findings end it."""
         if (counting := current()) is not None:
-            args = _launched(ready, [_memory(arg) for arg in ready])
+            args = launched(ready, [memory_of(arg) for arg in ready])
             executor = open_session("cpu:1").executor
             counting.launch(self._kernel.program, self.name, args, ndrange, lambda run: executor.call(0, run))
 
     def _why_one_worker(self, ready: Sequence[Ready], ndrange: NDRange) -> tuple[str, ...]:
-        args = _launched(ready, [_memory(arg) for arg in ready])
+        args = launched(ready, [memory_of(arg) for arg in ready])
         launch, buffers = launch_of(self._session, self._kernel, args, ndrange)
         return against_splitting(launch, buffers)
 
@@ -379,8 +323,8 @@ class Kernel:
         NotCheckable.
         """
         source = self.program.tracked
-        memories = [_memory(arg) for arg in ready]
-        args = _launched(ready, memories)
+        memories = [memory_of(arg) for arg in ready]
+        args = launched(ready, memories)
 
         def launch(backend: Backend) -> Checked:
             return source.launch(backend, self.name, args, ndrange, places)
@@ -500,39 +444,3 @@ def _read(source: str | Path) -> tuple[str, str]:
     if isinstance(source, Path) or (source.endswith(".cl") and "\n" not in source):
         return str(source), Path(source).read_text(encoding="utf-8")
     return "", source
-
-
-def _memory(arg: Ready) -> Memory | None:
-    """Fresh memory for a buffer: what runs on it leaves the caller's array as it is."""
-    if isinstance(arg, Given):
-        content = np.frombuffer(arg.whole.tobytes(), np.uint8).copy()
-        return Memory(content, whole(len(content)))
-    if isinstance(arg, Empty):
-        nbytes = prod(arg.shape) * arg.dtype.itemsize
-        return Memory(np.zeros(nbytes, np.uint8), np.zeros(nbytes, np.bool_))
-    return None
-
-
-def _argument(arg: Ready, memory: Memory | None) -> Argument:
-    if memory is not None:
-        return Pointer(memory, 0, memory.nbytes)
-    return arg if isinstance(arg, bytes | LocalBytes) else None
-
-
-def _launched(ready: Sequence[Ready], memories: Sequence[Memory | None]) -> list[Argument]:
-    """What a launch takes: the arguments, and behind them the descriptors of those that are images."""
-    args = [_argument(arg, memory) for arg, memory in zip(ready, memories, strict=True)]
-    return [*args, *(arg.descriptor for arg in ready if isinstance(arg, Given | Empty) and arg.descriptor)]
-
-
-def _is_output(info: ArgInfo) -> bool:
-    """Whether a kernel may leave something in a parameter's memory that somebody wants."""
-    if info.kind == "image":
-        return info.access_qualifier != "read_only"
-    return info.kind == "global" and not info.pointee_const
-
-
-def _array(arg: Ready, memory: Memory) -> Array:
-    assert isinstance(arg, Given | Empty)
-    like = arg.whole if isinstance(arg, Given) else arg
-    return memory.content.view(like.dtype).reshape(like.shape)

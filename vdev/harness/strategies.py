@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from vdev.backends.base import LocalBytes
 from vdev.harness.arguments import Empty, empty
-from vdev.harness.calls import Call
+from vdev.harness.calls import Call, CalledKernel
 from vdev.harness.pixels import AXES, is_depth, sampler
 from vdev.translators.frontend.source import ArgInfo
 
@@ -30,8 +30,6 @@ except ImportError as error:  # pragma: no cover
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from vdev.harness.program import Kernel
-
 Dtype = np.dtype[Any]
 
 #: Work-items in a dimension, by the number of dimensions.
@@ -44,6 +42,25 @@ _SAMPLERS = (sampler("clamp_to_edge"), sampler("clamp"))
 
 class _Free:
     """Stands for what nobody fixes."""
+
+
+class Kernel(CalledKernel, Protocol):
+    """What drawing a call has to know of its kernel."""
+
+    @property
+    def infos(self) -> tuple[ArgInfo, ...]: ...
+
+    @property
+    def types(self) -> Mapping[int, Dtype]: ...
+
+    @property
+    def required_size(self) -> tuple[int, ...] | None: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def most_items(self) -> int: ...
 
 
 class Draft:

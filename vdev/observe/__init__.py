@@ -3,4 +3,14 @@
 Never changes what is planned or how it is carried out.
 """
 
-__all__ = ["exchanges", "explain", "program", "recorder", "statistics", "tallies", "trace", "watch"]
+__all__ = [
+    "exchanges",
+    "explain",
+    "program",
+    "recorder",
+    "snapshots",
+    "statistics",
+    "tallies",
+    "trace",
+    "watch",
+]

@@ -77,9 +77,9 @@ class Watch:
             return
         session.executor.close()
         self._take(session.recorder, session.executor.last_number)
-        from vdev.observe import statistics  # only now is it wanted
+        from vdev.observe import snapshots  # only now is it wanted
 
-        figures = statistics.snapshot(session)
+        figures = snapshots.snapshot(session)
         if self.writer is not None and not self._broken:
             self.writer.close(figures.as_dict())
         if self.report is not None:

@@ -39,10 +39,12 @@ from vdev.translators.ranges.labelled import (
     numbers_of_labelled,
     overlaid,
 )
+from vdev.translators.ranges.linear_forms import show, variables_in
 from vdev.translators.ranges.ndrange import Chunk, whole_chunk
 from vdev.translators.ranges.patterns import is_array, parts_of, pitches_of, remade, source_of
-from vdev.translators.ranges.region import Region, merged
-from vdev.translators.ranges.tracing import Number, Real, Trace, show, variables_in
+from vdev.translators.ranges.pitches import merged
+from vdev.translators.ranges.region import Region
+from vdev.translators.ranges.tracing import Number, Real, Trace
 from vdev.translators.values import dataclass
 
 #: numbers of all views together, above which a plan is not filled in: the trace would be long

@@ -1,0 +1,139 @@
+"""Reads clang's types into the classes of `types`.
+
+Decides how large a type is, what it is made of and where a record's members lie.
+"""
+
+from __future__ import annotations
+
+from clang.cindex import Cursor, Type, TypeKind
+
+from ..symbolic.nodes import IntType
+from . import clang
+from .types import VOID, CArray, CBits, CBool, CFloat, CInt, COther, CPointer, CRecord, CType, CVector, CVoid
+
+_INTEGERS = {
+    TypeKind.CHAR_U: IntType(8, False),
+    TypeKind.UCHAR: IntType(8, False),
+    TypeKind.CHAR_S: IntType(8, True),
+    TypeKind.SCHAR: IntType(8, True),
+    TypeKind.USHORT: IntType(16, False),
+    TypeKind.SHORT: IntType(16, True),
+    TypeKind.UINT: IntType(32, False),
+    TypeKind.INT: IntType(32, True),
+    TypeKind.ULONG: IntType(64, False),
+    TypeKind.ULONGLONG: IntType(64, False),
+    TypeKind.LONG: IntType(64, True),
+    TypeKind.LONGLONG: IntType(64, True),
+}
+_ATOMICS = {
+    "int": IntType(32, True),
+    "unsigned int": IntType(32, False),
+    "long": IntType(64, True),
+    "unsigned long": IntType(64, False),
+}
+#: Placeholders for what has no type of its own, such as clang's builtin functions behind INFINITY and NAN.
+#: libclang ends the process when it is asked for their size.
+_NO_OBJECTS = {TypeKind.UNEXPOSED, TypeKind.OVERLOAD, TypeKind.DEPENDENT}
+_SCALARS: dict[TypeKind, type[CBool | CFloat | CVoid]] = {
+    TypeKind.BOOL: CBool,
+    TypeKind.VOID: CVoid,
+    TypeKind.ATOMIC: CFloat,  # where it is no integer
+    **dict.fromkeys(
+        (TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE), CFloat
+    ),
+}
+_SEQUENCES = {
+    TypeKind.EXTVECTOR,
+    TypeKind.VECTOR,
+    TypeKind.CONSTANTARRAY,
+    TypeKind.INCOMPLETEARRAY,
+    TypeKind.VARIABLEARRAY,
+}
+
+
+def _bit_bytes(size: int, fields: list[Cursor], index: int) -> tuple[int, int]:
+    """[start, stop) of the bytes that an access to bit-field `index` may touch: all from the first of the bit-fields
+    side by side with it to the next member that is none (compilers read and write any part of that at once).
+    """
+    first, last = index, index
+    while first > 0 and fields[first - 1].is_bitfield():
+        first -= 1
+    while last + 1 < len(fields) and fields[last + 1].is_bitfield():
+        last += 1
+    start = fields[first].get_field_offsetof() // 8
+    if last + 1 == len(fields):
+        return start, size
+    following = fields[last + 1].get_field_offsetof() // 8
+    return start, following if following > start else size  # members of a union lie one on the other
+
+
+class TypeReader:
+    """Reads types of one translation unit."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, CType] = {}
+
+    def of(self, cursor: Cursor) -> CType:
+        """The type of an expression or a declaration."""
+        found = self._known.get(clang.type_key(cursor))
+        return self.read(cursor.type) if found is None else found
+
+    def read(self, clang_type: Type) -> CType:
+        """Each type is read once."""
+        key = clang_type.data[0]
+        found = self._known.get(key)
+        if found is None:
+            found = self._made(clang_type)
+            self._known[key] = found
+        return found
+
+    def _made(self, clang_type: Type) -> CType:
+        canonical = clang_type.get_canonical()
+        kind = canonical.kind
+        if kind in _NO_OBJECTS:
+            return COther(0)
+        size, space = max(canonical.get_size(), 0), clang.address_space(canonical)
+        volatile = canonical.is_volatile_qualified()
+        if kind is TypeKind.RECORD:
+            record = CRecord(size, {}, space=space, volatile=volatile)
+            self._known[clang_type.data[0]] = record
+            fields = list(canonical.get_fields())
+            for index in range(len(fields)):
+                self._read_field(record, fields, index)
+            return record
+        if kind in _SEQUENCES:
+            element = self.read(canonical.element_type)
+            if kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
+                return CVector(size, element, canonical.element_count, space=space, volatile=volatile)
+            if kind is TypeKind.CONSTANTARRAY:
+                return CArray(size, element, canonical.element_count, space=space, volatile=volatile)
+            return CArray(0, element, space=space, volatile=volatile)
+        if kind is TypeKind.POINTER:
+            pointee = canonical.get_pointee()
+            target = VOID if pointee.kind is TypeKind.FUNCTIONPROTO else self.read(pointee)
+            return CPointer(size, target, space=space, volatile=volatile)
+        integer = _integer_of(canonical)
+        if integer is not None:
+            return CInt(size, integer, space=space, volatile=volatile)
+        return _SCALARS.get(kind, COther)(size, space=space, volatile=volatile)
+
+    def _read_field(self, record: CRecord, fields: list[Cursor], index: int) -> None:
+        field = fields[index]
+        byte, ctype = field.get_field_offsetof() // 8, self.read(field.type)
+        if field.is_bitfield():
+            byte, stop = _bit_bytes(record.size, fields, index)
+            ctype = CBits(stop - byte)
+        if field.spelling:
+            record.members[field.spelling] = (byte, ctype)
+        if field.is_anonymous() and isinstance(ctype, CRecord):
+            for name, (inner, inner_type) in ctype.members.items():
+                record.members[name] = (byte + inner, inner_type)
+
+
+def _integer_of(canonical: Type) -> IntType | None:
+    """The integer that an object of a type is; None where it is none, or a `bool`."""
+    if canonical.kind is TypeKind.ENUM:
+        return _INTEGERS.get(canonical.get_declaration().enum_type.get_canonical().kind)
+    if canonical.kind is TypeKind.ATOMIC:
+        return _ATOMICS.get(canonical.spelling.partition("_Atomic(")[2][:-1])
+    return _INTEGERS.get(canonical.kind)

@@ -1,0 +1,103 @@
+"""Linear forms over numbered variables: their arithmetic, what follows from equations, and how they are written as Python."""
+
+from __future__ import annotations
+
+import re
+from math import gcd
+
+Linear = tuple[tuple[int, int], ...]  #: (variable, coefficient), ascending
+
+
+class Solution:
+    """Variables as forms of others, which follow from equations."""
+
+    def __init__(self, parameters: set[int]) -> None:
+        """`parameters`: the variables that are replaced first, the last of them before others."""
+        self._parameters = parameters
+        #: terms and constant, of variables that are left
+        self.forms: dict[int, tuple[dict[int, int], int]] = {}
+
+    def add(self, terms: dict[int, int], constant: int) -> None:
+        """A form that is 0. Nothing where no variable can be told from it by whole numbers; as an equation it stays."""
+        terms, constant = self.reduced(terms, constant)
+        simple = [variable for variable, coefficient in terms.items() if abs(coefficient) == 1]
+        if not simple:
+            return
+        gone = max(simple, key=lambda variable: (variable in self._parameters, variable))
+        sign = -terms.pop(gone)
+        form = {variable: sign * coefficient for variable, coefficient in terms.items()}, sign * constant
+        for variable, (old, more) in self.forms.items():
+            factor = old.get(gone, 0)
+            if factor:
+                rest = {other: coefficient for other, coefficient in old.items() if other != gone}
+                self.forms[variable] = plus(rest, form[0], factor), more + factor * form[1]
+        self.forms[gone] = form
+
+    def reduced(self, terms: dict[int, int], constant: int) -> tuple[dict[int, int], int]:
+        """The same form of the variables that are left."""
+        known = [variable for variable in terms if variable in self.forms]
+        if known:
+            terms = dict(terms)
+        for variable in known:
+            factor = terms.pop(variable)
+            form, more = self.forms[variable]
+            terms, constant = plus(terms, form, factor), constant + factor * more
+        return dict(sorted(terms.items())), constant  # alike, however it was found
+
+
+def larger(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return max(first, second)
+
+
+def smaller(first: int | None, second: int | None) -> int | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return min(first, second)
+
+
+def plus(terms: dict[int, int], others: dict[int, int], factor: int) -> dict[int, int]:
+    """The terms of one form and `factor` times another."""
+    found = dict(terms)
+    for variable, coefficient in others.items():
+        total = found.get(variable, 0) + factor * coefficient
+        if total:
+            found[variable] = total
+        else:
+            del found[variable]
+    return found
+
+
+def normal(terms: dict[int, int]) -> tuple[Linear, int]:
+    """The linear part over the largest common factor, its first coefficient positive; and that factor."""
+    if len(terms) == 1:
+        ((variable, coefficient),) = terms.items()
+        return ((variable, 1),), coefficient
+    items = sorted(terms.items())
+    factor = gcd(*terms.values())
+    if items[0][1] < 0:
+        factor = -factor
+    if factor == 1:
+        return tuple(items), 1
+    return tuple((variable, coefficient // factor) for variable, coefficient in items), factor
+
+
+def show(terms: dict[int, int], constant: int) -> str:
+    """A form as a Python expression."""
+    parts: list[str] = []
+    for variable, coefficient in terms.items():
+        size = f"v{variable}" if abs(coefficient) == 1 else f"{abs(coefficient)} * v{variable}"
+        parts.append(f"- {size}" if coefficient < 0 else f"+ {size}")
+    if constant or not parts:
+        parts.append(f"- {-constant}" if constant < 0 else f"+ {constant}")
+    text = " ".join(parts)
+    return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
+
+
+def variables_in(text: str) -> list[int]:
+    """The variables that an expression names."""
+    return [int(number) for number in _VARIABLE.findall(text)]
+
+
+_VARIABLE = re.compile(r"\bv(\d+)\b")
