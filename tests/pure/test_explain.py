@@ -10,8 +10,8 @@ import pytest
 from vdev.observe import explain
 from vdev.observe.advice import Advice, advise, most_expensive
 from vdev.observe.figures import Moved, Times
+from vdev.observe.snapshots import NOTHING
 from vdev.observe.statistics import (
-    NOTHING,
     ArgumentStatistics,
     CommandStatistics,
     KernelStatistics,

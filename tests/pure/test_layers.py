@@ -7,6 +7,7 @@ import configparser
 
 import pytest
 
+from tests.pure import house_counts
 from tests.pure.house import (
     LAYERS,
     MODULES,
@@ -21,6 +22,8 @@ from tests.pure.house import (
 
 #: The planner is pure: what it decides depends on its arguments alone (a lock guards what it has interned).
 IMPURE = {"asyncio", "ctypes", "io", "logging", "multiprocessing", "os", "pathlib", "random", "socket", "subprocess", "sys", "tempfile", "time"}  # fmt: skip  # noqa: E501
+#: Packages whose modules still import each other in rings.
+WITH_RINGS = {"executor", "facade"}
 KNOW_PYOPENCL = ("vdev.facade", "vdev.backends.opencl")
 
 
@@ -58,6 +61,11 @@ def test_imports_of_translators_point_one_way(name):
         and not ranks[translator_of(module)] < ranks[translator_of(name)]
     ]
     assert not wrong
+
+
+def test_no_rings_within_packages():
+    rings = house_counts.in_rings(house_counts.graph_of(MODULES))
+    assert {house_counts.package_of(name) for name in rings} <= WITH_RINGS
 
 
 def rank_of(name: str) -> int:

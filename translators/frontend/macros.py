@@ -362,11 +362,8 @@ class Expander:
             index, tokens, ends = piece.stop, piece.tokens, piece.ends_spaced
             gap = gap or piece.spaced
             if paste and macro.variadic and token.text == _rest(macro) and result[-1].text == ",":
-                # GNU: `, ## __VA_ARGS__` pastes nothing, and drops the comma where these arguments are left out. In
-                # strict C99 the comma stays where there is no other parameter; OpenCL C is strict to clang.
                 paste, gap = False, bool(tokens) and tokens[0].space
-                if arguments[token.text] is _LEFT_OUT and len(arguments) > 1:
-                    result[-1] = _PLACEMARKER
+                _paste_rest(result, arguments, token.text)
             if paste:
                 tokens = _joined(result.pop(), tokens, gap)
                 gap = gap and tokens == [_PLACEMARKER]
@@ -430,6 +427,14 @@ def _rest(macro: Macro) -> str:
     """The parameter that takes the rest of the arguments of a variadic macro."""
     assert macro.parameters is not None
     return macro.parameters[-1]
+
+
+def _paste_rest(result: list[Token], arguments: Mapping[str, list[Token]], rest: str) -> None:
+    """GNU: `, ## __VA_ARGS__` pastes nothing, and drops the comma where these arguments are left out. In strict C99 the comma
+    stays where there is no other parameter; OpenCL C is strict to clang.
+    """
+    if arguments[rest] is _LEFT_OUT and len(arguments) > 1:
+        result[-1] = _PLACEMARKER
 
 
 def _joined(left: Token, right: list[Token], gap: bool) -> list[Token]:

@@ -118,6 +118,21 @@ class ParsedProgram:
         raise KeyError(name)
 
 
+def _expand_asking(
+    source: str, options: BuildOptions, target: Target, ask: Ask | None
+) -> tuple[Preprocessed, Target]:
+    """The expanded text, and the target with all that the device's own compiler has answered on the way."""
+    text = _expand(source, options, target)
+    sought = text.sought
+    while ask is not None and (asked := text.asked - dict(target.answers).keys()):
+        # Another branch may ask more.
+        answers = dict(target.answers) | clangs_answers(asked) | dict(ask(asked))
+        target = replace(target, answers=tuple(answers.items()))
+        text = _expand(source, options, target)
+        sought |= text.sought
+    return replace(text, sought=sought), target
+
+
 def parse_program(
     source: str, options: Sequence[str] = (), *, target: Target | None = None, ask: Ask | None = None
 ) -> ParsedProgram:
@@ -128,15 +143,7 @@ def parse_program(
     target = target or Target()
     source = source.removeprefix("\ufeff")
     parsed_options = parse_options(options)
-    text = _expand(source, parsed_options, target)
-    sought = text.sought
-    while ask is not None and (asked := text.asked - dict(target.answers).keys()):
-        # Another branch may ask more.
-        answers = dict(target.answers) | clangs_answers(asked) | dict(ask(asked))
-        target = replace(target, answers=tuple(answers.items()))
-        text = _expand(source, parsed_options, target)
-        sought |= text.sought
-    text = replace(text, sought=sought)
+    text, target = _expand_asking(source, parsed_options, target, ask)
     language = [*_language(parsed_options, target), *clang.declared_for(source + text.text)]
     judged = [*language, *parsed_options.for_clang]
     folders = [f"-I{folder}" for folder in (*parsed_options.include_dirs, *target.include_dirs)]
@@ -150,9 +157,7 @@ def parse_program(
     log = ""
     if text.doubts or list(written.diagnostics) or expanded is None or list(expanded.diagnostics):
         log = _judge(source, [*judged, *folders], prologue, written)
-    reasons = [*_hard(text.doubts), *(_errors(expanded) if expanded is not None else [])]
-    if not reasons:
-        reasons += _errors(written)
+    reasons = [*_hard(text.doubts), *(_errors(expanded) if expanded is not None else [])] or _errors(written)
     if not reasons and expanded is not None:
         other = difference(written, expanded, source + text.text, text.pragmas if hides else ())
         reasons += [] if other is None else [other]
@@ -339,30 +344,33 @@ def _sizes(text: str | None) -> tuple[int, int, int] | None:
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
+def _pointer_argument(parameter: Cursor, type_: Type, target: Type) -> ArgInfo:
+    space = clang.address_space(target)
+    kind = _POINTERS.get(space, ArgKind.PRIVATE)
+    is_const = target.is_const_qualified()
+    qualifiers = (
+        *(["const"] if is_const or kind is ArgKind.CONSTANT else []),
+        *(["restrict"] if type_.get_canonical().is_restrict_qualified() else []),
+        *(["volatile"] if target.is_volatile_qualified() else []),
+    )
+    written = type_.get_pointee() if type_.kind == TypeKind.POINTER else target
+    return ArgInfo(
+        name=parameter.spelling,
+        type_name=_type_name(written) + "*",
+        kind=kind,
+        address_qualifier=space.name.lower(),
+        access_qualifier="none",
+        type_qualifiers=qualifiers,
+        nbytes=max(target.get_size(), 1),
+        scalar=None,
+        pointee_const=is_const,
+    )
+
+
 def _argument(parameter: Cursor, type_: Type) -> ArgInfo:
     target = clang.pointee(type_)
     if target is not None:
-        space = clang.address_space(target)
-        kind = _POINTERS.get(space, ArgKind.PRIVATE)
-        is_const = target.is_const_qualified()
-        qualifiers = (
-            *(["const"] if is_const or kind is ArgKind.CONSTANT else []),
-            *(["restrict"] if type_.get_canonical().is_restrict_qualified() else []),
-            *(["volatile"] if target.is_volatile_qualified() else []),
-        )
-        written = type_.get_pointee() if type_.kind == TypeKind.POINTER else target
-        size = target.get_size()
-        return ArgInfo(
-            parameter.spelling,
-            _type_name(written) + "*",
-            kind,
-            space.name.lower(),
-            "none",
-            qualifiers,
-            size if size > 0 else 1,
-            None,
-            is_const,
-        )
+        return _pointer_argument(parameter, type_, target)
     canonical = type_.get_canonical()
     kind = _value_kind(canonical)
     access = "none"

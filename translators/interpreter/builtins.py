@@ -107,6 +107,12 @@ def builtin(calculator: Calculator, node: Call, *, used: bool) -> Value:
         match = pattern.fullmatch(name)
         if match is not None:
             return by_pattern(calculator, node, args, used)
+    return _of_values(calculator, node)
+
+
+def _of_values(calculator: Calculator, node: Call) -> Value:
+    """The same for a function of which only its arguments' values matter."""
+    name, args = node.name, node.arguments
     values = [calculator.value(arg) for arg in args]
     by_value = rule(name)
     if by_value is not None:

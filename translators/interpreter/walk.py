@@ -203,7 +203,7 @@ class Interpreter:
 
     # statements -------------------------------------------------------------------------------------
 
-    def execute(self, node: Node) -> None:
+    def execute(self, node: Node) -> None:  # noqa: C901 (a case for each kind)
         """Run a statement; afterwards `alive` says whether one comes out at its end."""
         if not self.alive:
             return

@@ -80,7 +80,7 @@ def _beside(a: Bands, b: Bands) -> tuple[int, int]:
 _start, _stop = itemgetter(0), itemgetter(1)
 
 
-def intersect(a: Bands, b: Bands) -> Bands:
+def intersect(a: Bands, b: Bands) -> Bands:  # noqa: C901 (one walk over both)
     """What both have; both of one system of units."""
     if len(b) == 1 and b[0][2] is None:
         return _within(a, b[0][0], b[0][1])
@@ -167,7 +167,7 @@ def unite(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
     return _joined(a[:low], between, a[high:])
 
 
-def _merged(a: Bands, b: Bands, units: Units, level: int) -> Bands:
+def _merged(a: Bands, b: Bands, units: Units, level: int) -> Bands:  # noqa: C901 (one walk over both)
     """What one of them has, by a walk over both."""
     if not a or not b:
         return a or b
@@ -224,7 +224,7 @@ def _joined(before: Bands, between: Bands, after: Bands) -> Bands:
     return tuple(found)
 
 
-def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:
+def subtract(a: Bands, b: Bands, units: Units, level: int = 0) -> Bands:  # noqa: C901 (one walk over both)
     """What `a` has and `b` has not; both of level `level` of `units`."""
     if len(b) == 1 and b[0][2] is None:
         return _without(a, b[0][0], b[0][1])

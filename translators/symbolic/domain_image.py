@@ -195,6 +195,9 @@ class _Projection:
         unit = all(abs(c) == 1 for c in signs)
         return (positive + 1) * (len(signs) - positive + 1) + (0 if unit else 1000), variable
 
+    def _least(self, terms: dict[int, int]) -> int:
+        return sum(c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items())
+
     def _eliminate(self, variable: int) -> None:
         lowers: list[tuple[int, dict[int, int], int]] = [(1, {}, -self.lo[variable])]
         uppers: list[tuple[int, dict[int, int], int]] = [(1, {}, self.hi[variable])]
@@ -215,24 +218,17 @@ class _Projection:
             for b, upper, upper_constant in uppers:
                 if not lower and not upper:
                     continue
-                terms = {v: b * c for v, c in lower.items()}
-                for v, c in upper.items():
-                    terms[v] = terms.get(v, 0) + a * c
-                terms = {v: c for v, c in terms.items() if c}
+                terms = _combined(lower, b, upper, a)
                 constant = b * lower_constant + a * upper_constant
                 if a > 1 and b > 1:
                     # Between the real shadow and the dark shadow an integer need not exist (Pugh's Omega
                     # test).
-                    least = constant + sum(
-                        c * (self.lo[v] if c > 0 else self.hi[v]) for v, c in terms.items()
-                    )
-                    if least < (a - 1) * (b - 1):
-                        self.exact = False
-                if not terms:
-                    if constant < 0:
-                        raise Infeasible
-                    continue
-                self._add(constant, terms)
+                    least = constant + self._least(terms)
+                    self.exact = self.exact and least >= (a - 1) * (b - 1)
+                if terms:
+                    self._add(constant, terms)
+                elif constant < 0:
+                    raise Infeasible
 
     # to bytes ---------------------------------------------------------------------------------------
 
@@ -512,3 +508,11 @@ def _points(row: _Rows) -> _Rows:
     index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     starts = np.repeat(row.starts, counts) + index * row.stride
     return _Rows(starts, 1, np.ones(len(starts), np.int64))
+
+
+def _combined(first: dict[int, int], a: int, second: dict[int, int], b: int) -> dict[int, int]:
+    """The terms of `a` times one form and `b` times another."""
+    terms = {variable: a * coefficient for variable, coefficient in first.items()}
+    for variable, coefficient in second.items():
+        terms[variable] = terms.get(variable, 0) + b * coefficient
+    return {variable: coefficient for variable, coefficient in terms.items() if coefficient}

@@ -233,7 +233,7 @@ class Scope:
 
     # conditions -------------------------------------------------------------------------------------
 
-    def assume(self, condition: Expr) -> None:
+    def assume(self, condition: Expr) -> None:  # noqa: C901 (a case for each kind)
         """Keep the iterations for which `condition` holds. Raises Infeasible where none is left."""
         match condition:
             case NotNegative():
@@ -418,7 +418,6 @@ class Scope:
         the one before, so that the counter is at most one step beyond the condition's bound; if all values
         fit their types up to there, no such iteration exists.
         """
-        domain = self.domain
         for part in _without(condition.a, counter):
             self.value(part)
         memo, self.memo = self.memo, dict(self.memo)
@@ -432,30 +431,31 @@ class Scope:
             doubtful, self.doubtful = self.doubtful, None
             self.frozen = frozen
         assert form is not None
-        coefficient = form.terms.get(variable, 0)
         if isinstance(condition, NotZero):
-            form = self._until_equal(form, variable, coefficient, first)
-            coefficient = form.terms.get(variable, 0) if form else 0
+            form = self._until_equal(form, variable, form.terms.get(variable, 0), first)
         if form is None:
             self.memo = memo
             return None
-        if doubtful:
-            low, high = domain.lo[variable], domain.hi[variable]
-            domain.lo[variable] = first  # the domain may have lost the first iterations
-            if coefficient < 0:
-                beyond = domain.bounds(
-                    Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
-                )[1]
-                domain.hi[variable] = max(first, min(high, beyond // -coefficient + 1))
-            fits = all(
-                kind.lo <= bounds[0] and bounds[1] <= kind.hi
-                for bounds, kind in ((domain.tight_bounds(f), kind) for f, kind in doubtful)
-            )
-            domain.lo[variable], domain.hi[variable] = low, high
-            if not fits:
-                self.memo = memo
-                return None
+        if doubtful and not self._fit(doubtful, variable, form, first):
+            self.memo = memo
+            return None
         return form
+
+    def _fit(self, doubtful: list[tuple[Form, IntType]], variable: int, form: Form, first: int) -> bool:
+        """Whether all these values fit their types while `form` is >= 0, and one step beyond."""
+        domain = self.domain
+        coefficient = form.terms.get(variable, 0)
+        low, high = domain.lo[variable], domain.hi[variable]
+        domain.lo[variable] = first  # the domain may have lost the first iterations
+        if coefficient < 0:
+            rest = Form(form.constant, {v: c for v, c in form.terms.items() if v != variable})
+            domain.hi[variable] = max(first, min(high, domain.bounds(rest)[1] // -coefficient + 1))
+        fits = all(
+            kind.lo <= bounds[0] and bounds[1] <= kind.hi
+            for bounds, kind in ((domain.tight_bounds(value), kind) for value, kind in doubtful)
+        )
+        domain.lo[variable], domain.hi[variable] = low, high
+        return fits
 
     def _until_equal(self, form: Form, variable: int, coefficient: int, first: int) -> Form | None:
         """For a loop that runs while `form` != 0: a form that is >= 0 just as long; None where the loop may

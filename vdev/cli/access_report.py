@@ -268,6 +268,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Show what the analysis finds in each kernel of an OpenCL C file and, with --global, which bytes each "
         "worker of a launch would read and write. Needs no device.",
     )
+    _add_source(parser)
+    _add_launch(parser)
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the launch")
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    return parser
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="OpenCL C source")
     parser.add_argument(
         "-D", action="append", default=[], metavar="NAME=VALUE", help="define a macro, as for the compiler"
@@ -277,6 +285,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--options", default="", help="more build options, in one string")
     parser.add_argument("--kernel", help="only this kernel")
+
+
+def _add_launch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--global", dest="global_size", type=_numbers, metavar="X,Y,Z", help="work-items of a launch"
     )
@@ -301,9 +312,6 @@ def _parser() -> argparse.ArgumentParser:
         "--pitch", action="append", default=[], type=_pitched, metavar="[ARGUMENT=]BYTES",
         help="draw a buffer (without a name: every buffer) as a matrix with rows of this many bytes",
     )  # fmt: skip
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the launch")
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
-    return parser
 
 
 def _numbers(text: str) -> tuple[int, ...]:

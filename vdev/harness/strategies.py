@@ -292,13 +292,7 @@ def calls(
     Raises TypeError for names that the kernel does not have.
     """
     given = {**fixed, **(arguments or {})}
-    names = [info.name for info in kernel.infos]
-    unknown = [name for name in (*given, *null, *(elements or ())) if name not in names]
-    if unknown:
-        sizes = ", ".join(_SIZES)
-        raise TypeError(
-            f"kernel {kernel.name} has no argument {unknown[0]}; it has {', '.join(names)}; sizes are {sizes}"
-        )
+    _check_names(kernel, [*given, *null, *(elements or ())])
     taste = _Taste(allow_nan, allow_infinity, allow_subnormal, null, elements or {})
     fixed_sizes = {"global_size": global_size, "local_size": local_size, "offset": offset}
 
@@ -310,6 +304,16 @@ def calls(
 
     found: SearchStrategy[Call] = calls()
     return found
+
+
+def _check_names(kernel: Kernel, given: Sequence[str]) -> None:
+    names = [info.name for info in kernel.infos]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        sizes = ", ".join(_SIZES)
+        raise TypeError(
+            f"kernel {kernel.name} has no argument {unknown[0]}; it has {', '.join(names)}; sizes are {sizes}"
+        )
 
 
 def _element(info: ArgInfo, element: Dtype | None) -> tuple[Dtype, tuple[int, ...]]:

@@ -119,14 +119,7 @@ class _Translation:
         for match in _UNROLL.finditer(self.functions.text):
             if not any(each.body_start <= match.start() < each.stop for each in left_out):
                 self.edits.replace(match.start(), match.end(), "")
-        self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
-        self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
-        self.numbers.look()
-        self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put, fast=self.fast)
-        self.private.look()
-        self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
-        self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
-        self._note_sub_groups()
+        self._look()
         for name in sorted(self.functions.names):
             for use in self.functions.uses(name):
                 self._thread(use)
@@ -135,6 +128,20 @@ class _Translation:
                 self._kernel(function)
             else:
                 self._function(function)
+        return self._checked()
+
+    def _look(self) -> None:
+        """Have each kind of check find what it has to put where."""
+        self.meetings = Meetings(self.functions, self.recorder, self.edits, fast=self.fast)
+        self.numbers = Numbers(self.functions, self.recorder, self.edits, self.kinds, self.meetings.put)
+        self.numbers.look()
+        self.private = Private(self.functions, self.recorder, self.edits, self.meetings.put, fast=self.fast)
+        self.private.look()
+        self.copies = copies.look(self.functions, self.recorder, self.meetings.put)
+        self.aligned = alignment.look(self.functions, self.recorder, self.meetings.put, fast=self.fast)
+        self._note_sub_groups()
+
+    def _checked(self) -> CheckedProgram:
         granule = self.recorder.granule
         scratch = max(_LEAST_SCRATCH, -(-self.recorder.most_nbytes // _LEAST_SCRATCH) * _LEAST_SCRATCH)
         text = f'{self._prelude(granule, scratch)}#line 1 "{MAIN_FILE}"\n{self.edits.apply()}'

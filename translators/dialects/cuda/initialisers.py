@@ -22,7 +22,7 @@ from .nodes import Item, List, Node, Part, Text
 from .types import ARRAYS, conversion, members_of, spell, vector_type
 
 #: Elements that a name may skip: each is written.
-_MOSTSKIPPED = 4096
+_MOST_SKIPPED = 4096
 
 _LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 _CHARACTER = re.compile(r"\\(?:x[\da-fA-F]+|[0-7]{1,3}|.)|.", re.DOTALL)
@@ -73,14 +73,7 @@ class Initialisers:
         while items and not (elided and position >= slots.count):
             item = items[0]
             if item.names:
-                wanted = slots.place(item.names[0], item.node.line)
-                if wanted < position:
-                    raise Untranslatable("designated initialisers that go backwards", item.node.line)
-                if wanted - position > _MOSTSKIPPED:
-                    raise Untranslatable("an initialiser skips too many elements", item.node.line)
-                if not slots.is_union:
-                    item.before += map(slots.nothing, range(position, wanted))
-                position = wanted
+                position = self._skip(item, slots, position)
                 name = item.names.pop(0)
                 if isinstance(name, range) and len(name) != 1:
                     self._repeat(item, slots, len(name))
@@ -95,6 +88,17 @@ class Initialisers:
             position += 1
             if elided and items and items[0].names:
                 return  # a name belongs to the list in braces
+
+    def _skip(self, item: _Written, slots: _Slots, position: int) -> int:
+        """Write what lies between a position and the element that an initialiser names; returns that element's."""
+        wanted = slots.place(item.names[0], item.node.line)
+        if wanted < position:
+            raise Untranslatable("designated initialisers that go backwards", item.node.line)
+        if wanted - position > _MOST_SKIPPED:
+            raise Untranslatable("an initialiser skips too many elements", item.node.line)
+        if not slots.is_union:
+            item.before += map(slots.nothing, range(position, wanted))
+        return wanted
 
     def _order(self, slots: _Slots, items: list[_Written]) -> None:
         """Have initialisers whose names go back trade places, where each is for an element of its own."""
@@ -125,7 +129,7 @@ class Initialisers:
             or name is None
             or number is None
             or not math.isfinite(number)
-            or not 0 < count <= _MOSTSKIPPED
+            or not 0 < count <= _MOST_SKIPPED
         ):
             raise Untranslatable("a range of elements that are not numbers", item.node.line)
         text = number.hex() if isinstance(number, float) else str(number)

@@ -33,6 +33,16 @@ class Words:
 
     def words(self, c_version: int) -> None:
         """Everything that words alone tell."""
+        self._names(c_version)
+        for offset in self.functions.offsets("__label__"):  # C++ knows a function's labels alone
+            self._replace(offset, self.text.find(b";", offset), "")
+        self._attributes()
+        for name in ("__typeof__", "__typeof"):
+            for offset in self.functions.offsets(name):
+                if not self._is_done(offset):
+                    self._typeof(offset, len(name))
+
+    def _names(self, c_version: int) -> None:
         table = {**cuda_dialect.WORDS, **cuda_dialect.GNU_FUNCTIONS}
         if c_version >= 200:
             table["generic"] = ""
@@ -46,16 +56,12 @@ class Words:
             if replacement is not None:
                 for offset in offsets:
                     self._replace(offset, offset + len(name), replacement)
-        for offset in self.functions.offsets("__label__"):  # C++ knows a function's labels alone
-            self._replace(offset, self.text.find(b";", offset), "")
+
+    def _attributes(self) -> None:
         behind = self._behind_members()
         for name in ("__attribute__", "__attribute"):
             for offset in self.functions.offsets(name):
                 self._attribute(offset, len(name), behind.get(offset))
-        for name in ("__typeof__", "__typeof"):
-            for offset in self.functions.offsets(name):
-                if not self._is_done(offset):
-                    self._typeof(offset, len(name))
 
     def overloads(self) -> dict[int, str]:
         """Own names for functions that share theirs, with each other or with one of ours: address spaces that told
