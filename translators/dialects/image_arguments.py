@@ -1,4 +1,4 @@
-"""What launches give kernels in the place of images and samplers: see `image_lowering`, which writes the kernels' side."""
+"""What launches pass to kernels in the place of images and samplers; `image_lowering` writes the kernels' side."""
 
 from __future__ import annotations
 

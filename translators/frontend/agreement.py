@@ -1,9 +1,9 @@
-"""Whether the macro-free text of a program and the text that its user wrote are one program to clang.
+"""Whether clang sees the same program in the macro-free text and in the text that the user wrote.
 
 Decides it by the two syntax trees that clang makes: it prints what each declaration at program scope is made of (types,
-attributes, statements, operators, constants by their values), and every structure has a size and an alignment. What
-trees do not hold, pragmas that change how numbers are rounded, are told by the lines that clang has skipped. Whatever
-our preprocessor does, a difference is found here. Never mends one: the caller runs the program as it was written.
+attributes, statements, operators, constants by their values), and every structure has a size and an alignment. Trees
+do not hold the pragmas that change how numbers are rounded; the lines that clang has skipped tell of them. Whatever
+our preprocessor gets wrong, the difference is found here. Never mends one: the caller runs the program as it was written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a worker's own compiler has defined: programs ask in conditions, and clang's answer may be another.
+"""Which macros a worker's own compiler has defined: programs ask in conditions, and clang's answer may differ.
 
-Decides how such questions are put to a compiler that tells nothing but the names of a program's kernels: each question is
-a kernel whose name has the answer in it. Never builds anything.
+Decides how to ask a compiler that reveals nothing except the names of a program's kernels: each question is
+a kernel whose name contains the answer. Never builds anything.
 """
 
 from __future__ import annotations

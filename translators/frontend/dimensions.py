@@ -1,4 +1,4 @@
-"""How many dimensions a kernel's index space has, as far as its text says: the highest that it asks about.
+"""How many dimensions a kernel's index space has, as far as its text shows: the highest one that it asks about.
 
 Decides nothing about what a launch may have; a kernel may be launched with more, or with fewer.
 """

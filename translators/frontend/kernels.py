@@ -1,6 +1,6 @@
-"""What a program says of its kernels, and how a program is refused: all that who launches kernels needs of the front end.
+"""What a program declares about its kernels, and how a program is refused: all of the front end that launching kernels needs.
 
-Decides nothing and reads no source, so that programs whose kernels are known from before load no parser.
+Decides nothing and reads no source, so that no parser is loaded for programs whose kernels are known already.
 """
 
 from __future__ import annotations

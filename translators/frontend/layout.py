@@ -1,7 +1,7 @@
-"""How the elements that a kernel's pointers point to are laid out: scalars at their places, and padding between them.
+"""How the elements behind a kernel's pointers are laid out: scalars at their offsets, and padding between them.
 
 Decides nothing; it says what clang says (specification 6.1.5 and 6.7.2 for alignment). Padding holds whatever was
-there: two runs of a right program may leave different bytes in it.
+there: two runs of a correct program may leave different bytes in it.
 """
 
 from __future__ import annotations

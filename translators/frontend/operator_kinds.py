@@ -1,4 +1,4 @@
-"""Which operators OpenCL C has (specification 6.3), and of what sort. What each gives is `interpreter.operators`'."""
+"""Which operators OpenCL C has (specification 6.3), and of which kind. `interpreter.operators` says what each results in."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 engine's.
 
 Decides nothing about validity of options it does not know: engines have their own, and they judge them. Messages about
-the program are clang's alone, which reads what the user wrote: no engine that gets another text is told to give any, or
-to take them for errors.
+the program come from clang alone, which reads what the user wrote. Engines get another text, so they are not told to warn, nor
+to treat warnings as errors.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Decides what the text of a program is once every macro of the user's is expanded, so that later passes can
 edit exact positions of it. Follows C99 6.10 (macro expansion by Prosser's algorithm with hide sets). Never
-words an error message: what it cannot digest is noted in `Preprocessed.doubts`, and the caller lets clang
+writes an error message: what it cannot handle is noted in `Preprocessed.doubts`, and the caller lets clang
 judge the original source.
 """
 

@@ -1,6 +1,6 @@
 """The device that programs are compiled for, and the macros that are in force before a program's first line.
 
-Decides what is predefined, and which of it stays in the text by name because every engine knows it too.
+Decides what is predefined, and which of these names stay in the text because every engine knows them too.
 """
 
 from __future__ import annotations

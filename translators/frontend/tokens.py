@@ -1,4 +1,4 @@
-"""Preprocessing tokens (C99 6.4): what a line of text consists of, and text of them again.
+"""Preprocessing tokens (C99 6.4): from a line of text to tokens, and back to text.
 
 Decides where one token ends and where white space is needed between two. Never knows a macro.
 """

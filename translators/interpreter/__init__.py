@@ -1,6 +1,6 @@
 """The abstract interpreter: a kernel's syntax tree in, its access summary out.
 
-Decides which bytes of which argument a chunk may touch, and whether that is exact (design, "What analysis must see").
+Decides which bytes of which argument a chunk may touch, and whether that is exact.
 Keeps invariants 2 and 8: what has no rule is unknown. Imports `frontend`, `symbolic` and `ranges`.
 """
 

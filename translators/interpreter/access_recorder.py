@@ -1,7 +1,7 @@
 """What the interpreter writes down: accesses and the conditions on the way to them.
 
-Decides how records of a loop's body are rewritten once the loop is understood, and which of them together are
-certain. Never evaluates anything.
+Decides how records of a loop's body are rewritten once the loop is understood, and which of them are certain when taken
+together. Never evaluates anything.
 """
 
 from __future__ import annotations

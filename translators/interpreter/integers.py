@@ -1,7 +1,7 @@
 """OpenCL C's integer, relational and reinterpreting functions: what each gives (specification 6.13.3, 6.13.6, 6.2.3).
 
-A table by name: the rule for one component, or for whole operands. What has no exact rule has its bounds. Functions
-that touch memory, and those that are in neither table, are `builtins`'.
+A table by name: the rule for one component, or for whole operands. Functions without an exact rule have bounds. Functions
+that touch memory, and those that are in neither table, are in `builtins`.
 """
 
 from __future__ import annotations

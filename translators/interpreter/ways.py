@@ -1,6 +1,6 @@
-"""Ways: the conditions under which a kernel comes to an access, one step behind the other.
+"""Ways: the conditions under which a kernel reaches an access, one step after the other.
 
-Decides nothing; who walks a kernel makes them, who launches it evaluates them.
+Decides nothing: the walk through a kernel makes them, and a launch evaluates them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Sorted runs of bytes as arrays, and how sets become few rectangular copies. The arithmetic under `region` for sets
-that have no shape: every function costs a step for each run.
+"""Sorted runs of bytes as arrays, and how a set becomes a few rectangular copies. The arithmetic under `region` for sets
+without a regular shape: the cost of every function grows with the number of runs.
 """
 
 from __future__ import annotations

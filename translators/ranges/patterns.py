@@ -1,4 +1,4 @@
-"""Regions written down as Python, so that others can be made that differ from them in their numbers alone.
+"""Regions written down as Python, so that others can be made that differ only in their numbers.
 
 Decides nothing. Beside `region` the only module that knows how a region is made.
 """

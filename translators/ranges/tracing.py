@@ -1,4 +1,4 @@
-"""Integers that note what is done with them, so that it can be done again with others.
+"""Integers that record what is done with them, so that it can be repeated with others.
 
 A calculation runs once on `Number`s in the place of ints. Its branches are taken by the values that these have, and
 each comparison is noted as a *condition*: as long as all conditions come out the same way, the calculation runs the

@@ -1,8 +1,8 @@
-"""How much work an analysis may take: a count of steps in the place of a clock, so that a kernel's outcome is the same on
-every machine, at any load, and in every run.
+"""How much work an analysis may take, counted in steps instead of time, so that the outcome for a kernel is the same on
+every machine, under any load, and in every run.
 
-A step is about a microsecond of an ordinary processor of 2020, as far as that can be said of so different things. Whoever
-does work in proportion to the size of something calls `spend`; outside `limited` nothing is counted. Decides nothing about
+A step is roughly a microsecond on an ordinary processor of 2020. Code whose
+work grows with the size of something calls `spend`; outside `limited` nothing is counted. Decides nothing about
 what becomes of a kernel that takes too much.
 """
 

@@ -1,4 +1,4 @@
-"""For the end of a `match` that has a case for every class (`typing.assert_never`, which Python 3.10 has not)."""
+"""For the end of a `match` that has a case for every class (`typing.assert_never`, which Python 3.10 lacks)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of a launch: what work-item functions answer in it, and what its arguments hold.
+"""The numbers of a launch: what work-item functions return in it, and what its arguments hold.
 
 Decides into which pieces a chunk is cut so that each function has one answer within a piece. Evaluates no expressions:
 `evaluation` does.

@@ -1,7 +1,7 @@
-"""Truth values of the launch's and the kernel's integers: comparisons, and what joins them.
+"""Truth values over the integers of a launch and a kernel: comparisons, and how they are combined.
 
-They are expressions that are 0 or 1. Decides how they are written down, so that a condition and its negation are
-found to be so: negations stand at the comparisons, and a comparison has one form.
+They are expressions that are 0 or 1. Decides how they are written down, so that a condition and its negation can be
+recognised as such: negations are pushed down to the comparisons, and each comparison has one form.
 """
 
 from __future__ import annotations

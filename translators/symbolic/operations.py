@@ -1,6 +1,6 @@
 """What each kind of expression is as an affine form: one function for every node of `expression`.
 
-Decides which cases to tell apart and when bounds must do. Conditions, loops and the exploration of cases are
+Decides which cases to distinguish and when bounds have to suffice. Conditions, loops and the exploration of cases are
 `evaluation`'s.
 """
 

@@ -1,4 +1,4 @@
-"""Symbolic values for people and sympy: reports, canonical forms, tests. Never on the launch path."""
+"""Symbolic values in sympy, for reports and tests. Never used on a launch's path."""
 
 from __future__ import annotations
 

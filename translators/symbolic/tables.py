@@ -1,9 +1,9 @@
-"""Expressions as tables of plain values (numbers, texts and lists), and back: what is kept of them between processes.
+"""Expressions as tables of plain values (numbers, texts and lists), and back, so that they can be kept between processes.
 
 A table has one row for each node, operands before what is made of them: the name of the node's class, its bounds, then
 its fields, where an operand is its row's number. What is read back is interned with what the process has; leaves that
-stand for something of one kernel's (counters, heads, exits, unknowns) are new ones, the same in all of a table. What
-is known of an exit stands in rows of its own, behind.
+belong to one kernel (counters, heads, exits, unknowns) are made anew, once for each table. What
+is known of an exit is in separate rows at the end.
 
 Decides only how expressions are written down; they are neither simplified nor evaluated.
 """

@@ -1,6 +1,6 @@
-"""What is known of one launch that is being checked: its buffers before and after, its chunks, and their elements.
+"""A launch that is being checked: its buffers before and after, its chunks, and the elements of the buffers.
 
-Decides which argument and which element a byte of a buffer is named after, never whether it is right.
+Decides which argument and element a byte is reported as, never whether it is right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a report on the accesses of kernels consists of."""
+"""The data of a report on the accesses of kernels."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Reads that the calling thread does by itself, from the worker's memory into the host's.
 
-A program that reads a few bytes after each launch waits for them, and whatever is made to tell others of the read is of
-no use to anybody: nothing else can come before it in its queue, and when the call returns it has ended. So it gets a
-step of the worker's, but neither job nor completion. Decides when that is possible: where the worker's thread has
-nothing to do and other workers have no part in it. What was handed over before is known to be complete as well when the
-bytes are there.
+A program that reads a few bytes after each launch waits for them. Nothing that would tell others of the read is
+needed: nothing can overtake it in its queue, and it has ended when the call returns. So the read gets a
+step number on the worker, but neither a job nor a completion. Decides when this is possible: if the worker's thread is
+idle and no other worker takes part. Once the bytes have arrived, everything that was handed over before is known to be complete
+as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far a failure spreads.
 
-Decides which submitted commands fail with a failed one, and what later ones get: those that waited for it
-explicitly, and those that read bytes it was to write. All others go on. Called under the executor's lock;
+Decides which submitted commands fail with a failed one, and which later ones will: those that wait for it
+explicitly, and those that read bytes it should have written. All others go on. Called under the executor's lock;
 asks no device.
 """
 

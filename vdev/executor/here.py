@@ -1,8 +1,8 @@
 """Commands handed over by the thread that submits them.
 
-Where back ends let any thread work with them, and their workers have nothing to do, waking a thread, and threads
-that wait for each other's markers, cost more than all of a command whose steps never wait. Decides when that is
-so, and in which order the steps of several workers are handed over: the plan's, in which none waits for a later
+If the back ends allow calls from any thread and their workers are idle, waking threads and having them
+wait for each other's markers costs more than the whole of a command whose steps never wait. Decides when this
+is the case, and in which order the steps of several workers are handed over: in the plan's order, in which no step waits for a later
 one.
 """
 

@@ -1,6 +1,6 @@
 """Holdings: where the bytes of one buffer really are, and who was handed work that touches them.
 
-The planner's directory says what shall be where; a `Holdings` says what is. It keeps the replicas of a buffer
+The planner's directory says which bytes should be where; a `Holdings` says which are. It keeps the replicas of a buffer
 and the record from which hazards between commands follow. It never decides what is valid.
 """
 

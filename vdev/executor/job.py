@@ -1,4 +1,4 @@
-"""A submitted command, from the executor's side: what its steps need, and how far it has to be.
+"""A submitted command as the executor sees it: what its steps need, and when it counts as complete.
 
 Decides nothing; one object for each command in flight.
 """

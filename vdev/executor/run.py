@@ -1,8 +1,8 @@
 """Runs: a launch made again and again with nothing in between, handed over by the thread that submits it.
 
-Launches of a run that stand before the same marker are one job: they have the same buffers, follow each other on each of
-its workers, and so end together. What is left to do for each is one call of the back end and to count it. Decides when that
-is so: not any longer once anything else has been submitted, to whatever worker, or a worker has put its marker. Then
+Launches of a run that precede the same marker are one job: they have the same buffers and follow each other on each of
+their workers, and so end together. All that is left to do for each is one call of the back end, and to count it. Decides when
+a run ends: once anything else has been submitted, to whichever worker, or a worker has placed its marker. Then
 `again` does nothing and says so, and the launch is submitted like any other.
 """
 

@@ -1,4 +1,4 @@
-"""A worker's thread: it performs batches in the order they were submitted, and knows how far they are.
+"""A worker's thread: it performs batches in the order they were submitted, and knows how far it has got.
 
 Decides when to hand work over, when to ask for a marker and when to sleep; never in which order. Steps are
 numbered from 1 per worker. `submitted` steps are in the queue, `issued` ones are with the back end,

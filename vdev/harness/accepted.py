@@ -1,6 +1,6 @@
-"""Findings that are accepted, with a reason: a file of them, which a project keeps beside its kernels.
+"""Accepted findings: a file, kept beside a project's kernels, that lists them with reasons.
 
-Decides which entry stands for which finding: by kind, kernel and the line's text, so that lines may move. An entry is a
+Decides which entry matches which finding: by kind, kernel and the text of the line, so that lines may move. An entry is a
 paragraph of `name: value` lines; lines that begin with `#` are comments.
 """
 

@@ -1,4 +1,4 @@
-"""The process in which `vdev-check` runs a program: everything as the program expects it, but its launches are checked.
+"""The process in which `vdev-check` runs a program: all is as the program expects, except that its launches are checked.
 
 Decides nothing; it writes findings to a file, as soon as they are found and when the process ends.
 """

@@ -1,6 +1,6 @@
 """Comparing arrays: where they differ and by how much, in units in the last place (ULPs).
 
-Decides what counts as equal and what a failure says. Of kernels it knows only that an array may come from one.
+Decides what counts as equal and what a failure says. All it knows of kernels is that an array may come from one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which device a test means by a part of its name: the CPU engine, PoCL, a GPU, or any other that is installed.
+"""From a part of a name to the device that a test means: the CPU engine, PoCL, a GPU, or any other that is installed.
 
-Decides how a device and a number of workers become what VDEV_WORKERS would say.
+Decides how a device and a number of workers are written as a value of VDEV_WORKERS.
 """
 
 from __future__ import annotations

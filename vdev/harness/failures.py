@@ -1,4 +1,4 @@
-"""How a call of a kernel fails a test: the error with its findings, and the script that shows them again.
+"""How a call of a kernel fails a test: the error with its findings, and the script that reproduces them.
 
 Decides what the error's text says; `formats` prints the findings.
 """

@@ -1,4 +1,4 @@
-"""The forms in which a program checks itself: made when one is needed, or taken from what an earlier process kept.
+"""The forms of a program that checks itself: made when they are needed, or taken from what an earlier process kept.
 
 Decides when the source is read: only if a form is missing.
 """

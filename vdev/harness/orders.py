@@ -1,6 +1,6 @@
-"""Results that depend on which work-group comes first, or on how the index space is cut into groups.
+"""Finds results that depend on which work-group runs first, or on how the index space is cut into groups.
 
-Decides which orders and cuts are tried beside the first, and what of their results is compared: every byte that a kernel may
+Decides which other orders and cuts are tried, and which part of their results is compared: every byte that a kernel may
 write. Two results that differ are a finding; equal ones prove nothing.
 """
 

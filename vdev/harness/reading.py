@@ -1,7 +1,7 @@
 """From the log of a checked launch to findings.
 
-Decides which records are one mistake, how it is worded, and which races are intended: none is reported on a line with
-`vdev: intended race` in a comment, and none for declarations with that annotation.
+Decides which records belong to one mistake, how it is worded, and which races are intended: none is reported on a line with
+`vdev: intended race` in a comment, nor for a declaration with that annotation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Launches that are too small to be worth an optimised program.
 
-Decides which those are: a compiler takes longer to optimise a checked program than the unoptimised one takes to run over a
-few thousand work-items. What a launch costs is not known beforehand, so each kernel has a time budget that small launches
+Decides which launches these are: optimising a checked program takes longer than running the unoptimised one over a
+few thousand work-items. As the cost of a launch is not known beforehand, each kernel has a time budget that small launches
 use up.
 """
 

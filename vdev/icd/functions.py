@@ -1,7 +1,7 @@
 """How every function of OpenCL crosses from C to Python, in the order of the loader's dispatch table (cl_khr_icd).
 
-A row says what a function gives back and what it takes, so that the C that takes a call apart is generated
-(`vdev/packaging/library.py`) and nothing of it is written twice. `tests/cpu/test_icd_table.py` holds it against the Khronos
+A row says what a function gives back and what it takes, so that the C code that takes a call apart is generated
+(`vdev/packaging/library.py`) and nothing is written twice. `tests/icd/test_table.py` compares the table with the Khronos
 headers. It imports nothing: the library is built where vdev's own requirements are not installed.
 
 | what it gives back | |

@@ -1,7 +1,7 @@
 """One process, one device: handles for the objects of a Python program.
 
-Where the library is there, what a program gets as an object's `int_ptr` is a handle that C code in the process can use, and
-handles that C code gives are found again as the façade's objects.
+If the library exists, an object's `int_ptr` is a handle that C code in the process can use, and
+handles that come from C code are mapped back to the façade's objects.
 """
 
 from __future__ import annotations

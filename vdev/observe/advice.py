@@ -2,7 +2,7 @@
 
 Decides what is worth saying, from figures alone: bytes that move because analysis could not tell what an
 access touches, launches that could not use all workers, bytes that change hands again at every launch. What
-has to move once, or belongs to a cut (a halo), is no cost.
+has to move once, or must move because of the cut (a halo), does not count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exchanges: which command wrote the bytes that another one had moved, and which holders buffers had around launches.
+"""Exchanges: which command wrote the bytes that were moved for another one, and who held which buffer before and after launches.
 
 Decides what is kept, and keeps it small: sums by pair of commands and by route, and the last launches with the states of
 their buffers, which hold no memory. Made only if a report is wanted, and called under the session's lock.

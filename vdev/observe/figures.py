@@ -1,4 +1,4 @@
-"""Bytes by route, and times by what took them: what tallies count and statistics show."""
+"""Bytes by route, and times by activity: what tallies count and statistics show."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The history: a run's timeline in bounded room, for the page.
+"""The history: a run's timeline in a bounded amount of memory, for the page.
 
-Decides what is kept: what each worker did in each of a fixed number of equal parts of the run, exactly; and the first and
-the last commands one by one. Parts grow as the run does: when it is longer than all of them, two become one.
+Decides what is kept: exactly what each worker did in each of a fixed number of equal parts of the run, and the first and
+last commands one by one. When the run becomes longer than all parts together, pairs of parts are merged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run in bounded room, as data: what `history` keeps of it and the page draws. Decides nothing."""
+"""A run's timeline as data of bounded size: `history` makes it, and the page draws it. Decides nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The recorder: when each command was planned and submitted, and what it asks of which worker.
 
-Made only where somebody wants times. What it costs a launch is a tuple: everything else is worked out later
-(`vdev.observe.timeline`), from numbers. Keeps no plan, buffer or program alive.
+Made only if times are wanted. It costs a launch one tuple; everything else is worked out later, from numbers
+(`vdev.observe.timeline`). Keeps no plan, buffer or program alive.
 """
 
 from __future__ import annotations

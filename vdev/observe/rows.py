@@ -1,8 +1,8 @@
 """Rows of numbers to lines of text, many at a time.
 
-A trace is some templates and very many numbers. Decides how a line is written: every number in a field as
-wide as the widest of its kind, with spaces before it, which JSON allows. Writing numbers one by one would
-cost more than everything else about a trace.
+A trace consists of a few templates and very many numbers. Decides how a line is written: each number in a field as
+wide as the widest number of its kind, padded with spaces, which JSON allows. Writing the numbers one by one would
+cost more than all the rest of a trace.
 """
 
 from __future__ import annotations

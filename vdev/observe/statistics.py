@@ -1,6 +1,6 @@
 """Statistics: the figures of a run as plain data, for programs, reports and tests.
 
-Decides what is told of a run, and what each figure means; `snapshots` fills them in.
+Decides which figures there are and what each means; `snapshots` fills them in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tallies: what a session counts of every command, whether or not anybody is going to ask.
 
-Decides what is counted, and keeps it small: one row for a kernel however often it is built, one for each
-way its launches were cut, one for each argument. A launch whose plan moves nothing adds one to one number.
+Decides what is counted, and keeps it small: one row for each kernel, however often it is built, one for each
+way in which its launches were cut, and one for each argument. A launch whose plan moves nothing increments one number.
 Holds neither plans nor buffers nor programs. All of it changes under the session's lock.
 """
 

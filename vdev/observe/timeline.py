@@ -1,10 +1,10 @@
 """The timeline: from records to slices of time, each of a command's step on a worker.
 
-Decides what a step's time is. Where a worker's markers tell the times of each operation, it is from the
-start of its first to the end of its last on the device. Of many short operations between two markers only
-the whole time is known: it is shared evenly among them, and the slice says so. The host's steps are timed as
-they are performed. A worker does one thing at a time, and nothing before the command was taken up: where
-clocks disagree, a slice begins when the one before has ended, and not before its command. Report and trace
+Decides what a step's time is. If a worker's markers give the time of each operation, the step lasts from the
+start of its first operation to the end of its last on the device. For many short operations between two markers only
+the total is known: it is divided evenly among them, and the slices say so. The host's steps are timed while
+they are performed. A worker does one thing at a time, and starts no command before it was submitted: where
+clocks disagree, a slice begins when the previous one has ended, and not before its command. Report and trace
 are both made of these slices and of nothing else.
 """
 

@@ -1,8 +1,8 @@
 """What VDEV_EXPLAIN and VDEV_TRACE ask for: a recorder from the session's beginning, output at its end.
 
-Decides when the report is made: at the interpreter's exit, however that comes about, after the executor has
-closed, so that everything that has been done is known. A program that ends without an exit (a signal's default
-action, `os._exit`) leaves no report, and of a trace what was complete by then.
+Decides when the report is made: at the interpreter's exit, whatever its cause, after the executor has
+closed, so that all that was done is known. A program that ends without an exit (through a signal's default
+action or `os._exit`) leaves no report, and only that part of a trace that was complete by then.
 """
 
 from __future__ import annotations

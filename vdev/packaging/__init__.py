@@ -1,3 +1,3 @@
-"""What building the distribution needs beside setuptools: see `backend`. Nothing at run time imports it."""
+"""What building the distribution needs besides setuptools: see `backend`. Only `library` is imported at run time."""
 
 __all__ = ["backend", "library"]

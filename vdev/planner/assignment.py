@@ -1,12 +1,12 @@
 """Assignment: which worker runs which chunk of a cut.
 
-Chunk k goes to the k-th worker unless that costs clearly more than need be. A launch takes as long as its
+Chunk k goes to the k-th worker unless that costs clearly more than necessary. A launch takes as long as its
 slowest worker, so what counts is first the most that one worker has to be sent, then the sum; differences
 below `CLEARLY` are none, and a chunk that gains nothing elsewhere stays.
 
-What a chunk writes lives on its worker from then on, and those who look for it in the usual place have to
-follow or to fetch it. So a byte that it only writes costs elsewhere as much as a fetched one where the usual
-worker holds it, and a part, `DISPLACED`, where that does not. Hence an array that lies in another order is
+What a chunk writes stays on its worker from then on, and chunks that look for it in the usual place have to
+move as well or fetch it. So if a chunk runs elsewhere, a byte that it only writes costs as much as a fetched one if the usual
+worker holds it, and a part of that, `DISPLACED`, if it does not. Hence an array that lies in another order is
 fetched rather than followed by arrays that lie in the usual one: if it is only read, that happens once. Kernels
 whose chunks need what several workers hold, such as the far steps of sorting networks and Fourier transforms,
 are what gains.

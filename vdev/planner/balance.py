@@ -1,10 +1,10 @@
-"""Balance: where launches of a kernel are cut whose work-groups take unequal times, or whose workers are unequal.
+"""Balance: where launches are cut if a kernel's work-groups take unequal times, or its workers are unequal.
 
-Rows of a triangle or of a fractal take what their data says, which no analysis knows: an even cut leaves all workers waiting
-for one. What the chunks of a launch took is measured; from that follows how the work is spread over the cut dimension
+The time of a row of a triangle or of a fractal depends on its data, which no analysis knows: an even cut leaves all workers waiting
+for one. The times of a launch's chunks are measured; from that follows how the work is spread over the cut dimension
 (`WorkProfile`), and where the cuts are to be so that all chunks take the same time. A chunk's time is its worker's, too: a
-slower one gets fewer work-groups. After a few launches nothing is left to be gained, and nothing is measured any more until
-the kernel has been launched some times as often. What did not make launches faster is given up, and tried again later.
+slower one gets fewer work-groups. After a few launches there is nothing left to gain, and nothing more is measured until
+the kernel has been launched several times as often. A cut that did not make launches faster is given up, and tried again later.
 
 The best of them are plain data, for the program's next run to begin with (`Balance.plain`, `Balance.take`).
 

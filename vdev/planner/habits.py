@@ -1,8 +1,8 @@
 """Habits: the cut that launches of a kernel had before, tried first when one of them is planned again.
 
-Programs launch a kernel with other numbers on other parts of the same data, and the best cut is nearly always that of
-last time. Decides when it is taken without looking at others: where it moves hardly more than the best of all cuts did
-when they were last looked at. Each time that look finds the same cut again it is longer until the next.
+Programs launch a kernel with other numbers on other parts of the same data, and the best cut is nearly always the one
+used last time. Decides when it is taken without comparing others: if it moves hardly more than the best of all cuts did
+when they were last compared. Each time a comparison finds the same cut again, the next one comes later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tidying: what keeps a buffer's state to few boxes, whatever was launched before.
 
-A program that moves a tile over a matrix leaves behind it a piece for each step at one worker or another, and each
-makes all later plans dearer; so does one that writes, maps or copies piece by piece. Three things are decided here.
+A program that moves a tile over a matrix leaves a piece behind on some worker at each step, and each piece
+makes all later plans more expensive; so does a program that writes, maps or copies piece by piece. Three things are decided here.
 Which bytes a launch's footprints may have beside those that it touches, so that they are few boxes, and in pitches
 that go with the buffer's (`fitted`). When what a history of launches has scattered is brought together again
 (`tidy`). And when a transfer leaves a buffer as it lay (`settle`). So the boxes of a buffer are bounded by the workers

@@ -1,5 +1,5 @@
-"""Planning a launch on one worker that has all its buffers whole: bytes that it lacks are copied there, and nothing else
-is done.
+"""Planning a launch on one worker that has all its buffers whole: bytes that it lacks are copied there, and that is
+all.
 
 Takes no account of what the kernel touches: it may read and write every byte, so everything has to be valid before it and
 counts as written by it. Such a plan depends on the buffers' states alone. Never chooses the worker.

@@ -1,9 +1,9 @@
 """What a finaliser may do where it happens to run.
 
-A `__del__` runs where the last reference goes, usually on the program's thread between two calls, where it
-may do what a call does. But a collection of cycles runs finalisers anywhere, also inside locks that another
-thread wants, and workers drop references too, who must not wait for themselves. Decides which of the two it
-is; what to do instead of waiting is the finaliser's business.
+A `__del__` runs where the last reference is dropped, usually on the program's thread between two calls. There it
+may do what a call does. But the collector of cycles runs finalisers anywhere, even inside locks that another
+thread wants, and workers drop references too, which must not wait for themselves. Decides which of the two cases it
+is; what to do instead of waiting is the finaliser's affair.
 """
 
 from __future__ import annotations

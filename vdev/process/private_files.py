@@ -1,12 +1,12 @@
 """Files that vdev keeps between runs, in folders that are the user's alone.
 
-Decides whom to trust: a folder that this user owns, that nobody else may write to and that no link stands for;
-in it, regular files of this user whose content has the hash that was written with it. What is found there is
-loaded as code, so everything else is left as it is and never opened for use. Never decides what is kept, nor
+Decides what to trust: a folder that is no link, that this user owns and that nobody else may write to;
+and in it, this user's regular files whose content matches the hash stored with it. As files found there are
+loaded as code, everything else is left as it is and never used. Never decides what is kept, nor
 where.
 
-Files are reached through a descriptor of their folder, so that what was checked is what is read, whatever is
-put in the place of the path meanwhile.
+Files are reached through a descriptor of their folder, so that what was checked is what is read, even if
+the path is replaced meanwhile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The switches: every environment variable that vdev reads, in one table.
 
-Decides what a switch is called, what it may say and what it means when it says nothing. The code, `vdev-info`
+Decides what a switch is called, which values it may have and what it means if it is unset. The code, `vdev-info`
 and the guide use this table and no other. Values are read from the environment at each call; nothing here
 remembers or acts on them.
 """

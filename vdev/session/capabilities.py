@@ -1,4 +1,4 @@
-"""What the virtual device can do that OpenCL leaves optional: the one answer for device queries and for
+"""Which optional features of OpenCL the virtual device has: one answer for device queries and for
 compiling.
 
 A program that asks the device and a program that asks the preprocessor must hear the same. Decides which of

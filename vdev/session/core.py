@@ -1,5 +1,5 @@
-"""What planning a command needs of its session: the workers and what lies between them, room in their memory, and who
-counts and watches what happens.
+"""What planning a command needs from its session: the workers and the links between them, the room in their memory, and the
+observers that count and record what happens.
 
 Decides what a session starts with. It takes no commands: those are the session's (`session`), which hands them to
 `launches` and `moves`.

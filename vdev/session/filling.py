@@ -1,8 +1,8 @@
-"""Launches that differ from earlier ones in their scalars alone: their plans are filled in, not made.
+"""Launches that differ from earlier ones only in their scalars: their plans are filled in, not made.
 
-Decides which launches are alike, from which on a plan of theirs is made into one with parameters
-(`planner.parameters`), and how many of these are kept. What such a plan is, and for which numbers it is one, the
-planner decides.
+Decides which launches are alike, after how many of them a plan with parameters is made
+(`planner.parameters`), and how many such plans are kept. The planner decides what such a plan contains, and for which
+numbers it holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Folding: what launches have left pending of a buffer becomes one content again, before a command that wants it.
+"""Folding: what launches have left pending in a buffer is combined before a command that needs it.
 
-Decides when that is done, and where: on the workers, or at home where they have no room for it. Each fold is a plan of
-its own, submitted before the command's; so it is carried out whatever becomes of the command.
+Decides when and where this happens: on the workers, or in host memory if they have no room. Each fold is a plan of
+its own, submitted before the command's, so that it is carried out whatever becomes of the command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a session does with a launch: its plan, found or made, in the way that is chosen; room for it; and the hand-over.
 
-Decides in which order these are done, and which launches may be made again without all that (`vdev.session.repetition`).
+Decides the order of these steps, and which launches may be repeated without them (`vdev.session.repetition`).
 All of it happens under the session's lock.
 """
 

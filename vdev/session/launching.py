@@ -1,7 +1,7 @@
-"""From a captured launch to a plan: what of a launch matters to its plan, and the caches of plans.
+"""From a captured launch to a plan: which parts of a launch matter to its plan, and the caches of plans.
 
 Decides the key under which a plan is found again: kernel, index space, the placement of each pointer
-argument, the values that analysis depends on, and the interned state of every buffer. Whatever is in no key
+argument, the values that analysis depends on, and the interned state of every buffer. What is not in the key
 cannot change which bytes are touched. The plan itself is the planner's.
 """
 

@@ -2,8 +2,8 @@
 
 Decides what runs when a tool fails on a source: a program that the translators cannot take (`translation`), but a
 worker's own compiler can, is built as it is and its kernels run whole on one worker, with the reason kept. What an
-earlier process kept of a program (`kept`) stands for its translation and its kernels' analysis; who needs its text
-parsed has it parsed then. It never decides how a launch is cut.
+earlier process kept of a program (`kept`) replaces its translation and the analysis of its kernels; the text is parsed only
+when something needs it. It never decides how a launch is cut.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Samples of launches: taken of a few, read when they are complete, and what is learnt from them.
+"""Samples: a few launches are timed; their times are read once they are complete, and passed on.
 
-Decides of which launches a sample is taken. What chunks took beside each other goes to the kernel's balance
-(`vdev.planner.balance`), all else to its timing. Nothing waits for a sample.
+Decides of which launches a sample is taken. The chunks' times relative to each other go to the kernel's balance
+(`vdev.planner.balance`), everything else to its timing. Nothing waits for a sample.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A source through the translators: from OpenCL C to what workers build and launches ask.
+"""Runs a source through the translators: from OpenCL C to what workers build and what launches need to know.
 
 Decides what becomes of a source that the translators cannot take, but a worker's own compiler may: it is built as it is,
-and its kernels run whole on one worker, with the reason kept. It compiles nothing but questions to compilers. What is
-kept of it between processes is `kept`'s affair: nothing is loaded to read a source until one is to be read.
+and its kernels run whole on one worker, with the reason kept. It compiles nothing except questions to compilers. What is
+kept between processes is `kept`'s affair: the front end is loaded only when a source has to be read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long launches take in each way: over all workers, over fewer, and on one without a plan.
 
-Holds what the session has measured (kernels, hand-overs, what a unit of transfer costs takes) and puts it together with the
+Combines what the session has measured (kernels, hand-overs, the time per unit of transfer cost) with the
 time model (`vdev.planner.timing`). Never measures, and decides nothing.
 """
 

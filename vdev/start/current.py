@@ -1,4 +1,4 @@
-"""The process's own session, made on first use as the switches say.
+"""The process's own session, made on first use according to the switches.
 
 Decides what a switch means for a session. The one place where checking and reports meet the session they belong to.
 """

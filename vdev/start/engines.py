@@ -1,10 +1,10 @@
 """OpenCL engines (drivers) of this machine and this Python environment, and how the OpenCL loader learns of
 them.
 
-Decides which drivers the process's loader sees. What the user says with OCL_ICD_VENDORS is left as it is,
-so that `opencl:P.D` counts as the user's other programs count. Otherwise the loader gets a folder with an
+Decides which drivers the process's loader sees. If the user has set OCL_ICD_VENDORS, it is left as it is,
+so that the numbers in `opencl:P.D` are those of the user's other programs. Otherwise the loader gets a folder with an
 .icd file for each driver found: those the machine has registered, those that came with Python packages
-(whose own .icd files name no path that exists) and NVIDIA's where it is merely installed. It chooses
+(whose own .icd files name no path that exists) and NVIDIA's if it is installed but not registered. It chooses
 no device, and loads a driver only to say why the loader could not.
 
 The loader (ocl-icd in PyOpenCL's wheels, Khronos' elsewhere) reads OCL_ICD_VENDORS once, at the process's

@@ -1,7 +1,7 @@
 """OpenCL C to OpenCL C that checks itself: every access to memory goes through a function with the access's number.
 
-Decides what is checked and how the text says so; what is found is read by whoever runs it. Knows no device. What it
-cannot follow it leaves as it is, and says where and why.
+Decides what is checked and how the text does it; whoever runs the program reads the findings. Knows no device. It leaves
+what it cannot follow as it is, and says where and why.
 """
 
 from .barriers import waits

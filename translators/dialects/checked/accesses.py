@@ -1,7 +1,7 @@
 """The walk through a function's body: which expressions touch memory, how, and what is put around them.
 
 Decides for each place whether it is read, written, changed or merely named (C99 6.3.2.1): an access is the outermost
-place in a chain of subscripts and members, and what has an array's type is none. Every edit is put in front of an
+place in a chain of subscripts and members; a place of array type is not an access. Every edit is put in front of an
 expression or behind it, so that edits nest as expressions do.
 """
 

@@ -1,8 +1,8 @@
-"""Barriers that not all work-items of a group reach: where a group may part, and where it meets again.
+"""Barriers that not all work-items of a group reach: where a group may diverge, and where it reconverges.
 
-Decides which statements need a vote of the group: those whose condition is not known to be the same for all, and that hold
+Decides which statements need a vote of the group: those whose condition is not known to be the same for all work-items, and that contain
 a barrier or a way past one. Everything else stays as it is. `include/checked/barriers.cl` has the votes. While a group is
-parted no barrier is executed, so that a mistake ends in a finding and not in a hang.
+diverged no barrier is executed, so that a mistake ends in a finding and not in a hang.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Definite assignment: which variables are surely written before each use, by the paths through a function.
+"""Definite assignment: which variables are certainly written before each use, on every path through a function.
 
 Decides nothing about shadows; `private` gives them to the variables that are left.
 """

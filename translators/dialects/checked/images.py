@@ -1,4 +1,4 @@
-"""Images: pixels that a call reads or writes, checked where the user calls for them.
+"""Images: the pixels that a call reads or writes, checked where the user's program makes the call.
 
 Decides what a call of the functions that images are lowered to (`image_lowering`) touches: one pixel for integer coordinates and for
 coordinates that a sampler rounds to the nearest pixel; for other coordinates nothing is checked. Coordinates outside an image

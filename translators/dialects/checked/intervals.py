@@ -2,7 +2,7 @@
 
 Decides from the shape of the text: an interval begins at the kernel's entry or at a barrier, and has every access that
 is reached from there without another one. All work-items of a group meet at the same barrier (OpenCL C 6.15.8), so
-that what never shares an interval is never in a race. Where control flow does not have a simple shape, everything does.
+accesses that share no interval cannot race. Where control flow has no simple shape, all accesses count as sharing one.
 """
 
 from __future__ import annotations

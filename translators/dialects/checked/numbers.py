@@ -1,6 +1,6 @@
 """Numbers that leave their type: conversions out of range, signed overflow, NaN and infinity from finite operands.
 
-Decides which expressions are looked at, and writes the functions that look, one for each type. A constant that fits is
+Decides which expressions are checked, and writes the functions that check them, one for each type. A constant that fits is
 left alone.
 """
 

@@ -1,6 +1,6 @@
 """A checked program as plain values and back, for whoever keeps it.
 
-Decides the form alone: lists and numbers, in the order of the classes' fields.
+Decides only the form: lists and numbers, in the order of the classes' fields.
 """
 
 from __future__ import annotations

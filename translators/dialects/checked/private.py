@@ -1,4 +1,4 @@
-"""Private variables that are used before anybody has written them.
+"""Private variables that are used before they are written.
 
 Decides which variables are surely written before each use, by the paths through a function; only the others get shadow
 memory of their own (`include/checked/private.cl`). A copy to another variable does not count as a use: the copy is as

@@ -1,8 +1,8 @@
-"""Where a program's pointers may come from at all.
+"""Where a program's pointers may come from.
 
-Decides whether every pointer into global and local memory is made of the launch's arguments and arrays: then an address in none
-of them is one beyond one of them, though nobody knows by name which. Pointers that memory holds, or that are made of integers,
-and variables of the program's own may lead elsewhere.
+Decides whether every pointer into global and local memory is derived from the launch's arguments and arrays: if so, an address outside
+all of them lies beyond one of them, though it is not known which. Pointers that are loaded from memory or made from integers,
+and variables at program scope, may lead elsewhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The text of a checked program: edits in the user's own text, and what stands in front of it.
 
 Decides where functions get the context (the first parameter of each), where kernels make it, and how the program's
-numbers come into `include/checked.cl`. The walk through a function's body is in `accesses`.
+numbers get into `include/checked.cl`. The walk through a function's body is in `accesses`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which memory a pointer leads into, as far as one function's text tells.
+"""Which memory a pointer leads into, as far as the text of one function shows.
 
 Decides by names alone: a pointer variable has a root where all that is ever put into it comes from the same one. Never
-guesses: what comes from memory, from a function or from two places has none.
+guesses: a pointer that comes from memory, from a function or from two places has no root.
 """
 
 from __future__ import annotations

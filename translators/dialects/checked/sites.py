@@ -1,4 +1,4 @@
-"""The numbered places of a checked program, and what of its prelude depends on them.
+"""The numbered places of a checked program, and the parts of its prelude that depend on them.
 
 Decides nothing about what is checked: it keeps what the walk through the bodies found.
 """

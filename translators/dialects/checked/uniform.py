@@ -1,7 +1,7 @@
-"""Which expressions have one value for all work-items of a group, as far as the text tells.
+"""Which expressions have the same value for all work-items of a group, as far as the text shows.
 
-Decides by what is put into variables and where: everything is taken to be the same for all until something says otherwise.
-What comes from memory is never known to be; a variable whose address is taken neither.
+Decides by what is assigned to variables and where: everything counts as the same for all until something says otherwise.
+Values loaded from memory never do, nor do variables whose address is taken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a place is wanted for, and how much of it: the words that the walk through a body is made of.
+"""What a place is used for, and how much of it: the vocabulary of the walk through a body.
 
 Decides which expressions name objects (C99 6.3.2.1).
 """

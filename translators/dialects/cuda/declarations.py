@@ -1,4 +1,4 @@
-"""Declarations for C++: the memory that variables live in, structures' sizes, initialisations that are jumped over.
+"""Declarations for C++: the memory that variables live in, the sizes of structures, initialisations that are jumped over.
 
 Decides where local and constant variables stand. Never looks into expressions.
 """

@@ -1,4 +1,4 @@
-"""A program's statements and expressions as the printer needs them: a class for each kind that C++ may have to be told otherwise.
+"""A program's statements and expressions as the printer needs them: a class for each kind that C++ may need written differently.
 
 Every node knows the bytes of the text that it was read from; what lies between its parts is printed as it stands. Decides
 what there is in a tree (`reading` makes them), and nothing about C++.

@@ -1,10 +1,11 @@
 """Prints CUDA C++ from the nodes of a program's statements and expressions.
 
-A node's text is what C++ needs in its place: of its own text what lies between its parts, and what the parts print. So the text
-stays what the user wrote, line by line, and other than that is only what means something else, or nothing, in C++: swizzles
-and literals of vectors, vector conditions, shifts, implicit conversions that C++ lacks or that would choose another template,
-names of built-in functions. What is outside raises Untranslatable. Never decides about kernels' signatures, nor looks at the
-text of expressions; words between the parts, and declarations, are edited as `words`, `declarations` and `unaligned` say.
+What is printed for a node is the user's text between its parts, and what is printed for the parts. So the result
+is what the user wrote, line by line, except where that means something else, or nothing, in C++: swizzles
+and vector literals, vector conditions, shifts, implicit conversions that C++ lacks or that would choose another template,
+names of built-in functions. What cannot be printed raises Untranslatable. Never decides about kernels' signatures, nor looks at the
+text of expressions. Words between the parts (address spaces, reserved names, attributes) mean the same wherever they stand, and
+C's declarators are also C++'s: both stay the user's text and are edited as `words`, `declarations` and `unaligned` say.
 """
 
 from __future__ import annotations

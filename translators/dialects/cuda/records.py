@@ -1,7 +1,7 @@
 """Assignments of structures with padding, for C++: member by member.
 
-C leaves it open what such an assignment does to padding (C99 6.2.6.1p6). The native compilers leave it as it is in memory, and what is
-known of a program's writes relies on that; C++ compilers copy it along with the members. Decides nothing about structures
+C leaves open what such an assignment does to padding (C99 6.2.6.1p6). Native compilers leave padding in memory as it is, and the analysis
+of a program's writes relies on that; C++ compilers copy it along with the members. Decides nothing about structures
 without padding, nor about initialisers.
 """
 

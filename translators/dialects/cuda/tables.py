@@ -1,4 +1,4 @@
-"""CUDA C++ as a dialect: the tables that the translator reads, and nothing that acts on them but look-ups.
+"""CUDA C++ as a dialect: the tables that the translator reads, and functions that look things up in them.
 
 Which words mean something else, which built-in functions become templates, which constants and build options
 stand for what. Never looks at a program.

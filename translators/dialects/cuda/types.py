@@ -1,4 +1,4 @@
-"""Types as the CUDA translator sees them: how C++ spells them, and which conversions it must be told of.
+"""Types as the CUDA translator sees them: how C++ spells them, and which conversions have to be written out.
 
 Decides from clang's types alone; never looks at a program's text.
 """

@@ -1,6 +1,6 @@
 """Workers on native OpenCL devices, through PyOpenCL's real native module.
 
-Decides how bytes and kernels go through OpenCL queues. Several workers may share one device (`opencl_device`), with
+Decides how bytes and kernels go through OpenCL queues. Several workers may share one device (`device`), with
 a queue, kernel objects and memory each. It never decides what moves where.
 """
 

@@ -1,8 +1,8 @@
 """Coverage of kernels: which of their lines and branches ran, added up over launches, tests and processes.
 
-Decides what is counted as covered and how it is told: text, lcov, Cobertura XML, HTML. `counting` runs launches on programs
-that count (`vdev.translators.dialects.counted`), `data` keeps and merges what they leave, `figures` makes numbers of it, `places` knows
-where a text stands.
+Decides what counts as covered and how it is reported: text, lcov, Cobertura XML, HTML. `counting` runs launches on programs
+that count (`vdev.translators.dialects.counted`), `data` keeps and merges what they leave, `figures` turns it into numbers, and `places` finds
+the file that a source text is in.
 Importing this package itself loads nothing.
 """
 

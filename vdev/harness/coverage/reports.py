@@ -1,6 +1,6 @@
-"""Reports: which a command line asks for, the table for people, and the files that are written.
+"""Reports: those that a command line asks for, the table for people, and the files that are written.
 
-Decides what a run with coverage ends with; `services` and `pages` write the other formats.
+Decides what is printed and written at the end of a run with coverage; `services` and `pages` write the other formats.
 """
 
 from __future__ import annotations
