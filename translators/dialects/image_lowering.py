@@ -1,15 +1,15 @@
 """Images lowered to plain memory: OpenCL C with images in, OpenCL C without them out.
 
 A kernel's image argument becomes a pointer to bytes at the same place, its descriptor (sizes, pitches, format) a
-structure behind the kernel's own arguments, a sampler an unsigned int; in the text an image is a structure of
-both, and OpenCL C's image functions become functions of `include/images.cl`. Everything that comes after, the
-analysis and the translators to dialects, meets buffers only. For the analysis there is a second text, with the
-functions of `include/images_model.cl`: they touch the same bytes and compute nothing.
+structure behind the kernel's own arguments, a sampler an unsigned int; in the text an image is a structure of both,
+and OpenCL C's image functions become functions of `include/images.cl`. Everything that comes after, the analysis and
+the translators to dialects, meets buffers only. For the analysis there is a second text, with the functions of
+`include/images_model.cl`: they touch the same bytes and compute nothing.
 
-Engines that can create images from buffers (cl_khr_image2d_from_buffer) sample several times faster with their own functions.
-For them there is a text whose kernels take additional arguments (`with_native_images`): for each image that they read at
-floating-point coordinates, an image of the engine's and whether it may be used. The engine then samples it;
-everything else is as in the first text, which also runs where no such image could be created.
+Engines that can create images from buffers (cl_khr_image2d_from_buffer) sample several times faster with their own
+functions. For them there is a text whose kernels take additional arguments (`with_native_images`): for each image
+that they read at floating-point coordinates, an image of the engine's and whether it may be used. The engine then
+samples it; everything else is as in the first text, which also runs where no such image could be created.
 
 Decides how the text is rewritten and how a descriptor is laid out. Never decides what formats a device has, and
 computes no pixels. What it cannot lower it refuses, with the reason.

@@ -1,9 +1,9 @@
-"""Which kernels cannot tell how their work-items are grouped: a launch that leaves the grouping open may then be grouped
-by each device as suits it, and by two devices in two ways.
+"""Which kernels cannot tell how their work-items are grouped: a launch that leaves the grouping open may then be
+grouped by each device as suits it, and by two devices in two ways.
 
-Decides by names alone: a kernel can tell if it, or a function whose name it mentions, mentions anything in
-OpenCL C that has to do with work-groups (6.15.1, 6.15.8, 6.15.11, 6.15.16, 6.15.18), including local memory. A function of the program
-that shares its name with one of these counts as that one.
+Decides by names alone: a kernel can tell if it, or a function whose name it mentions, mentions anything in OpenCL C
+that has to do with work-groups (6.15.1, 6.15.8, 6.15.11, 6.15.16, 6.15.18), including local memory. A function of the
+program that shares its name with one of these counts as that one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a program declares about its kernels, and how a program is refused: all of the front end that launching kernels needs.
+"""What a program declares about its kernels, and how a program is refused: all of the front end that launching
+kernels needs.
 
 Decides nothing and reads no source, so that no parser is loaded for programs whose kernels are known already.
 """

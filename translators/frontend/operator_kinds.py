@@ -1,4 +1,5 @@
-"""Which operators OpenCL C has (specification 6.3), and of which kind. `interpreter.operators` says what each results in."""
+"""Which operators OpenCL C has (specification 6.3), and of which kind. `interpreter.operators` says what each results
+in."""
 
 from __future__ import annotations
 

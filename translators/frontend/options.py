@@ -1,9 +1,8 @@
-"""Build options of clBuildProgram (OpenCL specification 5.8.6): which are the preprocessor's, clang's, the
-engine's.
+"""Build options of clBuildProgram (OpenCL specification 5.8.6): which are the preprocessor's, clang's, the engine's.
 
-Decides nothing about validity of options it does not know: engines have their own, and they judge them. Messages about
-the program come from clang alone, which reads what the user wrote. Engines get another text, so they are not told to warn, nor
-to treat warnings as errors.
+Decides nothing about validity of options it does not know: engines have their own, and they judge them. Messages
+about the program come from clang alone, which reads what the user wrote. Engines get another text, so they are not
+told to warn, nor to treat warnings as errors.
 """
 
 from __future__ import annotations

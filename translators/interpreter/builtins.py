@@ -1,7 +1,7 @@
 """OpenCL C's own functions: what they return and which memory they touch (OpenCL C specification 6.13, 6.15).
 
-Tables by name; functions that only compute values are in `integers`. A function that is in no table counts as pure if it takes no
-pointers; if it takes some, it may do anything with the memory behind them, atomically as well.
+Tables by name; functions that only compute values are in `integers`. A function that is in no table counts as pure if
+it takes no pointers; if it takes some, it may do anything with the memory behind them, atomically as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Summaries as plain values (numbers, texts, lists and dictionaries, as JSON has them), and back.
 
-For summaries that are kept between processes. Decides neither where they are kept nor for how long they hold; `FORMAT` changes
-whenever this format does.
+For summaries that are kept between processes. Decides neither where they are kept nor for how long they hold;
+`FORMAT` changes whenever this format does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Bytes with labels: disjoint regions in one structure, so that one walk tells what lies where.
 
-A label is a set of small numbers, kept as the bits of a positive integer, such as the holders of the bytes. A `Labelled` is nested
-bands (`bands`) in which a label stands in the place of None: all of these digits have it. Bytes without a label are not in the structure.
-So if n regions divide a buffer among them, a question about a window, or a change in it, costs what there are boxes in the
-window, not n times that. Everything here works on whole bands; nothing enumerates runs, and regions without pitches in
-many runs have no place in it (`labelled` says so).
+A label is a set of small numbers, kept as the bits of a positive integer, such as the holders of the bytes. A
+`Labelled` is nested bands (`bands`) in which a label stands in the place of None: all of these digits have it. Bytes
+without a label are not in the structure. So if n regions divide a buffer among them, a question about a window, or a
+change in it, costs what there are boxes in the window, not n times that. Everything here works on whole bands;
+nothing enumerates runs, and regions without pitches in many runs have no place in it (`labelled` says so).
 
 Decides nothing, and knows neither holders nor buffers.
 """

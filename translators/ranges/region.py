@@ -1,14 +1,14 @@
 """Sets of byte offsets.
 
-A `Region` decides nothing: it is the arithmetic on which access ranges, the directory and plans rest. It
-never knows whose bytes they are.
+A `Region` decides nothing: it is the arithmetic on which access ranges, the directory and plans rest. It never knows
+whose bytes they are.
 
 A region carries its own *pitches*: the bytes of a plane, of a row, of a step, each a multiple of the next. In the
-digits that they give an offset it is a few nested bands (`bands`), whatever the number of bytes and rows: a tile
-of a matrix, its every third column, the inside of a field are one box. Sets of different pitches are brought to
-the pitches of both; a contiguous run has none and fits any. A pitch that spares no band is dropped. Where the
-pitches of two sets do not go together (rows of 1000 bytes and of 1024), what is smaller is taken apart; sets in
-many runs without any shape are arrays of runs. That is exact as well, but its cost grows with the number of runs: callers that
+digits that they give an offset it is a few nested bands (`bands`), whatever the number of bytes and rows: a tile of a
+matrix, its every third column, the inside of a field are one box. Sets of different pitches are brought to the
+pitches of both; a contiguous run has none and fits any. A pitch that spares no band is dropped. Where the pitches of
+two sets do not go together (rows of 1000 bytes and of 1024), what is smaller is taken apart; sets in many runs
+without any shape are arrays of runs. That is exact as well, but its cost grows with the number of runs: callers that
 can do with more bytes ask for a `cover` instead.
 """
 

@@ -1,10 +1,10 @@
 """Reads that the calling thread does by itself, from the worker's memory into the host's.
 
 A program that reads a few bytes after each launch waits for them. Nothing that would tell others of the read is
-needed: nothing can overtake it in its queue, and it has ended when the call returns. So the read gets a
-step number on the worker, but neither a job nor a completion. Decides when this is possible: if the worker's thread is
-idle and no other worker takes part. Once the bytes have arrived, everything that was handed over before is known to be complete
-as well.
+needed: nothing can overtake it in its queue, and it has ended when the call returns. So the read gets a step number
+on the worker, but neither a job nor a completion. Decides when this is possible: if the worker's thread is idle and
+no other worker takes part. Once the bytes have arrived, everything that was handed over before is known to be
+complete as well.
 """
 
 from __future__ import annotations

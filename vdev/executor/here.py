@@ -1,9 +1,8 @@
 """Commands handed over by the thread that submits them.
 
-If the back ends allow calls from any thread and their workers are idle, waking threads and having them
-wait for each other's markers costs more than the whole of a command whose steps never wait. Decides when this
-is the case, and in which order the steps of several workers are handed over: in the plan's order, in which no step waits for a later
-one.
+If the back ends allow calls from any thread and their workers are idle, waking threads and having them wait for each
+other's markers costs more than the whole of a command whose steps never wait. Decides when this is the case, and in
+which order the steps of several workers are handed over: in the plan's order, in which no step waits for a later one.
 """
 
 from __future__ import annotations

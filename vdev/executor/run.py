@@ -1,9 +1,9 @@
 """Runs: a launch made again and again with nothing in between, handed over by the thread that submits it.
 
-Launches of a run that precede the same marker are one job: they have the same buffers and follow each other on each of
-their workers, and so end together. All that is left to do for each is one call of the back end, and to count it. Decides when
-a run ends: once anything else has been submitted, to whichever worker, or a worker has placed its marker. Then
-`again` does nothing and says so, and the launch is submitted like any other.
+Launches of a run that precede the same marker are one job: they have the same buffers and follow each other on each
+of their workers, and so end together. All that is left to do for each is one call of the back end, and to count it.
+Decides when a run ends: once anything else has been submitted, to whichever worker, or a worker has placed its
+marker. Then `again` does nothing and says so, and the launch is submitted like any other.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Stretches: commands that the submitting threads hand to one worker, keeping for each only what would be needed
 after a failure.
 
-If a command is one step on memory that is already allocated, and its worker is idle and the only one concerned with its
-buffers, it waits for nothing, and nobody waits for it alone. The commands between two marks are one job, whatever they do and
-whichever queue they come from; the completion of each is only a position in its stretch until more is asked of it.
-To follow a failure, a stretch is turned into the separate jobs that its commands would have been. Decides when
-a command can be handed over in this way; if it cannot, nothing has happened, and it is submitted like any other.
+If a command is one step on memory that is already allocated, and its worker is idle and the only one concerned with
+its buffers, it waits for nothing, and nobody waits for it alone. The commands between two marks are one job, whatever
+they do and whichever queue they come from; the completion of each is only a position in its stretch until more is
+asked of it. To follow a failure, a stretch is turned into the separate jobs that its commands would have been.
+Decides when a command can be handed over in this way; if it cannot, nothing has happened, and it is submitted like
+any other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Launches of a whole NDRange on buffers that the worker has whole, as steps: one for all launches of a kernel.
 
-Index space and offsets in buffers come with the command, so that the step and its plan stay the same, whatever changes from launch
-to launch.
+Index space and offsets in buffers come with the command, so that the step and its plan stay the same, whatever
+changes from launch to launch.
 """
 
 from __future__ import annotations

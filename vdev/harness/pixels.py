@@ -1,7 +1,8 @@
 """Images and samplers as arguments: arrays of pixels, and how a coordinate finds one.
 
-Decides which image format an array has, and what its axes mean: if there is one more than the image has, the last axis counts
-channels; the others are layers or slices, rows, and pixels of a row, in the order in which they lie in memory.
+Decides which image format an array has, and what its axes mean: if there is one more than the image has, the last
+axis counts channels; the others are layers or slices, rows, and pixels of a row, in the order in which they lie in
+memory.
 """
 
 from __future__ import annotations

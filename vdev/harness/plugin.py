@@ -1,7 +1,7 @@
 """The pytest plugin: fixtures that give a program's kernels, and the ways in which each test runs.
 
-Decides in which ways a test runs: as its marker says, else as the command line says, else in one way. pytest loads this module in every
-project, so it imports nothing but pytest until a test asks for a fixture.
+Decides in which ways a test runs: as its marker says, else as the command line says, else in one way. pytest loads
+this module in every project, so it imports nothing but pytest until a test asks for a fixture.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the library enters Python: `start` gives it what it calls.
 
-Decides what a failure means in C: OpenCL errors become their status codes; any other exception becomes a status code too, and is printed to standard
-error, the only place where it can be seen.
+Decides what a failure means in C: OpenCL errors become their status codes; any other exception becomes a status code
+too, and is printed to standard error, the only place where it can be seen.
 """
 
 from __future__ import annotations

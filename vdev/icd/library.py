@@ -1,8 +1,9 @@
 """Where `libvdev_opencl.so` is, and how the OpenCL loaders of programs learn of it.
 
-A file beside the library tells it which Python to load, so each Python environment has a folder of its own in the cache. The library
-is copied there from the package if the wheel contained it, and compiled there otherwise. Programs load what lies in that folder as code:
-it belongs to the user alone, and is checked each time (`vdev.process.private_files`).
+A file beside the library tells it which Python to load, so each Python environment has a folder of its own in the
+cache. The library is copied there from the package if the wheel contained it, and compiled there otherwise. Programs
+load what lies in that folder as code: it belongs to the user alone, and is checked each time
+(`vdev.process.private_files`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Exchanges: which command wrote the bytes that were moved for another one, and who held which buffer before and after launches.
+"""Exchanges: which command wrote the bytes that were moved for another one, and who held which buffer before and
+after launches.
 
-Decides what is kept, and keeps it small: sums by pair of commands and by route, and the last launches with the states of
-their buffers, which hold no memory. Made only if a report is wanted, and called under the session's lock.
+Decides what is kept, and keeps it small: sums by pair of commands and by route, and the last launches with the states
+of their buffers, which hold no memory. Made only if a report is wanted, and called under the session's lock.
 
-A buffer has one writer here, the command that last changed any of it: if several commands wrote parts of a buffer, all of
-its bytes count as written by the last. Moves that belong to no command (evictions, folds) write nothing new.
+A buffer has one writer here, the command that last changed any of it: if several commands wrote parts of a buffer,
+all of its bytes count as written by the last. Moves that belong to no command (evictions, folds) write nothing new.
 """
 
 from __future__ import annotations

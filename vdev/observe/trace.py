@@ -1,17 +1,17 @@
 """The trace: a run as a file that Perfetto and chrome://tracing open (JSON, "Trace Event Format").
 
-Decides which track an event is on. Process "host program" has a track for each thread that submits: a slice
-for each command, from the moment the session received it until it was handed over, and within it one for each plan or
-analysis made. Process "queues" has a track for each queue: a command lasts from the start of its first work to
-the end of its last, and in an in-order queue begins when the one before has ended; where commands of an
-out-of-order queue overlap the queue has more tracks. Process "workers" has a track for each worker and one
-for host memory: kernels, transfers, merges, fills. A flow goes from the host's slice over the queue's to the
-workers', and, for work that begins before its command's turn in the queue, past the queue's. Counters: device memory held, and
-the rate of each link while bytes travel.
+Decides which track an event is on. Process "host program" has a track for each thread that submits: a slice for each
+command, from the moment the session received it until it was handed over, and within it one for each plan or analysis
+made. Process "queues" has a track for each queue: a command lasts from the start of its first work to the end of its
+last, and in an in-order queue begins when the one before has ended; where commands of an out-of-order queue overlap
+the queue has more tracks. Process "workers" has a track for each worker and one for host memory: kernels, transfers,
+merges, fills. A flow goes from the host's slice over the queue's to the workers', and, for work that begins before
+its command's turn in the queue, past the queue's. Counters: device memory held, and the rate of each link while bytes
+travel.
 
 All times are those of `vdev.observe.timeline`, so durations by category add up to the report's; slices marked
-`shared` have an equal share of the time of many short operations. Events are not sorted by time;
-programs that read traces sort them.
+`shared` have an equal share of the time of many short operations. Events are not sorted by time; programs that read
+traces sort them.
 """
 
 from __future__ import annotations

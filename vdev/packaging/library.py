@@ -1,8 +1,9 @@
 """Compiling `libvdev_opencl.so`, the driver that OpenCL's loaders find, with any C compiler.
 
-Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which compiler is
-used. It imports nothing of vdev, because it runs where a wheel is built and vdev's requirements are not installed. What
-only compiling needs is imported when something is compiled, because every start of a program under `vdev-run` loads this module.
+Decides how calls cross from C to Python, by generating the C for each row of `vdev/icd/functions.py`, and which
+compiler is used. It imports nothing of vdev, because it runs where a wheel is built and vdev's requirements are not
+installed. What only compiling needs is imported when something is compiled, because every start of a program under
+`vdev-run` loads this module.
 """
 
 from __future__ import annotations

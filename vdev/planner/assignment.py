@@ -1,25 +1,24 @@
 """Assignment: which worker runs which chunk of a cut.
 
-Chunk k goes to the k-th worker unless that costs clearly more than necessary. A launch takes as long as its
-slowest worker, so what counts is first the most that one worker has to be sent, then the sum; differences
-below `CLEARLY` are none, and a chunk that gains nothing elsewhere stays.
+Chunk k goes to the k-th worker unless that costs clearly more than necessary. A launch takes as long as its slowest
+worker, so what counts is first the most that one worker has to be sent, then the sum; differences below `CLEARLY` are
+none, and a chunk that gains nothing elsewhere stays.
 
-What a chunk writes stays on its worker from then on, and chunks that look for it in the usual place have to
-move as well or fetch it. So if a chunk runs elsewhere, a byte that it only writes costs as much as a fetched one if the usual
-worker holds it, and a part of that, `DISPLACED`, if it does not. Hence an array that lies in another order is
-fetched rather than followed by arrays that lie in the usual one: if it is only read, that happens once. Kernels
-whose chunks need what several workers hold, such as the far steps of sorting networks and Fourier transforms,
-are what gains.
+What a chunk writes stays on its worker from then on, and chunks that look for it in the usual place have to move as
+well or fetch it. So if a chunk runs elsewhere, a byte that it only writes costs as much as a fetched one if the usual
+worker holds it, and a part of that, `DISPLACED`, if it does not. Hence an array that lies in another order is fetched
+rather than followed by arrays that lie in the usual one: if it is only read, that happens once. Kernels whose chunks
+need what several workers hold, such as the far steps of sorting networks and Fourier transforms, are what gains.
 
 Of several orders that cost the same, that one is taken in which workers keep their *anchors*. A buffer that is
-changed in place is cut into equal blocks, one for each worker; its anchor is the first half of its block or
-the second, by the parity of the ones in the binary digits of its number. The places of two anchors then
-differ in two binary digits or more. A step of a butterfly network joins places that differ in one, and so has
-just one anchor in each chunk: every step brings every worker half of its share, and the last one, which joins
-neighbours, leaves the data in the usual order.
+changed in place is cut into equal blocks, one for each worker; its anchor is the first half of its block or the
+second, by the parity of the ones in the binary digits of its number. The places of two anchors then differ in two
+binary digits or more. A step of a butterfly network joins places that differ in one, and so has just one anchor in
+each chunk: every step brings every worker half of its share, and the last one, which joins neighbours, leaves the
+data in the usual order.
 
-Only workers change places that are alike to the planner: they copy from each other, and reach all others at
-the same costs. Chunks are about equal, so a permutation among such workers leaves the work where it was.
+Only workers change places that are alike to the planner: they copy from each other, and reach all others at the same
+costs. Chunks are about equal, so a permutation among such workers leaves the work where it was.
 
 Never decides how a launch is cut, nor where a byte is fetched from.
 """

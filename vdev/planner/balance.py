@@ -1,10 +1,11 @@
 """Balance: where launches are cut if a kernel's work-groups take unequal times, or its workers are unequal.
 
-The time of a row of a triangle or of a fractal depends on its data, which no analysis knows: an even cut leaves all workers waiting
-for one. The times of a launch's chunks are measured; from that follows how the work is spread over the cut dimension
-(`WorkProfile`), and where the cuts are to be so that all chunks take the same time. A chunk's time is its worker's, too: a
-slower one gets fewer work-groups. After a few launches there is nothing left to gain, and nothing more is measured until
-the kernel has been launched several times as often. A cut that did not make launches faster is given up, and tried again later.
+The time of a row of a triangle or of a fractal depends on its data, which no analysis knows: an even cut leaves all
+workers waiting for one. The times of a launch's chunks are measured; from that follows how the work is spread over
+the cut dimension (`WorkProfile`), and where the cuts are to be so that all chunks take the same time. A chunk's time
+is its worker's, too: a slower one gets fewer work-groups. After a few launches there is nothing left to gain, and
+nothing more is measured until the kernel has been launched several times as often. A cut that did not make launches
+faster is given up, and tried again later.
 
 The best of them are plain data, for the program's next run to begin with (`Balance.plain`, `Balance.take`).
 

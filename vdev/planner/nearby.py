@@ -1,10 +1,11 @@
 """Which of many regions may meet a given one, found without looking at each of them.
 
 A launch over n workers asks n times who has bytes that a chunk needs, and most chunks need bytes of only one or two
-holders. What is compared are a few *corners* of each region (`Region.corners`): the least and the largest value of each digit that
-the buffer's pitches give an offset, so that columns of a matrix can be told apart as well as rows. The edges of all corners are
-sorted, and each has, as bits, the set of those up to it: a question costs a few searches, whatever the number
-of entries. Some of the regions found may not meet the given one after all, but all that do are found.
+holders. What is compared are a few *corners* of each region (`Region.corners`): the least and the largest value of
+each digit that the buffer's pitches give an offset, so that columns of a matrix can be told apart as well as rows.
+The edges of all corners are sorted, and each has, as bits, the set of those up to it: a question costs a few
+searches, whatever the number of entries. Some of the regions found may not meet the given one after all, but all that
+do are found.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
-"""Plans with parameters: a plan whose numbers are functions of a launch's scalars and of where its buffers' bytes lie.
+"""Plans with parameters: a plan whose numbers are functions of a launch's scalars and of where its buffers' bytes
+lie.
 
 Launches that differ in their scalars mostly have the same plan with other numbers. Such a plan is made once by
-`plan_launch` itself, on traced numbers (`translators.tracing`): what comes of it is the plan, and the conditions under
-which the planner would do the same again. Both are written down as one Python function, which for other numbers gives
-their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner makes.
+`plan_launch` itself, on traced numbers (`translators.tracing`): what comes of it is the plan, and the conditions
+under which the planner would do the same again. Both are written down as one Python function, which for other numbers
+gives their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner
+makes.
 
-A program that works its way over a matrix leaves a different directory behind at each launch, but around the bytes that a launch
-touches the directory looks the same each time. So there are two such functions. One gives from the scalars, for each buffer, the
-*window*: all bytes that the launch touches. The other is the plan for the *views* of the states, what lies in the
-windows; whatever it changes there is put back into the whole. Some plans do not depend on the bytes in the
-window alone and are not traced: those that allocate memory or bring together what is scattered, and those of
-launches whose ranges do not fit the pitches of their buffers.
+A program that works its way over a matrix leaves a different directory behind at each launch, but around the bytes
+that a launch touches the directory looks the same each time. So there are two such functions. One gives from the
+scalars, for each buffer, the *window*: all bytes that the launch touches. The other is the plan for the *views* of
+the states, what lies in the windows; whatever it changes there is put back into the whole. Some plans do not depend
+on the bytes in the window alone and are not traced: those that allocate memory or bring together what is scattered,
+and those of launches whose ranges do not fit the pitches of their buffers.
 
 Decides how states are taken apart. Which plans are worth it is the caller's to say.
 """

@@ -1,13 +1,14 @@
 """Spans: over how many of the workers launches on some buffers are split, where fewer than all may be faster.
 
-Each additional worker costs the host time for handing the launch over, and needs bytes of its neighbours, while each worker's share of the work
-shrinks. So the best number may be neither one nor all. Candidates are all workers, half of them, and so on;
-workers that are not chosen get no chunks and no copies.
+Each additional worker costs the host time for handing the launch over, and needs bytes of its neighbours, while each
+worker's share of the work shrinks. So the best number may be neither one nor all. Candidates are all workers, half of
+them, and so on; workers that are not chosen get no chunks and no copies.
 
-How long a launch would take over another number of workers is predicted from its plan (`over`): with fewer workers, chunks are
-larger and messages go to fewer workers. Predictions only start a trial: for numbers that have been in use, measured times count.
-The number is changed as ways are (`regret`): once launches have lost as much time as changing there and back takes. Each
-change makes the next one more expensive, so that a wrong prediction costs little more than once.
+How long a launch would take over another number of workers is predicted from its plan (`over`): with fewer workers,
+chunks are larger and messages go to fewer workers. Predictions only start a trial: for numbers that have been in use,
+measured times count. The number is changed as ways are (`regret`): once launches have lost as much time as changing
+there and back takes. Each change makes the next one more expensive, so that a wrong prediction costs little more than
+once.
 
 Decides nothing about bytes; knows no clock.
 """

@@ -1,12 +1,12 @@
 """Tidying: what keeps a buffer's state to few boxes, whatever was launched before.
 
-A program that moves a tile over a matrix leaves a piece behind on some worker at each step, and each piece
-makes all later plans more expensive; so does a program that writes, maps or copies piece by piece. Three things are decided here.
-Which bytes a launch's footprints may have beside those that it touches, so that they are few boxes, and in pitches
-that go with the buffer's (`fitted`). When what a history of launches has scattered is brought together again
-(`tidy`). And when a transfer leaves a buffer as it lay (`settle`). So the boxes of a buffer are bounded by the workers
-and what the last launch wrote, whatever was done before. None of it changes what any byte is: more is read, and more is
-held, but nothing is claimed that is not valid.
+A program that moves a tile over a matrix leaves a piece behind on some worker at each step, and each piece makes all
+later plans more expensive; so does a program that writes, maps or copies piece by piece. Three things are decided
+here. Which bytes a launch's footprints may have beside those that it touches, so that they are few boxes, and in
+pitches that go with the buffer's (`fitted`). When what a history of launches has scattered is brought together again
+(`tidy`). And when a transfer leaves a buffer as it lay (`settle`). So the boxes of a buffer are bounded by the
+workers and what the last launch wrote, whatever was done before. None of it changes what any byte is: more is read,
+and more is held, but nothing is claimed that is not valid.
 """
 
 from __future__ import annotations

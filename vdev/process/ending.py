@@ -1,9 +1,9 @@
 """The end of a process: what vdev does last, and how it abandons unfinished work.
 
-At the interpreter's exit vdev comes after the program's own exit handlers, which may use OpenCL. Work that is still queued is
-soon given up, as engines do. Threads may then still be inside an engine. They must not return to an interpreter
-that is shutting down, and the engine's own exit handlers must not run while they are there: `leave_behind` prevents both. The exit
-status is always the program's.
+At the interpreter's exit vdev comes after the program's own exit handlers, which may use OpenCL. Work that is still
+queued is soon given up, as engines do. Threads may then still be inside an engine. They must not return to an
+interpreter that is shutting down, and the engine's own exit handlers must not run while they are there:
+`leave_behind` prevents both. The exit status is always the program's.
 
 Decides nothing about what is waited for, or for how long.
 """

@@ -1,10 +1,11 @@
 """fork(): what a child has of its parent, and what it must not touch.
 
 A child has its parent's memory and none of its threads: locks that other threads held stay locked, workers never
-answer, and libraries of drivers wait for their own threads. So in a child vdev's locks are new ones, and every part of vdev
-forgets what belongs to the parent, by the actions given to `in_child`. The driver's objects are left as they are, neither used nor
-released. Just before a fork, the `before` actions make sure that no thread is inside a driver: neither a worker's, which is known
-by its locks, nor one of the program's, which may wait there without holding any (`in_driver`).
+answer, and libraries of drivers wait for their own threads. So in a child vdev's locks are new ones, and every part
+of vdev forgets what belongs to the parent, by the actions given to `in_child`. The driver's objects are left as they
+are, neither used nor released. Just before a fork, the `before` actions make sure that no thread is inside a driver:
+neither a worker's, which is known by its locks, nor one of the program's, which may wait there without holding any
+(`in_driver`).
 
 Decides nothing about what a part forgets.
 """

@@ -1,8 +1,8 @@
 """Whether a thread is inside a call, where an exception from outside would leave something half done.
 
-Decides by the frames on the thread's stack: a call extends from the outermost frame of the façade or of a session inwards, unless the
-innermost frame only waits (`blocking`) and all others allow waits to be interrupted (`waits`). PyOpenCL's own
-functions around such a call belong to it if they record what it has done.
+Decides by the frames on the thread's stack: a call extends from the outermost frame of the façade or of a session
+inwards, unless the innermost frame only waits (`blocking`) and all others allow waits to be interrupted (`waits`).
+PyOpenCL's own functions around such a call belong to it if they record what it has done.
 """
 
 from __future__ import annotations

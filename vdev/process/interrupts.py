@@ -1,14 +1,14 @@
 """When an asynchronous exception may arrive: between calls, and where a call only waits.
 
-A signal's handler, or another thread by `PyThreadState_SetAsyncExc`, may raise an exception between any two bytecodes. A
-command half planned, a lock just taken, or a step that has a number but is not queued would leave its queue unusable. So neither runs
-inside a call: `install` replaces the interpreter's functions that set handlers and exceptions, and what arrives while
-the thread is in one of vdev's calls is kept until that call returns, and is raised from it then. The call has taken effect.
-Calls that are not interrupted pay nothing for this.
+A signal's handler, or another thread by `PyThreadState_SetAsyncExc`, may raise an exception between any two
+bytecodes. A command half planned, a lock just taken, or a step that has a number but is not queued would leave its
+queue unusable. So neither runs inside a call: `install` replaces the interpreter's functions that set handlers and
+exceptions, and what arrives while the thread is in one of vdev's calls is kept until that call returns, and is raised
+from it then. The call has taken effect. Calls that are not interrupted pay nothing for this.
 
-Decides what becomes of an exception that has arrived; `vdev.process.inside` decides what is inside a call. If it arrives in
-a function that an exception cannot leave (`vdev.process.unraisable`), such as a finaliser, it is raised a moment later, and
-again if it was lost nevertheless: nothing that was raised is lost.
+Decides what becomes of an exception that has arrived; `vdev.process.inside` decides what is inside a call. If it
+arrives in a function that an exception cannot leave (`vdev.process.unraisable`), such as a finaliser, it is raised a
+moment later, and again if it was lost nevertheless: nothing that was raised is lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Threads that Python does not know: those that drivers and other libraries create for themselves.
 
-Decides whether they rest. A pool's threads look for work for a while before they sleep, and until then count as busy with
-their last task, such as an arena of TBB; a child forked in that moment counts them for ever. The system does not tell whose thread it is, so one
-that never rests is not waited for again until it has been seen asleep.
+Decides whether they rest. A pool's threads look for work for a while before they sleep, and until then count as busy
+with their last task, such as an arena of TBB; a child forked in that moment counts them for ever. The system does not
+tell whose thread it is, so one that never rests is not waited for again until it has been seen asleep.
 """
 
 from __future__ import annotations

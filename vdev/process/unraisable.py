@@ -1,12 +1,12 @@
 """Functions that an exception cannot leave: those that the interpreter calls by itself.
 
-Finalisers, generators' `finally`, callbacks of weak references and of the cycle collector, fork handlers, callbacks given to C
-code: if an exception leaves one of them, the interpreter prints it (`sys.unraisablehook`) and goes on.
+Finalisers, generators' `finally`, callbacks of weak references and of the cycle collector, fork handlers, callbacks
+given to C code: if an exception leaves one of them, the interpreter prints it (`sys.unraisablehook`) and goes on.
 While printing, in its own finalisers and where it folds constants, it drops exceptions silently.
 
-Decides which frames belong to such functions, as far as frames show it (`swallows`). It learns of the others afterwards: a
-`Net` replaces the hook, which sees every exception that is not dropped, and a `Rider` attached to an exception reports
-that it was dropped.
+Decides which frames belong to such functions, as far as frames show it (`swallows`). It learns of the others
+afterwards: a `Net` replaces the hook, which sees every exception that is not dropped, and a `Rider` attached to an
+exception reports that it was dropped.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Launches that need no plan of their own: on one worker, where all their buffers are whole.
 
-Decides which launches these are: those of a session with only one worker, and those whose buffers are kept on one. The kernel is not
-analysed, and scalars, index space and offsets in buffers play no part: what has to move depends only on the buffers'
-states, and if all of them are on the worker, all launches of a kernel share one plan. Launches are left to plans made from access
-ranges if one worker's memory cannot hold their buffers, if a failure has touched these, or if the host may use one at any time
-without sharing memory with the worker.
+Decides which launches these are: those of a session with only one worker, and those whose buffers are kept on one.
+The kernel is not analysed, and scalars, index space and offsets in buffers play no part: what has to move depends
+only on the buffers' states, and if all of them are on the worker, all launches of a kernel share one plan. Launches
+are left to plans made from access ranges if one worker's memory cannot hold their buffers, if a failure has touched
+these, or if the host may use one at any time without sharing memory with the worker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long one kernel's launches take: what a session has learnt from samples, plans and hand-overs.
 
-Decides which of its launches are sampled, and how many pass before one is looked at again. It makes no choice between ways: that
-is `gathering`'s.
+Decides which of its launches are sampled, and how many pass before one is looked at again. It makes no choice between
+ways: that is `gathering`'s.
 """
 
 from __future__ import annotations

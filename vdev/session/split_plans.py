@@ -1,6 +1,7 @@
 """Plans that launches on kept buffers would have if they were split.
 
-Decides nothing: it makes such plans beside those in use, each for the states in which the one before would have left the buffers.
+Decides nothing: it makes such plans beside those in use, each for the states in which the one before would have left
+the buffers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Accesses through pointers that were cast to a type with a greater alignment (C99 6.3.2.3p7).
 
 Decides whether a program has such casts at all: without them every pointer is as aligned as its type, and nothing is
-looked at. A misaligned pointer is rounded down to an address that may be used; otherwise vector instructions would stop the process.
+looked at. A misaligned pointer is rounded down to an address that may be used; otherwise vector instructions would
+stop the process.
 """
 
 from __future__ import annotations

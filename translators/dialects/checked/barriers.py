@@ -1,8 +1,9 @@
 """Barriers that not all work-items of a group reach: where a group may diverge, and where it reconverges.
 
-Decides which statements need a vote of the group: those whose condition is not known to be the same for all work-items, and that contain
-a barrier or a way past one. Everything else stays as it is. `include/checked/barriers.cl` has the votes. While a group is
-diverged no barrier is executed, so that a mistake ends in a finding and not in a hang.
+Decides which statements need a vote of the group: those whose condition is not known to be the same for all
+work-items, and that contain a barrier or a way past one. Everything else stays as it is.
+`include/checked/barriers.cl` has the votes. While a group is diverged no barrier is executed, so that a mistake ends
+in a finding and not in a hang.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Asynchronous copies that nobody waits for.
 
-Decides whether a program has any, and which of them cannot be followed by a wait: what a copy writes is in flight until the group has
-waited for it (OpenCL C 6.15.11), and earlier accesses to it are reported. `include/checked/copies.cl` keeps track of them.
+Decides whether a program has any, and which of them cannot be followed by a wait: what a copy writes is in flight
+until the group has waited for it (OpenCL C 6.15.11), and earlier accesses to it are reported.
+`include/checked/copies.cl` keeps track of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Function bodies that say only whether something may be wrong, in a form that engines vectorise.
 
-Decides how an access is written so that it does nothing where it must not happen, and which functions cannot be written like that: they
-are checked precisely from the start. What is checked, and where, is the same walk's decision (`accesses`).
+Decides how an access is written so that it does nothing where it must not happen, and which functions cannot be
+written like that: they are checked precisely from the start. What is checked, and where, is the same walk's decision
+(`accesses`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Images: the pixels that a call reads or writes, checked where the user's program makes the call.
 
-Decides what a call of the functions that images are lowered to (`image_lowering`) touches: one pixel for integer coordinates and for
-coordinates that a sampler rounds to the nearest pixel; for other coordinates nothing is checked. Coordinates outside an image
-are a mistake if neither the sampler nor the specification says what is read there (OpenCL C 6.15.15): with
-CLK_ADDRESS_NONE, without a sampler, and for all writes. The lowered functions themselves stay as they are.
+Decides what a call of the functions that images are lowered to (`image_lowering`) touches: one pixel for integer
+coordinates and for coordinates that a sampler rounds to the nearest pixel; for other coordinates nothing is checked.
+Coordinates outside an image are a mistake if neither the sampler nor the specification says what is read there
+(OpenCL C 6.15.15): with CLK_ADDRESS_NONE, without a sampler, and for all writes. The lowered functions themselves
+stay as they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Jumps past barriers: which `goto` statements make a group diverge, and where it reconverges.
 
-Considers each condition that work-items may see differently and under which a `goto` skips barriers or repeats them. Decides
-where all work-items come together afterwards: at the label of a jump ahead, behind the condition of a jump back. If the text does
-not show that all of them get there, it refuses the program: a vote that some never reach would itself be a divergent barrier.
+Considers each condition that work-items may see differently and under which a `goto` skips barriers or repeats them.
+Decides where all work-items come together afterwards: at the label of a jump ahead, behind the condition of a jump
+back. If the text does not show that all of them get there, it refuses the program: a vote that some never reach would
+itself be a divergent barrier.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where a program's pointers may come from.
 
-Decides whether every pointer into global and local memory is derived from the launch's arguments and arrays: if so, an address outside
-all of them lies beyond one of them, though it is not known which. Pointers that are loaded from memory or made from integers,
-and variables at program scope, may lead elsewhere.
+Decides whether every pointer into global and local memory is derived from the launch's arguments and arrays: if so,
+an address outside all of them lies beyond one of them, though it is not known which. Pointers that are loaded from
+memory or made from integers, and variables at program scope, may lead elsewhere.
 """
 
 from __future__ import annotations

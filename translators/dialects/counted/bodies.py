@@ -1,9 +1,9 @@
 """The walk through a function's body: statements that run together, conditions, and what is put around them.
 
-Decides what is counted. Consecutive statements share a counter, up to one that may leave the sequence or be jumped to, so most
-blocks cost one store. A condition is a branch unless it is constant; of `&&`, `||` and `!` each operand is one, and the
-whole is not, because the last operand evaluated decides it. Notes stand behind what comes before them in the text, not in
-front of statements: pragmas and attributes there stay with their loops.
+Decides what is counted. Consecutive statements share a counter, up to one that may leave the sequence or be jumped
+to, so most blocks cost one store. A condition is a branch unless it is constant; of `&&`, `||` and `!` each operand
+is one, and the whole is not, because the last operand evaluated decides it. Notes stand behind what comes before them
+in the text, not in front of statements: pragmas and attributes there stay with their loops.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The counters of a counted program, and the functions of its prelude.
 
-Decides how a note is written: one byte for each counter, stored without atomics, since everyone who writes to it writes a 1.
+Decides how a note is written: one byte for each counter, stored without atomics, since everyone who writes to it
+writes a 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Initialiser lists for C++: what C leaves out is written, and what C names is put in its place.
 
-C99 6.7.8: a list may leave out the braces of what lies within an array, a structure or a vector, may name the element that comes
-next, and leaves the rest zero. C++ requires every vector to be constructed and does not know designators of array elements. So braces,
-constructors of vectors and empty lists for what is skipped are inserted, and names are removed. The text keeps its order unless names go back: C99
-6.7.8p23 does not say which initialiser is evaluated first.
+C99 6.7.8: a list may leave out the braces of what lies within an array, a structure or a vector, may name the element
+that comes next, and leaves the rest zero. C++ requires every vector to be constructed and does not know designators
+of array elements. So braces, constructors of vectors and empty lists for what is skipped are inserted, and names are
+removed. The text keeps its order unless names go back: C99 6.7.8p23 does not say which initialiser is evaluated
+first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A program's statements and expressions as the printer needs them: a class for each kind that C++ may need written differently.
+"""A program's statements and expressions as the printer needs them: a class for each kind that C++ may need written
+differently.
 
-Every node knows the bytes of the text that it was read from; what lies between its parts is printed as it stands. Decides
-what there is in a tree (`reading` makes them), and nothing about C++.
+Every node knows the bytes of the text that it was read from; what lies between its parts is printed as it stands.
+Decides what there is in a tree (`reading` makes them), and nothing about C++.
 """
 
 from __future__ import annotations

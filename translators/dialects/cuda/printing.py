@@ -1,11 +1,12 @@
 """Prints CUDA C++ from the nodes of a program's statements and expressions.
 
-What is printed for a node is the user's text between its parts, and what is printed for the parts. So the result
-is what the user wrote, line by line, except where that means something else, or nothing, in C++: swizzles
-and vector literals, vector conditions, shifts, implicit conversions that C++ lacks or that would choose another template,
-names of built-in functions. What cannot be printed raises Untranslatable. Never decides about kernels' signatures, nor looks at the
-text of expressions. Words between the parts (address spaces, reserved names, attributes) mean the same wherever they stand, and
-C's declarators are also C++'s: both stay the user's text and are edited as `words`, `declarations` and `unaligned` say.
+What is printed for a node is the user's text between its parts, and what is printed for the parts. So the result is
+what the user wrote, line by line, except where that means something else, or nothing, in C++: swizzles and vector
+literals, vector conditions, shifts, implicit conversions that C++ lacks or that would choose another template, names
+of built-in functions. What cannot be printed raises Untranslatable. Never decides about kernels' signatures, nor
+looks at the text of expressions. Words between the parts (address spaces, reserved names, attributes) mean the same
+wherever they stand, and C's declarators are also C++'s: both stay the user's text and are edited as `words`,
+`declarations` and `unaligned` say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Assignments of structures with padding, for C++: member by member.
 
-C leaves open what such an assignment does to padding (C99 6.2.6.1p6). Native compilers leave padding in memory as it is, and the analysis
-of a program's writes relies on that; C++ compilers copy it along with the members. Decides nothing about structures
-without padding, nor about initialisers.
+C leaves open what such an assignment does to padding (C99 6.2.6.1p6). Native compilers leave padding in memory as it
+is, and the analysis of a program's writes relies on that; C++ compilers copy it along with the members. Decides
+nothing about structures without padding, nor about initialisers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """OpenCL C to CUDA C++ for a sub-grid: what a CUDA back end compiles with NVRTC and launches.
 
 The program is first translated for a sub-grid (OpenCL C to OpenCL C: hidden argument, shifted pointers, work-item
-functions of the whole NDRange), then CUDA C++ is printed from its syntax tree, on top of our headers. A kernel becomes a
-device function; a generated `extern "C"` entry function brings CUDA's arguments to it.
+functions of the whole NDRange), then CUDA C++ is printed from its syntax tree, on top of our headers. A kernel
+becomes a device function; a generated `extern "C"` entry function brings CUDA's arguments to it.
 
 Translated: all scalar, vector and pointer types with literals, swizzles, conversions and reinterpretations;
 structures, unions, enumerations and arithmetic on them, type definitions, typeof; initialisers as C has them; static
@@ -12,17 +12,17 @@ and dynamic local memory (what is beyond 48 KB of a kernel's own variables stand
 barriers and fences, atomics of 1.x and C11, work-group functions, sub-groups as warps of 32, asynchronous copies,
 printf); overloaded functions, names that C++ and CUDA reserve; the build options in `tables.OPTIONS`.
 
-Refused, by name (Untranslatable): images and samplers (which `image_lowering` has turned into plain memory before), pipes,
-queues and events of device-side enqueue, blocks, function pointers, built-in functions that our headers lack, initialisers
-whose names go back to an element that has a value, array literals that are kept, unknown build options.
+Refused, by name (Untranslatable): images and samplers (which `image_lowering` has turned into plain memory before),
+pipes, queues and events of device-side enqueue, blocks, function pointers, built-in functions that our headers lack,
+initialisers whose names go back to an element that has a value, array literals that are kept, unknown build options.
 A launch with a partial work-group is not possible (`pack` says so): a CUDA block has one size, and a barrier that
 some of its threads skip would have to be counted in every program.
 
 A program with variables at program scope is right only as long as one worker runs its NDRanges whole.
 
-Registers: without a required work-group size nothing limits a kernel's registers, as in NVIDIA's own OpenCL; a launch of more
-work-items than they allow needs a second compilation with `--maxrregcount=64`, with which 1024 fit. With one, how
-many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says it.
+Registers: without a required work-group size nothing limits a kernel's registers, as in NVIDIA's own OpenCL; a launch
+of more work-items than they allow needs a second compilation with `--maxrregcount=64`, with which 1024 fit. With one,
+how many work-groups are to be resident is left to the compiler unless `CudaKernel.resident_groups` says it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Members that are less aligned than their types, as those of packed structures may be, for C++.
 
-In C++ vectors and records are passed to functions by reference, and copies of large structures are split up: the compiler
-relies on the types' alignment. So such a member gets a type that is made of bytes: `unaligned` of our headers, or a twin of a
-record. Reading it gives a value of the program's own type, made from the bytes; writing copies bytes. clang says where a member
-lies; attributes are not read. Decides nothing about what pointers lead to (C99 6.3.2.3p7: they are aligned).
+In C++ vectors and records are passed to functions by reference, and copies of large structures are split up: the
+compiler relies on the types' alignment. So such a member gets a type that is made of bytes: `unaligned` of our
+headers, or a twin of a record. Reading it gives a value of the program's own type, made from the bytes; writing
+copies bytes. clang says where a member lies; attributes are not read. Decides nothing about what pointers lead to
+(C99 6.3.2.3p7: they are aligned).
 """
 
 from __future__ import annotations

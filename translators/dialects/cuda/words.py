@@ -1,6 +1,7 @@
 """Words of a program's text for C++: address spaces, reserved names, attributes, overloaded functions, typeof.
 
-Handles what words and their places alone determine, and keeps the record of what has been edited. Never looks into expressions.
+Handles what words and their places alone determine, and keeps the record of what has been edited. Never looks into
+expressions.
 """
 
 from __future__ import annotations

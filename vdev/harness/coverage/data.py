@@ -1,7 +1,7 @@
 """What was counted, by file: in memory, in one file for each process, and merged.
 
-Decides when two counts are of the same thing: the same place in the same file with the same text. So a program that is built
-with several sets of options has the lines of all builds.
+Decides when two counts are of the same thing: the same place in the same file with the same text. So a program that
+is built with several sets of options has the lines of all builds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Figures from what was counted: by line, by file, in total.
 
-Decides when a line is covered (a statement that starts on it ran), and when it is covered in part (another statement did not, or a condition
-on it had only one outcome). Branches are counted by outcomes.
+Decides when a line is covered (a statement that starts on it ran), and when it is covered in part (another statement
+did not, or a condition on it had only one outcome). Branches are counted by outcomes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Coverage as pages of HTML: an index, and a page for each file with its source.
 
-Decides what the pages look like. They load nothing from elsewhere and run no script. Whatever a colour says, a word or a sign
-says too.
+Decides what the pages look like. They load nothing from elsewhere and run no script. Whatever a colour says, a word
+or a sign says too.
 """
 
 from __future__ import annotations
