@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import configparser
 import functools
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from tests.pure.house import ROOT
+from tests.pure.house import MODULES, ROOT
 from vdev.harness import plugin
 from vdev.process import switches
 
+RESULTS = "samples/benchmarks/results/README.md"
 PAGES = (
     "CONTRIBUTING.md",
     "README.md",
     "samples/README.md",
+    RESULTS,
     "tests/fuzz/README.md",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "samples" / "guide").glob("*.md"))),
 )
 #: what the pages call files of the reader's own
 READERS_OWN = {"script.py", "program.py", "square.py", "kernel.cl"}
-#: options of programs that are not vdev's: pytest's and pip's
-FOREIGN_OPTIONS = {"--dist"}
+#: options of programs that are not vdev's: pytest's and compute-sanitizer's
+FOREIGN_OPTIONS = {"--dist", "--tool", "--error-exitcode"}
+#: modules with a command line that others of ours call
+RUN_BY_OTHERS = {
+    "samples/benchmarks/latency_cupy.py",
+    "samples/benchmarks/measure.py",
+    "tests/fuzz/child.py",
+    "tests/fuzz/cuda_child.py",
+}
 #: where the options of a command are written
 OWNERS = {"vdev-info": ("vdev/cli", "vdev/observe"), "vdev-check": ("vdev/cli", "vdev/harness")}
 
@@ -44,6 +56,11 @@ def _code(page: str) -> list[str]:
 def _folders(page: str) -> tuple[Path, ...]:
     """Where a page's relative names may lead."""
     return (ROOT, (ROOT / page).parent, ROOT / "samples" / "benchmarks")
+
+
+def _is_there(path: Path) -> bool:
+    """A file or folder, or what several files are called before the suffix (`--write`)."""
+    return path.exists() or any(path.parent.glob(f"{path.name}.*"))
 
 
 class _Parser:
@@ -107,8 +124,9 @@ def test_files_that_are_named_exist(page: str) -> None:
         for code in _code(page)
         for name in re.findall(r"(?<![\w./%-])\w+\.(?:py|cl)\b", code)
         if name not in READERS_OWN
+        and not (page == RESULTS and name.startswith("test_"))  # PyOpenCL's and loopy's
     }
-    assert not [path for path in named if not any((folder / path).exists() for folder in _folders(page))]
+    assert not [path for path in named if not any(_is_there(folder / path) for folder in _folders(page))]
 
 
 def test_files_are_named() -> None:
@@ -160,14 +178,57 @@ def test_switches_that_are_named_exist(page: str) -> None:
 
 
 def test_every_module_with_a_command_line_of_its_own_is_told_of() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = " ".join(_code("CONTRIBUTING.md") + _code("samples/README.md"))
     runnable = {
-        path
+        path.relative_to(ROOT)
         for folder in ("tests", "samples/benchmarks")
         for path in (ROOT / folder).rglob("*.py")
         if re.search(r"^    sys\.exit\(main\(\)\)|^    main\(\)$", path.read_text(), re.MULTILINE)
         and "argparse" in path.read_text()
     }
     assert len(runnable) > 8
-    missing = [path for path in runnable if path.stem not in text and path.parent.name not in text]
-    assert not missing
+    missing = set()
+    for path in runnable:
+        module = ".".join((path.parent if path.stem == "__main__" else path.with_suffix("")).parts)
+        names = (rf"python3? -m {re.escape(module)}(?![.\w])", rf"benchmarks/{path.name}")
+        if not any(re.search(name, text) for name in names):
+            missing.add(str(path))
+    assert missing == RUN_BY_OTHERS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_that_are_named_are_installed(page: str) -> None:
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "setup.cfg")
+    scripts = config["options.entry_points"]["console_scripts"]
+    installed = {line.split("=")[0].strip() for line in scripts.split("\n") if line}
+    assert {
+        name for code in _code(page) for name in re.findall(r"(?<![\w.-])vdev-[a-z]+\b", code)
+    } <= installed
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_statements_that_are_named_run(page: str) -> None:
+    for code in _code(page):
+        for statement in re.findall(r'python3? -c "([^"]+)"', code):
+            subprocess.run([sys.executable, "-c", statement], check=True, stdout=subprocess.DEVNULL)
+
+
+def _resolves(name: str) -> bool:
+    """Whether a dotted name is that of a module, or of something that the text of a module mentions."""
+    parts = name.split(".")
+    for count in range(len(parts), 1, -1):
+        module = ".".join(parts[:count])
+        if module in MODULES:
+            return count == len(parts) or parts[count] in re.findall(r"\w+", MODULES[module].read_text())
+    return False
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_what_comments_and_docstrings_name_exists(name: str) -> None:
+    text = MODULES[name].read_text()
+    roots = (ROOT, ROOT / "translators")
+    files = re.findall(r"\b((?:vdev|tests|samples|translators|include)/[\w./]*\w\.\w+)", text)
+    assert not [file for file in files if not any((root / file).exists() for root in roots)]
+    modules = [dotted for dotted in re.findall(r"`(vdev(?:\.\w+)+)`", text) if dotted != "vdev.pth"]
+    assert not [module for module in modules if not _resolves(module)]

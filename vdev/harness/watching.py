@@ -1,6 +1,6 @@
 """Checking a whole program: each launch of its session first runs in a checked form, on copies of its buffers.
 
-Decides which launches are checked and keeps the findings. It takes the place of `vdev.check` (`session.Checker`); the
+Decides which launches are checked and keeps the findings. It takes the place of `vdev.check` (`vdev.session.core.Checker`); the
 program's own launches then run as usual.
 """
 

@@ -2,7 +2,7 @@
 lie.
 
 Launches that differ in their scalars mostly have the same plan with other numbers. Such a plan is made once by
-`plan_launch` itself, on traced numbers (`translators.tracing`): what comes of it is the plan, and the conditions
+`plan_launch` itself, on traced numbers (`translators.ranges.tracing`): what comes of it is the plan, and the conditions
 under which the planner would do the same again. Both are written down as one Python function, which for other numbers
 gives their plan, or None where a condition does not hold. So a plan that is filled in is the one that the planner
 makes.

@@ -1,6 +1,6 @@
 """A whole program's coverage: each launch of its session first runs on copies of its buffers, with counting.
 
-Decides how several observers look at one session's launches. It takes the place of `vdev.check` (`session.Checker`).
+Decides how several observers look at one session's launches. It takes the place of `vdev.check` (`vdev.session.core.Checker`).
 """
 
 from __future__ import annotations
