@@ -95,7 +95,7 @@ def test_the_report_follows_what_the_program_prints(folder: Path) -> None:
         "  fill: 1 x, moved nothing",
         "the back ends counted the same",
         "written through an index, so results of several workers are compared: 65.5 kB of its 65.5 kB at each launch",
-        "most expensive beside the kernels' own work: ",
+        "largest expense apart from the kernels' own work: ",
     ):
         assert " ".join(part.split()) in text, done.stdout
     assert re.search(r"why: argument `flag`: [^`]*, line 15: `if \(atomic_add", text), done.stdout

@@ -1,4 +1,4 @@
-"""The rows of the design's table "What analysis must see": kernel, launch, chunk and the bytes expected."""
+"""The forms of access that the analysis must see: kernel, launch, chunk and the bytes expected."""
 
 from __future__ import annotations
 

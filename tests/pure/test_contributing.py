@@ -232,3 +232,27 @@ def test_what_comments_and_docstrings_name_exists(name: str) -> None:
     assert not [file for file in files if not any((root / file).exists() for root in roots)]
     modules = [dotted for dotted in re.findall(r"`(vdev(?:\.\w+)+)`", text) if dotted != "vdev.pth"]
     assert not [module for module in modules if not _resolves(module)]
+
+
+def test_the_readme_is_short() -> None:
+    """Under 900 words; its first screen has what the project is, a program, the command and its output."""
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) < 900
+    screen = text.splitlines()[:40]
+    assert screen[2].startswith("**One OpenCL device")
+    fences = [line for line in screen if line.startswith("```")]
+    assert [fence.removeprefix("```") for fence in fences if fence != "```"] == ["python", "sh", "text"]
+    assert fences[-1] == "```", "the output ends on the first screen"
+
+
+def test_invariants_that_are_named_exist() -> None:
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("## Invariants")[2].partition("\n## ")[0]
+    known = set(re.findall(r"^(\d+)\.", section, re.MULTILINE))
+    named = {
+        number
+        for path in MODULES.values()
+        for some in re.findall(r"[Ii]nvariants? ((?:\d+(?:, | and )?)+)", path.read_text())
+        for number in re.findall(r"\d+", some)
+    }
+    assert len(named) > 5
+    assert named <= known

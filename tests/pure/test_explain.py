@@ -181,7 +181,7 @@ def test_the_most_expensive_thing_is_always_named():
         "876 GB moved for its 10 TB, 87.6 GB a launch, most of it between workers (`out` of kernel work)"
     )
     text = " ".join(explain.as_text(found).split())
-    assert "most expensive beside the kernels' own work: 876 GB moved" in text
+    assert "largest expense apart from the kernels' own work: 876 GB moved" in text
     assert explain.as_dict(found)["most_expensive"]["nbytes"] == 876_400 * MB
 
 

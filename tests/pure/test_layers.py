@@ -1,5 +1,4 @@
-"""Imports point one way, and PyOpenCL is known to the façade and to native workers alone (design,
-"Layout")."""
+"""Imports point one way, and only the façade and native workers know PyOpenCL (CONTRIBUTING, "Layers")."""
 
 from __future__ import annotations
 

@@ -97,5 +97,5 @@ def _pragma_difference(written: TranslationUnit, pragmas: Sequence[Place]) -> st
         ours = sum(1 for each in pragmas if each == (path, line, False))
         theirs = sum(1 for first, last in skipped[path] if first < line <= last)
         if ours != theirs:
-            return f"the pragma on line {line} counts otherwise to clang"
+            return f"clang treats the pragma on line {line} differently"
     return None

@@ -160,7 +160,7 @@ class _Parser:
                 return (int(a != 0 or b != 0), False)
             case Binary.SHIFT_LEFT | Binary.SHIFT_RIGHT:
                 if live and not 0 <= b < self.bits:
-                    raise Malformed("a shift by a number of bits that no integer has")
+                    raise Malformed("a shift by more bits than an integer has")
                 count = b % self.bits
                 return self.wrap(a << count if operator is Binary.SHIFT_LEFT else a >> count, left[1])
         unsigned = left[1] or right[1]

@@ -263,7 +263,7 @@ class Expander:
         question = f"{operator}({spell(self._operand(operator, pending))})"
         answer = clang.holds(question)
         if answer is None:
-            raise Malformed(f"what '{operator}' is asked makes no sense")
+            raise Malformed(f"the argument of '{operator}' makes no sense")
         self.asked.add(question)
         value = self.answers.get(question, str(int(answer)))
         return Token("0" if value is None else value, TokenKind.NUMBER, True)

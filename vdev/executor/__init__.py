@@ -1,4 +1,4 @@
-"""The executor: plans in, work on worker threads out."""
+"""The executor: plans in, work on worker threads out. Keeps invariants 6 and 7 with the session."""
 
 from vdev.executor.completion import Completion, call_soon
 from vdev.executor.executor import Executor

@@ -204,7 +204,7 @@ class _Parameter:
 
     def _hint(self, dtype: Dtype) -> str:
         if dtype.newbyteorder("=") == self.plain:
-            return f"give array.astype({_named(self.plain)}): the other byte order is not the device's"
+            return f"give array.astype({_named(self.plain)}): the device uses the other byte order"
         if dtype == np.bool_ and self.plain.itemsize == 1:
             return f"give array.view({_named(self.plain)})"
         if dtype.names is None and self.element is not None and self.element.names is None:

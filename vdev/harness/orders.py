@@ -90,7 +90,7 @@ def _differences(
     for name, mine, theirs in zip(names.values(), first, other, strict=True):
         different = np.flatnonzero(mine != theirs)
         if len(different):
-            text = f"kernel {kernel.name} leaves other values in {name} {how}: {len(different)} bytes, from byte {different[0]}"
+            text = f"kernel {kernel.name} leaves different values in {name} {how}: {len(different)} bytes, from byte {different[0]}"
             found.append(
                 Finding(KIND, text, kernel.name, name, "result", place, None, int(different[0]), len(mine))
             )

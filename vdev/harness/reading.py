@@ -67,7 +67,7 @@ _SAYS = {
 }
 _NOTES = {
     Kind.NOTE_ELSEWHERE: "a pointer that leads to no argument of the launch is not checked",
-    Kind.NOTE_ORDERED: "two work-groups meet in an order that atomics may make: no race is reported",
+    Kind.NOTE_ORDERED: "atomics may order the accesses of two work-groups: no race is reported",
 }
 _MEETS = {
     Kind.GROUPS: "work-group uses in the same launch",

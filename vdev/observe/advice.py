@@ -85,7 +85,7 @@ def most_expensive(figures: Statistics) -> Expense | None:
 
 #: what helps against bytes that go from one kernel's workers to another's
 AVOIDS_EXCHANGE = (
-    "If both go over the buffer along the same dimension, each worker finds what it needs where it was made."
+    "If both traverse the buffer along the same dimension, each worker finds what it needs where it was made."
 )
 
 
@@ -198,7 +198,7 @@ def _on_argument(kernel: KernelStatistics, argument: ArgumentStatistics) -> tupl
 
 
 _CHANGE_WRITE = (
-    "Turn the scatter into a gather, each work-item writing the element of its own number and reading through "
+    "Turn the scatter into a gather, with each work-item writing the element at its own index and reading through "
     "the inverse index; or let each work-group write to a part of its own."
 )
 _CHANGE_READ = (
@@ -245,7 +245,7 @@ def _on_bouncing(kernel: KernelStatistics, argument: ArgumentStatistics) -> tupl
         )
     return (
         f"{problem}, most of it between workers",
-        "Let this kernel and the one that writes the buffer go over it along the same dimension, so that each "
+        "Let this kernel and the one that writes the buffer traverse it along the same dimension, so that each "
         "worker finds what it needs where it was made.",
     )
 

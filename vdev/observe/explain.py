@@ -74,7 +74,7 @@ def as_text(figures: Statistics) -> str:
 def _most_expensive(expense: Expense | None) -> list[str]:
     if expense is None:
         return []
-    text = f"most expensive beside the kernels' own work: {expense} [about {duration(expense.cost_ns)}]"
+    text = f"largest expense apart from the kernels' own work: {expense} [about {duration(expense.cost_ns)}]"
     return textwrap.wrap(text, _WIDTH, subsequent_indent="  ")
 
 
@@ -231,7 +231,7 @@ def _totals(figures: Statistics) -> list[str]:
         f"  time: {_times(times, figures.timed, always=('kernel', 'transfer'))}planning {duration(planning)}"
     )
     peaks = ", ".join(size(worker.peak_nbytes) for worker in figures.workers)
-    lines.append(f"  most memory held at a time, by worker: {peaks}")
+    lines.append(f"  peak memory, by worker: {peaks}")
     return lines
 
 

@@ -180,7 +180,7 @@ def _read_icd(path: Path, origin: str) -> Iterator[Engine]:
         _pass_over(str(path), "names no library in its first line")
         return
     if b"/" not in line and len(line) > _LONGEST_NAME:
-        _pass_over(str(path), "has a first line that is longer than a library's name can be")
+        _pass_over(str(path), "has a first line that is too long for a library's name")
         return
     yield from _existing(os.fsdecode(line), origin)
 
@@ -224,7 +224,7 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
             except OSError as error:
                 logger.info("no .icd files in %s: %s", parent, error)
                 break
-    logger.warning("no folder for .icd files can be made: only %s is used", engines[0].library)
+    logger.warning("cannot create a folder for .icd files: only %s is used", engines[0].library)
     return engines[0].library
 
 

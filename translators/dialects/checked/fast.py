@@ -197,7 +197,7 @@ class FastBody(Body):
         if space is Space.CONSTANT:
             return
         if root == UNKNOWN:
-            self.refuse("a pointer whose memory the text does not tell")
+            self.refuse("a pointer into memory that the text does not determine")
         elif space is Space.LOCAL:
             if root.isdigit():
                 start = clang.extent_of(cursor)[0]
