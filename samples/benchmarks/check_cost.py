@@ -29,7 +29,7 @@ _OCLGRIND = ("oclgrind", "--data-races", "--uninitialized", "--log", "/dev/null"
 
 
 def arguments(case: Case) -> list[Any]:
-    from vdev.harness.checking import Memory, Pointer
+    from vdev.harness.checked_launch import Memory, Pointer
 
     contents = [array.copy().view(np.uint8) for array in case.arrays]
     return [Pointer(Memory(each, np.ones(len(each), np.bool_)), 0, len(each)) for each in contents]
@@ -76,7 +76,7 @@ def compare(backend: Any, case: Case, repeats: int) -> dict[str, float]:
     from vdev.translators.ranges.ndrange import NDRange
 
     from vdev.backends.base import BackendProgram
-    from vdev.harness.checking import CheckedSource
+    from vdev.harness.checked_launch import CheckedSource
     from vdev.harness.running import whole_launch
 
     grid = NDRange(case.global_size, case.local_size, (0,) * len(case.global_size))
@@ -119,7 +119,7 @@ def watched(backend: Any, case: Case) -> int:
     from vdev.translators.frontend.source import parse_program
     from vdev.translators.ranges.ndrange import NDRange
 
-    from vdev.harness.checking import CheckedSource
+    from vdev.harness.checked_launch import CheckedSource
 
     grid = NDRange(case.global_size, case.local_size, (0,) * len(case.global_size))
     checked = CheckedSource(parse_program(case.source))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vdev.errors import BuildError
-from vdev.harness import ArgumentError, FindingsError, Program, assert_equal, empty, engines, local
+from vdev.harness import ArgumentError, FindingsError, Program, assert_equal, empty, engine_names, local
 from vdev.harness.running import open_session
 
 SOURCE = """
@@ -427,7 +427,7 @@ def test_engines_by_a_part_of_their_name() -> None:
     for workers in ("cpu:1", "cpu:2", "native"):
         (out,) = Program(SOURCE, engine=own.upper(), workers=workers).scale(X, X, 2, global_size=64)
         assert_equal(out, 2 * X)
-    with pytest.raises(engines.NoEngine, match=r"no device matches 'abacus'; available: .*\(.*\)"):
+    with pytest.raises(engine_names.NoEngine, match=r"no device matches 'abacus'; available: .*\(.*\)"):
         Program(SOURCE, engine="abacus")
     with pytest.raises(ValueError, match="with an engine, give the number of its workers"):
         Program(SOURCE, engine=own, workers="cuda:0")

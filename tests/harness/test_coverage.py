@@ -21,7 +21,7 @@ from vdev.translators.ranges.ndrange import NDRange
 
 from vdev.cli import check
 from vdev.harness import Program, assert_equal, empty
-from vdev.harness.checking import Memory, Pointer
+from vdev.harness.checked_launch import Memory, Pointer
 from vdev.harness.coverage import counting, data, reports
 from vdev.harness.coverage.counting import Counting
 from vdev.harness.coverage.data import Data, FileCount

@@ -19,7 +19,7 @@ import pytest
 from tests.cpu.test_samples import ARGUMENTS, PICTURES, SAMPLES
 from tests.harness.sample_runs import OTHERS
 from vdev.harness import Program, assert_equal, image, local
-from vdev.harness.launched import is_output
+from vdev.harness.memories import is_output
 from vdev.harness.pixels import ORDERS
 from vdev.harness.running import open_session
 

@@ -19,10 +19,9 @@ from tests.harness.pairs import PAIRS
 from tests.harness.pairs_form import Pair
 from vdev.harness import Program
 from vdev.harness.arguments import prepare
-from vdev.harness.checking import CheckedSource
+from vdev.harness.checked_launch import CheckedSource
 from vdev.harness.forms import Forms
-from vdev.harness.launched import launched, memory_of
-from vdev.harness.memories import Memory, Pointer
+from vdev.harness.memories import Memory, Pointer, launched, memory_of
 from vdev.harness.program import Kernel
 from vdev.harness.running import open_session
 from vdev.harness.screening import Screen

@@ -26,7 +26,7 @@ from vdev.observe.exchanges import (
 )
 from vdev.observe.figures import Moved, Times
 from vdev.observe.history import History
-from vdev.observe.past import BINS, PLANNING
+from vdev.observe.history_data import BINS, PLANNING
 from vdev.observe.recorder import Shape, StepShape
 from vdev.observe.snapshots import NOTHING, Snapshot
 from vdev.observe.statistics import Statistics, WayStatistics

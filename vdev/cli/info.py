@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import vdev
 from vdev import boot
+from vdev.cli import explained_run
 from vdev.errors import CudaMissing
-from vdev.observe import program
 from vdev.process import switches
 from vdev.translators.values import dataclass
 
@@ -414,7 +414,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return access_report.main(options.access)
     if options.explain is not None:
-        return program.main(options.explain, as_json=options.json, page=options.html)
+        return explained_run.main(options.explain, as_json=options.json, page=options.html)
     if options.html is not None:
         parser.error("--html needs --explain and a program")
     if options.icd:

@@ -30,7 +30,7 @@ __all__ = [
     "accepted",
     "assert_allclose",
     "assert_equal",
-    "checking",
+    "checked_launch",
     "empty",
     "findings",
     "formats",

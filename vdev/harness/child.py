@@ -18,8 +18,8 @@ from typing import Any
 from vdev import boot
 from vdev.harness.coverage.counting import Counting, start
 from vdev.harness.coverage.data import save
-from vdev.harness.coverage.watching import count_programs
-from vdev.harness.watching import Watch
+from vdev.harness.coverage.whole_program import count_programs
+from vdev.harness.whole_program import Watch
 from vdev.start import current
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from vdev.backends.base import Bytes
-from vdev.harness.checking import Argument, Memory, Pointer
+from vdev.harness.checked_launch import Argument, Memory, Pointer
 from vdev.harness.findings import Finding, Place
 from vdev.harness.running import Order, run_in_order
 from vdev.session.session import Session, SessionKernel

@@ -221,7 +221,7 @@ def _opencl_way(request: pytest.FixtureRequest) -> _Way:
 @pytest.fixture(scope="session")
 def opencl_program(pytestconfig: pytest.Config, _opencl_way: _Way) -> Callable[..., Program]:
     """Makes programs: `opencl_program(source, options="")` gives a `vdev.harness.Program` that runs in the test's way."""
-    from vdev.harness.engines import NoEngine
+    from vdev.harness.engine_names import NoEngine
     from vdev.harness.program import Program  # loads vdev, for tests that use it
 
     way = _opencl_way

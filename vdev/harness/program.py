@@ -22,13 +22,13 @@ from vdev.harness import arguments, origins
 from vdev.harness.accepted import Accepted, load
 from vdev.harness.arguments import ArgumentError, Empty, Given, Ready
 from vdev.harness.calls import Call, Way, dtype_text, written
-from vdev.harness.checking import Checked, CheckedSource, Memory, NotCheckable
+from vdev.harness.checked_launch import Checked, CheckedSource, Memory, NotCheckable
 from vdev.harness.coverage.counting import current
-from vdev.harness.engines import NATIVE, workers_on
+from vdev.harness.engine_names import NATIVE, workers_on
 from vdev.harness.failures import FindingsError
 from vdev.harness.findings import KINDS, Finding, Place, hidden_kinds
 from vdev.harness.formats import NO_FILE, describe
-from vdev.harness.launched import array_of, is_output, launched, memory_of
+from vdev.harness.memories import array_of, is_output, launched, memory_of
 from vdev.harness.orders import KIND as ORDER_KIND
 from vdev.harness.orders import compare_orders
 from vdev.harness.outputs import Array, Outputs

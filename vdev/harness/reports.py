@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vdev.harness.accepted import Accepted
-from vdev.harness.checking import CheckedSource, NotCheckable
+from vdev.harness.checked_launch import CheckedSource, NotCheckable
 from vdev.harness.findings import OFF_BY_DEFAULT, Finding, Place, Who
 from vdev.translators.dialects.image_lowering import lower_images
 from vdev.translators.dialects.subgrid import Untranslatable, translate_subgrid

@@ -19,7 +19,7 @@ from vdev.backends.base import (
     LaunchShape,
 )
 from vdev.errors import BackendError
-from vdev.harness.checking import Argument, Memory, Pointer
+from vdev.harness.checked_launch import Argument, Memory, Pointer
 from vdev.process.switches import parse_workers
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument as SessionArgument

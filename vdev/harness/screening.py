@@ -1,7 +1,7 @@
 """One launch in a form that says only whether there may be a finding: fast, and complete if there is none.
 
 Decides when that form may be used and when its answer is no. It changes the memories of a launch only if
-nothing was found; otherwise the launch is repeated from what they hold, with precise checks (`checking`).
+nothing was found; otherwise the launch is repeated from what they hold, with precise checks (`checked_launch`).
 
 Each work-item marks in the shadow what it writes and reads, without atomics, and counts its group's first marks. If two
 groups mark the same cell, in any order, there are more first marks than marked cells (`_agrees`).

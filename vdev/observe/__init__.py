@@ -6,7 +6,6 @@ Never changes what is planned or how it is carried out.
 __all__ = [
     "exchanges",
     "explain",
-    "program",
     "recorder",
     "snapshots",
     "statistics",

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.observe.past import BINS, PLANNING, Busy, Past, Piece, Told
+from vdev.observe.history_data import BINS, PLANNING, Busy, Past, Piece, Told
 
 if TYPE_CHECKING:
     from vdev.observe.recorder import CommandRecord, StepShape

@@ -14,7 +14,7 @@ from vdev.observe.advice import AVOIDS_EXCHANGE, advise, costliest_exchange, mos
 from vdev.observe.exchanges import OTHERS, BufferHeld, Exchange, Held, LaunchHeld
 from vdev.observe.explain import duration
 from vdev.observe.figures import Times
-from vdev.observe.past import BINS, PLANNING, Past, Piece, Told
+from vdev.observe.history_data import BINS, PLANNING, Past, Piece, Told
 from vdev.observe.statistics import CommandStatistics, KernelStatistics, Statistics, WayStatistics
 from vdev.planner.instructions import HOST
 

@@ -29,7 +29,7 @@ from vdev.planner.instructions import (
 if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
     from vdev.observe.exchanges import Exchanges
-    from vdev.observe.past import Remembering
+    from vdev.observe.history_data import Remembering
 
 #: commands after which what is complete is worked out and let go
 _MOST_KEPT = 1 << 14

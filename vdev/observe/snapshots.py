@@ -25,8 +25,8 @@ from vdev.observe.statistics import (
 
 if TYPE_CHECKING:
     from vdev.observe.exchanges import Exchange, Steady
+    from vdev.observe.history_data import Past
     from vdev.observe.observed import ObservedSession
-    from vdev.observe.past import Past
     from vdev.observe.recorder import Recorder
     from vdev.observe.tallies import ArgumentTally, CommandTally, KernelTally, Outcome
 

@@ -13,7 +13,7 @@ from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.observe.exchanges import Exchange, Steady
-    from vdev.observe.past import Past
+    from vdev.observe.history_data import Past
 
 
 @dataclass(frozen=True)

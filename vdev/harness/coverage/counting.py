@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vdev.backends.base import Backend, BackendProgram
 from vdev.errors import BackendError, BuildFailure
-from vdev.harness.checking import Argument, Memory, Pointer
+from vdev.harness.checked_launch import Argument, Memory, Pointer
 from vdev.harness.coverage.data import Data, FileCount
 from vdev.harness.coverage.places import Places
 from vdev.harness.running import whole_launch

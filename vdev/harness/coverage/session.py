@@ -17,7 +17,7 @@ from vdev.harness.coverage.counting import start
 from vdev.harness.coverage.data import FOLDER, save
 from vdev.harness.coverage.figures import Threshold
 from vdev.harness.coverage.reports import Outcome, Run, Wish
-from vdev.harness.coverage.watching import count_programs
+from vdev.harness.coverage.whole_program import count_programs
 
 #: What a worker of xdist's is told: the folder in which the user has started pytest.
 _ROOT = "opencl_cov_root"

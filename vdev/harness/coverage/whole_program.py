@@ -11,7 +11,7 @@ from vdev.backends.base import Backend
 from vdev.check.checking import LaunchChecker
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.harness.checking import Argument, Memory, Pointer, whole
+from vdev.harness.checked_launch import Argument, Memory, Pointer, whole
 from vdev.harness.coverage.counting import Counters, Counting
 from vdev.planner.instructions import Plan
 from vdev.planner.links import LinkCosts

@@ -18,7 +18,7 @@ from vdev.backends.base import Backend
 from vdev.check.differences import mask_of
 from vdev.errors import BackendError
 from vdev.executor import Completion, Executor
-from vdev.harness.checking import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
+from vdev.harness.checked_launch import Argument, Checked, CheckedSource, Memory, NotCheckable, Pointer
 from vdev.harness.coverage.places import Places
 from vdev.harness.findings import KINDS, OFF_BY_DEFAULT, Finding, Place
 from vdev.harness.memories import limit_for, memories_of, whole
