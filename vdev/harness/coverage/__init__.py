@@ -5,4 +5,4 @@ programs that count (`vdev.translators.dialects.counted`), `data` keeps and merg
 into numbers, and `places` finds the file that a source text is in. Importing this package itself loads nothing.
 """
 
-__all__ = ["counting", "data", "figures", "places", "reports", "session", "watching"]
+__all__ = ["counting", "data", "figures", "places", "reports", "session", "whole_program"]
