@@ -1,4 +1,4 @@
-"""A chain of small kernels, two hundred in a row: each changes a vector a little, by turns in place and from its neighbours.
+"""A chain of two hundred small kernels: each changes a vector a little, alternating between in place and from its neighbours.
 
 The kernels are those of a random program: what they have in common is that each is over soon.
 """

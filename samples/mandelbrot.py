@@ -1,4 +1,4 @@
-"""The Mandelbrot set: how soon each point of the plane escapes. Rows differ much in the work they are.
+"""The Mandelbrot set: how soon each point of the plane escapes. The work per row varies widely.
 
 Source: B. B. Mandelbrot, "Fractal Aspects of the Iteration of z -> lambda z (1 - z)" (Annals of the New York Academy of
 Sciences, 1980).

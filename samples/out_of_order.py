@@ -1,5 +1,5 @@
 """Two waves on strings of their own, advanced through one queue that keeps no order: events say what follows what, and a
-third kernel adds both strings up once both are through.
+third kernel adds up both strings once both waves are done.
 
 Source: the wave equation by central differences, R. Courant, K. Friedrichs and H. Lewy (1928).
 """

@@ -1,12 +1,12 @@
-"""What a launch costs whose scalars are not those of the last one: processor time of the host, without any device.
+"""The cost of launches whose scalars differ from the previous launch's: processor time of the host, without any device.
 
     python samples/benchmarks/changed_scalars.py [--launches N] [--workers N] [--only NAME,...] [--near] [--profile] [--json FILE]
 
-Each program is launched again and again with other scalars: through a session's cache of plans, to plans that are ready
-to run, on states that the launch before has left. Nothing is run. Shown are, in microseconds of processor time: the first
-plan of the kernel; of all later launches the median, the mean and the worst tenth; and of the median launch what went into
-access ranges, into the plan, into its steps, and into what is counted of it (nothing, where it was filled in). Beside them:
-how many launches were filled in, and how many were planned at all. `--near`: workers that use the host's memory; otherwise
+Each program is launched again and again with other scalars, through a session's cache of plans up to plans that are ready
+to run, on the states that the previous launch has left. Nothing is run. Shown, in microseconds of processor time: the first
+plan of the kernel; the median, the mean and the worst tenth of all later launches; and the median launch's shares for
+access ranges, the plan, its steps, and the statistics (none if it was filled in). Also shown:
+how many launches were filled in, and how many were planned. `--near`: workers that use the host's memory; otherwise
 they have memory of their own.
 """
 

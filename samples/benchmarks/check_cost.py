@@ -1,10 +1,10 @@
-"""What checking a kernel's accesses costs: processor time beside the same kernel alone and beside Oclgrind, and memory.
+"""What checking a kernel's accesses costs: processor time, compared with the kernel alone and with Oclgrind, and memory.
 
 Each program runs in turn as it is and checked, on one CPU worker; the least of several runs counts. `kernel` is the time
-of the launches alone, `call` that of everything between arrays and arrays: copies, shadow memory, what is read back.
-Compilers are left out, and so the forms are the optimised ones, which small launches get once there were many. Oclgrind
-(Debian package `oclgrind`) takes long, so that it has a size of its own, at which the checked kernels run once more.
-Memory is what a process takes at most beyond what it had when all was built.
+of the launches alone, `call` that of everything from arrays to arrays: copies, shadow memory, reading back.
+Compilation is left out, so the forms are the optimised ones, which small launches get only after many of them. Oclgrind
+(Debian package `oclgrind`) is slow, so it has a size of its own, at which the checked kernels are run again.
+Memory is the most that a process takes in addition to what it had once everything was built.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Mistakes of public OpenCL projects, before and after they were mended: found before, and nothing said after.
+"""Mistakes in public OpenCL projects, before and after their fixes: they are found before, and nothing is reported after.
 
 The kernels come from clones that the user has, in a folder where each is called `owner+name` or `name`; nothing is fetched, and a
 case whose clone or commit is not there is skipped and says so. Oclgrind (Debian package `oclgrind`) runs the same calls where it is
-installed. Exit status 1 where a mistake is missed, or something is said of a mended kernel that the case does not explain.
+installed. Exit status 1 if a mistake is missed, or if something is reported for a fixed kernel that the case does not explain.
 """
 
 from __future__ import annotations

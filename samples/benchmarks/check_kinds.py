@@ -1,8 +1,8 @@
 """Kernels with one planted mistake each, checked by vdev and by Oclgrind side by side: which finds what, by its line.
 
 Both run every faulty kernel and every twin of `tests.harness.pairs`; Oclgrind (the Debian package's `oclgrind-kernel`) gets
-simulation files with the same arguments. A mistake counts as found where a message names one of the lines that the pair
-allows. `--write` puts the table beside the other results.
+simulation files with the same arguments. A mistake counts as found if a message names one of the lines that the pair
+allows. `--write` stores the table with the other results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the benchmarks of one thing share: the same measurement in a process for each column, natively and on
-1, 2, 4 ... workers, and the bars that follow.
+"""What the single-purpose benchmarks share: the same measurement in a process for each column, natively and on
+1, 2, 4 ... workers, and the targets that it has to meet.
 
 Decides how such a benchmark is started and what it writes; never what is measured.
 """

@@ -3,7 +3,7 @@
     python samples/benchmarks/device_memory.py [--share 1.5 | --nbytes N] [--workers 2,4] [--json FILE]
 
 One kernel fills each buffer, another adds each up; the host only sees the sums of work-groups. The sums are
-known in closed form. What the process held of the host's memory at most is measured.
+known in closed form. The peak of the process's host memory is measured.
 """
 
 from __future__ import annotations

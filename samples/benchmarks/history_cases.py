@@ -1,4 +1,4 @@
-"""Mistakes that public OpenCL projects had and mended: where they stand in the projects' histories, and what to call them with.
+"""Mistakes that public OpenCL projects have fixed: where they are in the projects' histories, and with which arguments to show them.
 
 Nothing of the projects' code is here: a case names the commit that mended a mistake, the files that make the program, and arguments
 made for the purpose. `check_history.py` reads the files from clones that the user has.

@@ -1,12 +1,12 @@
-"""What large programs take from their start to their end: natively and on CPU workers, the first run and the second.
+"""How long large programs take from start to end: natively and on CPU workers, the first run and the second.
 
     python samples/benchmarks/large_kernels.py [--only NAME,...] [--size STATEMENTS] [--workers 3] [--json FILE]
 
 Programs of `large_programs.py`, each a process that builds one, launches its kernel and launches it twenty times more; the
 first run of each column begins with empty folders for what vdev and PyOpenCL keep. Shown are seconds of whole processes, of
-building and of the first launch, the processor time of the process and of those that it starts, which says more than the
-clock where others use the machine, and milliseconds of later launches. Results must be native. Bars: the first run at most
-1.2 times the native one and a second, the second run at most the native second run and 0.3 s, by the clock and in
+building and of the first launch, the processor time of the process and its children, which says more than elapsed time
+if the machine is busy, and milliseconds of later launches. Results must equal the native ones. Targets: the first run takes at most
+1.2 times the native one plus a second, and the second run at most the native second run plus 0.3 s, in elapsed and in
 processor time.
 """
 

@@ -1,9 +1,9 @@
-"""What short steps take on several workers: natively, on 1, 2, 4 workers, and by plain CuPy calls on as many GPUs.
+"""How long short steps take on several workers: natively, on 1, 2, 4 workers, and with plain CuPy calls on as many GPUs.
 
     python samples/benchmarks/latency.py [--workers 1,2,4] [--kind cpu|cuda] [--shared] [--only NAME,...] [--json FILE]
 
-Programs, each checked against NumPy, by microseconds of a step, and of it what the host's calls take (until the last call
-returns; the rest is waiting):
+The programs are checked against NumPy. Shown are the microseconds of a step, and the part that the host's calls take (until the last
+call returns; the rest is waiting):
 
     stencil     seven points in three dimensions; two volumes change places, so that neighbours exchange a plane a step
     merge       bins counted by global atomics, then read by a tiny kernel, so that they are merged at each step
@@ -17,7 +17,7 @@ returns; the rest is waiting):
 `--shared` puts all workers and CuPy's streams on one GPU: what the host's calls cost shows there, too. Columns
 `cupy N` (`latency_cupy.py`) are the same steps as one thread makes them with CuPy by hand.
 
-Bars (four GPUs): a step of `stencil` and `merge` at most 1.15 times the kernel alone on a quarter, `repeated` at most 25 us of
+Targets (four GPUs): a step of `stencil` and `merge` at most 1.15 times the kernel alone on a quarter, `repeated` at most 25 us of
 host time; on one `empty` at most 9 us of host time; `small_read` at most 1.3 times native.
 """
 

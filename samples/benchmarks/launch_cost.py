@@ -1,4 +1,4 @@
-"""What a small launch costs the host: on the virtual device with two workers, beside two real contexts driven
+"""What a small launch costs the host: on the virtual device with two workers, compared with two native contexts driven
 by hand.
 
     python samples/benchmarks/launch_cost.py [--launches N] [--items N] [--limit US] [--results FOLDER]

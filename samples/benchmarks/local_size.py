@@ -3,9 +3,9 @@
     python samples/benchmarks/local_size.py [--workers 1,2] [--rounds N] [--kind cpu|cuda] [--json FILE]
 
 The kernels: a product of matrices, the same with the dimensions of its index space turned, a sum of neighbours, and one
-that asks for its place in the work-group. The time of a launch is the least of some rounds, the better of two processes
-for each column. Printed are the ratios to native; the bars are their geometric means over the launches that take so long
-natively that not much of it is the launch itself.
+that asks for its place in the work-group. The time of a launch is the least of some rounds, taken from the better of two processes
+for each column. Printed are the ratios to native; the targets are for their geometric means over those launches that take so long
+natively that the overhead of launching hardly counts.
 """
 
 from __future__ import annotations

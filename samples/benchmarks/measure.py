@@ -6,7 +6,7 @@ each measurement.
 Three times are taken, after one complete run to warm up: of uploads, kernels and downloads together, from
 plain arrays (`cold`); of each of these steps by itself, waiting after each (`steps`; their sum is one of the cold times too); and of
 the kernels in a loop on resident data (`resident`, also for each of the job's parts). A digest of the results goes beside RESULT.json as
-RESULT.npz. The sample's own checks run as ever. With `--gated` the process writes `@ready` once its inputs are
+RESULT.npz. The sample's own checks run as usual. With `--gated` the process writes `@ready` once its inputs are
 made, opens no device before it has read a line, and writes `@measured` when it has released all buffers.
 
 Decides how a job is timed; never what it computes.

@@ -1,11 +1,11 @@
-"""Programs of many shapes, natively and on 1, 2, 4 ... workers: whole programs over native ones, which must never be slower.
+"""Programs of many shapes, natively and on 1, 2, 4 ... workers: none may be slower than natively.
 
     python samples/benchmarks/never_slower.py [--preset small|large] [--only NAME,...] [--workers 1,2,4] [--json FILE]
 
 Rows are samples, and the programs of `planning_programs` that are hard to plan for (their times are of kernels alone). Each
 column is a process; in it each row runs `--runs` times from plain arrays to results (`first`, and `whole`, the best), and
 then its kernels alone on resident data (`kernels`, the best). Results are compared with native ones; `--check` has the
-samples check themselves as well. A row that fails, or takes longer than `--limit`, stops no other: the column goes on behind it
+samples check themselves as well. A row that fails, or takes longer than `--limit`, does not stop the others: the column continues after it
 in a new process. A column ends after `--budget` seconds. On the virtual device: seconds that the model of time predicted over
 those measured, and how many launches ran on several workers.
 

@@ -1,8 +1,8 @@
-"""What a tiny launch costs the host on one worker beside a native queue, in whatever form a program makes it.
+"""What a tiny launch costs the host on one worker, compared with a native queue, in the forms in which programs make it.
 
     python samples/benchmarks/one_worker.py [--launches N] [--only NAME ...] [--kind cpu|cuda] [--json FILE]
 
-Programs of many launches of one work-group and a wait at the end, each by a name of its own:
+Programs of many launches of one work-group and a wait at the end:
 
     same, scalar, space, in turn  the same again; a scalar that changes; an origin and an index space too; two kernels
     thirty                        thirty kernels in rotation, and the number of the step
@@ -13,7 +13,7 @@ Programs of many launches of one work-group and a wait at the end, each by a nam
     untyped                       the same without `set_arg_types`
     set args                      `set_args`, then `enqueue_nd_range_kernel`
     after                         waits for the event of the launch before
-    queues                        two queues by turns
+    queues                        two queues, alternating
     out of order                  an out-of-order queue
     filled                        a fill before each launch
     copied                        a copy between buffers before each launch
@@ -24,8 +24,8 @@ Programs of many launches of one work-group and a wait at the end, each by a nam
     written                       a blocking write of some parameters before each launch
     waited                        a launch and a wait for its event
 
-The time is divided by the number of launches; the best round of three processes for each column. The bar is what a
-launch may cost more than natively; two commands may cost twice that.
+The time is divided by the number of launches; the best round of three processes for each column. The target is how
+much more than natively a launch may cost; two commands may cost twice that.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python samples/benchmarks/planning.py [--preset small|large] [--only NAME,...] [--workers 1,2,4] [--json FILE]
 
 Each program runs twice in a process for its column, from plain buffers to a wait at the end: `cold` makes all plans,
-`again` finds what is kept of them. Results are compared with the native ones. A run that takes longer than `--limit` is stopped
+`again` finds those that are cached. Results are compared with the native ones. A run that takes longer than `--limit` is stopped
 between two steps, and its time is what all steps would take at that pace. On the virtual device: microseconds of
 planning for a launch, plans made and found, and boxes that the directory holds at the end.
 

@@ -1,4 +1,4 @@
-"""What planning costs as buffers and workers become more: the planner alone, without any device.
+"""How the cost of planning grows with buffers and workers: the planner alone, without any device.
 
     python samples/benchmarks/planning_growth.py [--launches N] [--json FILE]
 

@@ -1,13 +1,13 @@
-"""Two versions of vdev side by side: the samples' times in this checkout beside those in another one, sample by sample and by turns.
+"""Two versions of vdev side by side: the samples' times in this checkout and in another one, alternating sample by sample.
 
     python samples/benchmarks/side_by_side.py --before FOLDER --python PYTHON [--workers 1,2] [--preset small]
         [--rounds 2] [--only NAME,...] [--json FILE] [--write FILE]
 
-`FOLDER` is a checkout of the version before, PYTHON the interpreter of an environment that it is installed in (editable);
-the other one is this checkout with the interpreter that runs this. `run_all.py` of each measures each sample in turn, so
-that what else the machine does hits both, and the best of all rounds counts. Shown are times now over times before, for
-kernels on resident data and for whole jobs from NumPy arrays, with the native column, which is the same program twice and
-says how far to trust the rest. Bar: no time more than 3 % longer, beyond what the native column of its row differs by.
+`FOLDER` is a checkout of the earlier version, and PYTHON the interpreter of an environment in which it is installed (editable);
+the other version is this checkout with the interpreter that runs this. For each sample in turn, the `run_all.py` of each version
+measures it, so that other load on the machine affects both; the best of all rounds counts. Shown are the times now divided by the
+times before, for kernels on resident data and for whole jobs from NumPy arrays. The native column is the same program twice, and
+shows how far to trust the rest. Target: no time more than 3 % longer, beyond what the native column of its row differs by.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python samples/benchmarks/start_up.py [--runs N] [--workers 1,2] [--kind cpu|cuda] [--json FILE]
 
 Two programs, each a process: one kernel (saxpy), and ten. The first run of each column begins with empty folders for
-what vdev, PyOpenCL and CUDA keep; of the runs after it, in turns with the other columns', the fastest counts. Beside that the
-least processor time of such a process, which says more than the clock where others use the machine. The bar
-is the second run on CPU workers: at most 1.15 times the native one and 0.1 s.
+what vdev, PyOpenCL and CUDA keep; of the later runs, which alternate with the other columns', the fastest counts. Also shown is the
+least processor time of such a process, which says more than elapsed time if the machine is busy. The target
+is for the second run on CPU workers: at most 1.15 times the native one plus 0.1 s.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
 A program of N small launches on two workers, three arguments each, every plan but the first from the cache:
 nearly all of its time is the host's, so nothing hides what recording costs. Measured are the loop of launches
-with the finish behind it, and the whole process from its start to its end, in which the trace is written: by
-the clock, and the processors' time, which other programs on the machine disturb less. Figures are means of the
-faster half of the rounds. With `--limit` the exit status is 1 where the whole process takes so many percent
-more by the clock.
+with the finish after it, and the whole process including the writing of the trace, in elapsed time and in
+processor time, which other load on the machine disturbs less. Figures are means of the
+faster half of the rounds. With `--limit` the exit status is 1 if the whole process takes that many percent
+longer.
 """
 
 from __future__ import annotations

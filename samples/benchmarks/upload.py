@@ -5,7 +5,7 @@ workers.
 
 The time is that of making a buffer, writing the array and running a kernel in which each work-group adds up
 a block of it. The write is enqueued without waiting, or waited for, or is the buffer's making
-(COPY_HOST_PTR); the first is what the bars are about.
+(COPY_HOST_PTR); the targets are for the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel with a race: all work-groups write their number to one place. On one device some number comes out and nobody
+"""A kernel with a race: all work-groups write their number to one place. On one device some number results and nobody
 notices; with VDEV_CHECK=1 the launch raises an error that names two of the writers.
 """
 

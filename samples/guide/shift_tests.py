@@ -1,4 +1,4 @@
-"""Images in tests: an array is an image, and pixels outside of it are told of."""
+"""Images in tests: an array serves as an image, and accesses to pixels outside it are reported."""
 
 import numpy as np
 import pytest
