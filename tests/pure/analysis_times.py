@@ -1,44 +1,86 @@
-"""Print how long analysis takes, program by program: `python -m tests.pure.analysis_times FOLDER`.
+"""How long the analysis of kernels takes, without a device.
 
-Programs are *.cl files; a .json file of the same name may hold their build options under "options".
+    python -m tests.pure.analysis_times [FOLDER] [--rounds N] [--keep FILE] [--before FILE]
+
+Without a folder, the programs are those in strings of tests/ and samples/; in a folder they are *.cl files, and a .json file
+of the same name may hold their build options under "options". Times are processor time, the least of some rounds. `--keep`
+writes them to a file, and `--before` prints those of such a file beside them.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
-from vdev.translators.frontend.source import CompileError, parse_program
+from vdev.translators.frontend.source import CompileError, ParsedProgram, parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 
+from tests.pure.exactness import programs
 
-def main(folder: str) -> None:
-    times: list[tuple[float, str, int]] = []
-    gave_up: list[str] = []
-    for path in sorted(Path(folder).glob("*.cl")):
+
+def parsed(folder: Path | None) -> Iterator[tuple[str, ParsedProgram]]:
+    """(where it is, program) of every program that clang accepts."""
+    texts = [(where, text, "") for where, text in programs()] if folder is None else []
+    for path in [] if folder is None else sorted(folder.glob("*.cl")):
         settings = path.with_suffix(".json")
         options = json.loads(settings.read_text())["options"] if settings.exists() else ""
+        texts.append((path.name, path.read_text(), options))
+    for where, text, options in texts:
         try:
-            program = parse_program(path.read_text(), [options])
+            yield where, parse_program(text, [options])
         except CompileError:
             continue
-        start = perf_counter()
-        summaries = [analyse_kernel(program, name) for name in program.kernels]
-        times.append((perf_counter() - start, path.name, len(summaries)))
-        gave_up += [f"{path.name}: {s.name}: {reason}" for s in summaries for reason in s.one_worker]
-    times.sort(reverse=True)
-    for seconds, name, nkernels in times[:20]:
-        print(f"{seconds * 1e3:9.2f} ms  {name} ({nkernels} kernels)")
+
+
+def measure(folder: Path | None, rounds: int) -> tuple[dict[str, float], list[str]]:
+    """By program, the milliseconds that the analysis of all its kernels took; and the reasons why some was given up."""
+    found = list(parsed(folder))
+    times: dict[str, float] = {}
+    gave_up: dict[str, None] = {}
+    for _ in range(rounds):
+        for where, program in found:
+            start = process_time()
+            summaries = [analyse_kernel(program, name) for name in program.kernels]
+            took = (process_time() - start) * 1e3
+            times[where] = min(took, times.get(where, took))
+            for summary in summaries:
+                gave_up.update((f"{where}: {summary.name}: {why}", None) for why in summary.one_worker)
+    return times, list(gave_up)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
+    parser.add_argument("--before", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    times, gave_up = measure(options.folder, options.rounds)
+    columns = [times] if options.before is None else [times, json.loads(options.before.read_text())]
+    slowest = sorted(times, key=lambda where: -times[where])[:20]
+    print("| program | ms |" + " ms before |" * (len(columns) - 1))
+    print("|---|---:|" + "---:|" * (len(columns) - 1))
+    for where in slowest:
+        print(
+            f"| {where} | "
+            + " | ".join(f"{column.get(where, float('nan')):.2f}" for column in columns)
+            + " |"
+        )
+    shared = [where for where in times if all(where in column for column in columns)]
+    for name, of in (("median", statistics.median), ("sum", sum), ("longest", max)):
+        figures = [f"{of([column[where] for where in shared]):.2f}" for column in columns if shared]
+        print(f"| {name} of {len(shared)} programs | {' | '.join(figures)} |")
     for line in gave_up:
         print(line)
-    if times:
-        seconds = [t for t, _, _ in times]
-        median, longest = statistics.median(seconds) * 1e3, max(seconds) * 1e3
-        print(f"{len(times)} programs: median {median:.2f} ms, longest {longest:.2f} ms")
+    if options.keep is not None:
+        options.keep.write_text(json.dumps(times, indent=1))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
