@@ -1,4 +1,4 @@
-"""What the house counts, in this checkout and in others: `python -m tests.pure.house_counts [FOLDER ...] [--write FILE]`.
+"""What the house counts, in this checkout and in others: `python -m tests.pure.house_counts [[NAME=]FOLDER ...] [--write FILE]`.
 
 For each checkout a drawing of the imports between its packages (a module at the root of one is a package by itself), less
 those that follow from others, and how many there are of: modules at each root, modules that import each other in rings
@@ -119,13 +119,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "folders", nargs="*", type=Path, metavar="FOLDER", help="other checkouts, the oldest first"
+        "folders", nargs="*", metavar="[NAME=]FOLDER", help="other checkouts, the oldest first"
     )
     parser.add_argument("--write", type=Path, metavar="FILE")
     options = parser.parse_args()
-    roots = [*options.folders, ROOT]
+    named = [text.rpartition("=") for text in options.folders]
+    roots = [*(Path(folder) for _, _, folder in named), ROOT]
     found = [counts(root) for root in roots]
-    names = [f"checkout {number}" for number in range(1, len(roots))] + ["this one"]
+    names = [name or f"checkout {number}" for number, (name, _, _) in enumerate(named, 1)] + ["now"]
     lines = ["| | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
     lines += [f"| {what} | " + " | ".join(str(each[what]) for each in found) + " |" for what in found[0]]
     for name, root in zip(names, roots, strict=True):
@@ -140,7 +141,7 @@ def main() -> None:
     text = "\n".join(lines)
     print(text)
     if options.write is not None:
-        head = "# The house\n\nMade by `python -m tests.pure.house_counts FOLDER`, where FOLDER is a checkout of vdev 0.1.0."
+        head = "# The house\n\nMade by `python -m tests.pure.house_counts 0.1.0=FOLDER`, where FOLDER is a checkout of vdev 0.1.0."
         options.write.write_text(f"{head}\n\n{text}\n")
 
 
