@@ -43,7 +43,7 @@ class DifferenceError(AssertionError):
 
 
 def assert_equal(result: npt.ArrayLike, expected: npt.ArrayLike) -> None:
-    """Every element the same; NaNs are equal to NaNs, and the zeros to each other. AssertionError with the places."""
+    """All elements must be equal; NaN equals NaN, and 0.0 equals -0.0. Raises AssertionError with the places that differ."""
     __tracebackhide__ = True
     one, other = _arrays(result, expected)
     _report(one, other, ~_same(one, other), _EQUAL)
@@ -52,7 +52,7 @@ def assert_equal(result: npt.ArrayLike, expected: npt.ArrayLike) -> None:
 def assert_allclose(
     result: npt.ArrayLike, expected: npt.ArrayLike, *, ulp: int = 4, rtol: float = 0.0, atol: float = 0.0
 ) -> None:
-    """Every element within `ulp` units in the last place of the result's type, or within `atol + rtol * |expected|`.
+    """All elements must be within `ulp` units in the last place of the result's type, or within `atol + rtol * |expected|`.
 
     NaN is close only to NaN, an infinity only to itself. Raises AssertionError with the places that differ.
 

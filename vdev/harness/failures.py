@@ -13,7 +13,7 @@ from vdev.harness.formats import as_text
 
 
 class FindingsError(AssertionError):
-    """A kernel's run showed mistakes; `findings` has them, the text all of it. `script`: one that shows them again."""
+    """A run of a kernel showed mistakes: `findings`, which the error's text lists. `script`: one that reproduces them."""
 
     def __init__(self, findings: Sequence[Finding], script: str = "") -> None:
         super().__init__(with_script(f"{_headline(findings)}\n\n{as_text(findings)}", script))

@@ -55,7 +55,7 @@ ADDRESSING = {
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """An array of pixels, or an `empty` one, whose format its type does not tell: see `image`."""
+    """An array of pixels, or an `empty` one, in a format that does not follow from its type: see `image`."""
 
     content: Any
     order: str | None = None
@@ -80,8 +80,8 @@ class Sampler:
 def image(content: Any, *, order: str | None = None, normalized: bool = False) -> Image:
     """An argument: an image of an array's pixels, or of `empty(shape, dtype)`.
 
-    An array by itself is enough if the channels are R, RG or RGBA in this order, and integers are unnormalised. `order` is another one,
-    named as in OpenCL without CL_ ("BGRA", "DEPTH"); `normalized`: integers represent numbers from 0 or -1 to 1, which
+    An array by itself is enough if the channels are R, RG or RGBA in this order, and integers are unnormalised. `order` names another one,
+    as in OpenCL without CL_ ("BGRA", "DEPTH"); `normalized`: integers represent numbers from 0 or -1 to 1, which
     `read_imagef` and `write_imagef` take. Raises ValueError for other orders.
     """
     if order is not None and order not in ORDERS:

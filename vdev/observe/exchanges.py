@@ -46,7 +46,7 @@ _WRITERS = (Launch, Merge, Combine, Restore, Fill, CopyBetween, Upload)
 
 @dataclass(frozen=True)
 class Exchange:
-    """Bytes that `user` had brought from holder `source` to `target` (-1: host memory), of buffers last written by `writer`."""
+    """Bytes that were moved for `user` from holder `source` to `target` (-1: host memory), of buffers last written by `writer`."""
 
     writer: str
     user: str
@@ -57,7 +57,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Held:
-    """What one holder (-1: host memory) has valid of a buffer: bytes in all, and the share of each of `CELLS` equal parts."""
+    """The bytes of a buffer that are valid at one holder (-1: host memory): how many in total, and which share of each of `CELLS` equal parts."""
 
     holder: int
     nbytes: int
@@ -87,7 +87,7 @@ class LaunchHeld:
 
 @dataclass(frozen=True)
 class Steady:
-    """Of the last launches that were planned: the last period that came twice in a row, else the last few."""
+    """The last launches that were planned: the last period that occurred twice in a row, or else the last few."""
 
     periodic: bool
     launches: tuple[LaunchHeld, ...]

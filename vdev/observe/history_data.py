@@ -21,7 +21,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Piece:
-    """One step of a command on a worker; times in nanoseconds from the run's first. `shared`: of several short ones together."""
+    """One step of a command on a worker; times in nanoseconds from the run's first. `shared`: its time is a share of several short steps' time."""
 
     worker: int
     kind: str
@@ -44,7 +44,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Past:
-    """The run: `width` nanoseconds are one part. `first` and `last` are commands one by one, of `commands` in all."""
+    """The run, in parts of `width` nanoseconds. `first` and `last` are single commands, out of `commands` in total."""
 
     width: int
     busy: tuple[Busy, ...]
@@ -54,7 +54,7 @@ class Past:
 
 
 class Remembering(Protocol):
-    """What has kept the past of a run, such as `history.History`."""
+    """Something that has recorded a run, such as `history.History`."""
 
     def past(self) -> Past:
         """What was kept so far."""

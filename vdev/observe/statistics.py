@@ -44,7 +44,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class PartitionStatistics:
-    """A way in which launches of a kernel were run.
+    """One partition with which launches of a kernel were run.
 
     `chunks` are those of the first such launch: (worker, first work-group, one past the last), for every
     dimension; with `global_size` and `local_size` as it had them.
@@ -65,8 +65,8 @@ class ArgumentStatistics:
 
     `access` is 'read', 'write', 'both', 'atomic' or 'none' (an atomic counts as such whatever else is done); 'unknown'
     where no launch needed to know it: on one worker a launch takes no plan, and nothing is analysed.
-    `exact`: analysis knew the very set of bytes each time; otherwise `reason` says why it did not, and
-    `line` and `text` which access it was. `merged_nbytes` were compared with a twin or combined from atomics.
+    `exact`: the analysis knew exactly which bytes each time; otherwise `reason` says why it did not, and
+    `line` and `text` say for which access. `merged_nbytes` were compared with a twin or combined from atomics.
     """
 
     index: int
@@ -87,10 +87,10 @@ class ArgumentStatistics:
 
 @dataclass(frozen=True)
 class WayStatistics:
-    """What launches of a kernel took on so many workers, by the model of time and by measurement: means, in seconds of the busiest
-    worker, over `measured_launches` that were sampled; None where none was.
+    """How long launches of a kernel took on a number of workers, as predicted by the time model and as measured: means of the busiest
+    worker's seconds over the `measured_launches` that were sampled; None if none was.
 
-    `close` of `judged` of these were predicted within a quarter: those that took 100 us at least.
+    Of the launches that took at least 100 us (`judged`), `close` were predicted within a quarter.
     """
 
     workers: int
@@ -124,8 +124,8 @@ class KernelStatistics:
 
 @dataclass(frozen=True)
 class CommandStatistics:
-    """All commands of a kind other than launches: 'write', 'read', 'copybuffer', 'fill', 'map', 'unmap',
-    'migrate'; and what no command asked for: 'evict' (replicas that had to leave a worker's memory),
+    """All commands of one kind, launches apart: 'write', 'read', 'copybuffer', 'fill', 'map', 'unmap',
+    'migrate'; and work that no command asked for: 'evict' (replicas that had to leave a worker's memory),
     'fold' (what atomics had left on several workers, merged for what uses it) and 'check' (VDEV_CHECK)."""
 
     kind: str
@@ -170,7 +170,7 @@ class Statistics:
         raise KeyError(name)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same without `past` in dictionaries, lists, strings and numbers, as `--json` prints it."""
+        """The same, without `past`, as dictionaries, lists, strings and numbers: what `--json` prints."""
         found: dict[str, Any] = dataclasses.asdict(dataclasses.replace(self, past=None))
         del found["past"]  # that is what a trace is for
         return found
