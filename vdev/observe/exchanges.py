@@ -57,7 +57,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Held:
-    """The bytes of a buffer that are valid at one holder (-1: host memory): how many in total, and which share of each of `CELLS` equal parts."""
+    """The bytes of a buffer that are valid at one holder (-1: host memory): how many in total, and the share of each of
+    `CELLS` equal parts."""
 
     holder: int
     nbytes: int

@@ -21,7 +21,8 @@ class Busy:
 
 @dataclass(frozen=True)
 class Piece:
-    """One step of a command on a worker; times in nanoseconds from the run's first. `shared`: its time is a share of several short steps' time."""
+    """One step of a command on a worker; times in nanoseconds from the run's first. `shared`: its time is a share of
+    several short steps' time."""
 
     worker: int
     kind: str
