@@ -86,18 +86,18 @@ class Accounts:
     """The accounts of one session, by buffer. Under its lock."""
 
     def __init__(self) -> None:
-        self._of: WeakKeyDictionary[VirtualBuffer, Account] = WeakKeyDictionary()
         #: of which every launch counts
         self.open: WeakSet[Account] = WeakSet()
         #: whose launches take no plans
         self.without_plans: WeakSet[Account] = WeakSet()
 
     def __contains__(self, buffer: VirtualBuffer) -> bool:
-        return buffer in self._of
+        return buffer.account is not None
 
     def get(self, buffer: VirtualBuffer) -> Account | None:
         """The account of a buffer, if it has one."""
-        return self._of.get(buffer)
+        account: Account | None = buffer.account
+        return account
 
     def is_open(self, buffer: VirtualBuffer) -> bool:
         account = self.get(buffer)
@@ -141,6 +141,11 @@ class Accounts:
         self.open.discard(other)
         account.cramped = max(account.cramped, other.cramped)
 
+    def enter_kept(self, buffer: VirtualBuffer, account: Account) -> None:
+        """A buffer without an account that `account.keeper` has whole belongs to what is kept there."""
+        self._enter(account, buffer)
+        account.set_way((buffer,))
+
     def found(self, buffer: VirtualBuffer) -> Account | None:
         """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
         account = self.get(buffer)
@@ -151,9 +156,17 @@ class Accounts:
                 self._enter(account, buffer)
         return account
 
-    def are_kept_together(self, buffers: Sequence[VirtualBuffer], account: Account) -> bool:
-        accounts, keeper = self._of, account.keeper
-        return all(buffer.state.kept == keeper and accounts.get(buffer) is account for buffer in buffers)
+    @staticmethod
+    def kept_together(buffers: Sequence[VirtualBuffer]) -> int | None:
+        """The worker on which all of these buffers are kept by accounts whose launches take no plans; None where that is none."""
+        keeper = buffers[0].state.kept if buffers else None
+        if keeper is None:
+            return None
+        for buffer in buffers:
+            account = buffer.account
+            if account is None or not account.thrifty or account.keeper != keeper or buffer.state.kept != keeper:
+                return None
+        return keeper
 
     def set_open(self, account: Account) -> None:
         """Note whether every launch of an account counts."""
@@ -163,7 +176,7 @@ class Accounts:
             self.open.discard(account)
 
     def _enter(self, account: Account, buffer: VirtualBuffer) -> None:
-        self._of[buffer] = account
+        buffer.account = account
         account.buffers.add(buffer)
         buffer.span = account.span
 

@@ -7,12 +7,13 @@ these are launches on buffers that are kept on one, and transfers of bytes that 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.job import Job
 from vdev.executor.mark import MARKS_IN_FLIGHT
-from vdev.executor.stretch import Entry, Line, Part
+from vdev.executor.stretch import Entry, Line, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
@@ -45,7 +46,8 @@ class AtOnce:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
-        self._until_planned = UNTIL_LOOKED_AT
+        self._until_looked_at = UNTIL_LOOKED_AT
+        self._is_timed = False  #: the launch in hand is one that was looked at
         #: of several workers, one keeps buffers only where ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
@@ -83,16 +85,16 @@ class AtOnce:
                 return None
             cached, worker, buffers, holdings, places = found
             line = executor.lines[worker]
-            if line is None or not (
-                self._only is not None or self._is_kept(kernel, worker, buffers, holdings, queue)
-            ):
+            if line is None or not (self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)):
                 return None
             if (after or queue.barrier or executor.failures.any) and not (
                 self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
             ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
-            if session.recorder is None:
+            if self._is_timed:
+                part = self._timed(line, entry, standing)
+            elif session.recorder is None:
                 part = line.hand_over(entry, standing)
             else:
                 part = self._recorded(line, entry, standing, cached, queue)
@@ -114,7 +116,7 @@ class AtOnce:
         """
         if cache is None or not self._launches:
             return None
-        worker = self._only
+        worker = self._only if self._only is not None else _keeper(cache, args)
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
         places: list[tuple[int, int, int]] = []
@@ -127,12 +129,10 @@ class AtOnce:
                 places.append((index, buffers.index(buffer), arg.offset))
                 continue
             resident = buffer.state.resident
-            if resident is None and self._only is not None:
-                resident = self._placed(buffer)
+            if resident is None:
+                resident = self._placed(buffer, worker)
             if resident != worker or resident is None:
-                if buffers or worker is not None or resident is None:
-                    return None
-                worker = resident
+                return None
             places.append((index, len(buffers), arg.offset))
             buffers.append(buffer)
             holdings.append(buffer.holdings)
@@ -144,14 +144,14 @@ class AtOnce:
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
         """A new one's is, where there is one worker, that in which it is when it has been given its memory."""
         if buffer.state.resident is None:
-            self._placed(buffer)
+            self._placed(buffer, self._only)
         return buffer.state
 
-    def _placed(self, buffer: VirtualBuffer) -> int | None:
-        """Give a new buffer, of which nothing was ever written, its memory on the only worker, as a plan of a launch would:
-        that worker; None where it takes a plan.
+    def _placed(self, buffer: VirtualBuffer, worker: int | None) -> int | None:
+        """Give a new buffer, of which nothing was ever written, its memory on the only worker, or on the one where those are
+        kept that a launch uses with it, as a plan of a launch would: that worker; None where it takes a plan.
         """
-        worker, state, nbytes = self._only, buffer.state, buffer.nbytes
+        state, nbytes = buffer.state, buffer.nbytes
         if worker is None or state is not new_state(nbytes):
             return None
         occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
@@ -164,31 +164,35 @@ class AtOnce:
         return worker
 
     def _is_kept(
-        self,
-        kernel: SessionKernel,
-        worker: int,
-        buffers: Sequence[VirtualBuffer],
-        holdings: Sequence[Holdings],
-        queue: QueueOrder,
+        self, line: Line, cache: LaunchCache | None, ndrange: NDRange, found: _Found, queue: QueueOrder
     ) -> bool:
-        """Of several workers: whether launches on these buffers, which are on that worker, run there without a plan, and
-        nobody else has to do with them. Now and then one is to be submitted, which looks whether they still should.
+        """Of several workers: whether launches on these buffers, which are on one, run there without a plan, and nobody else
+        has to do with them. Now and then one looks whether they still should, and is timed.
         """
-        choosing, cache = self._session.choosing, kernel.plans
+        choosing, (_, worker, buffers, holdings, _) = self._session.choosing, found
         if choosing is None or cache is None:
-            return False
-        # Where buffers begin to be kept, or meet, the launch is submitted.
-        if {buffer.state.kept for buffer in buffers} - {None} != {worker}:
             return False
         if choosing.keeper_without_plans(buffers, cache.tally) != worker:
             return False
-        if not _is_free(worker, holdings, queue):
+        if not self._is_free(line, holdings, queue):
             return False
-        self._until_planned -= choosing.counts_for(cache.tally)
-        if self._until_planned < 0:
-            self._until_planned = UNTIL_LOOKED_AT
-            return False
-        return True
+        self._until_looked_at -= cache.weight
+        if self._until_looked_at >= 0:
+            return True
+        self._until_looked_at = UNTIL_LOOKED_AT
+        self._is_timed = not choosing.is_to_be_submitted(cache, ndrange, buffers)
+        return self._is_timed
+
+    def _timed(self, line: Line, entry: Entry, standing: object) -> Part | None:
+        """Hand over a launch that was looked at, and let it be known what that takes."""
+        self._is_timed = False
+        if self._session.recorder is not None or self._session.choosing is None:
+            return None
+        began = time.thread_time_ns()
+        part = line.hand_over(entry, standing)
+        if part is not None:
+            self._session.choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
+        return part
 
     def _recorded(
         self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
@@ -274,7 +278,7 @@ class AtOnce:
         if queue.profiled or session.observers or session.deferrals.held:
             return None
         holdings = [buffer.holdings for buffer in buffers]
-        if self._only is None and not _is_free(worker, holdings, queue):
+        if self._only is None and not self._is_free(line, holdings, queue):
             return None
         if (after or queue.barrier or self._executor.failures.any) and not (
             self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
@@ -301,25 +305,42 @@ class AtOnce:
                 stretch = item.stretch
                 if stretch.parts is not None or stretch.worker != worker:
                     return False
-            elif not self._is_behind(item):
+            elif not self._is_behind(item, worker):
                 return False
         return True
 
-    def _is_behind(self, earlier: Completion) -> bool:
+    def _is_free(self, line: Line, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
+        """Of several workers: whether nobody else reads what one has of some buffers, or has to come before in the queue."""
+        worker = line.worker.number
+        for each in holdings:
+            readers = each.readers[worker]
+            if readers is not None and not self._executor.have_ended(readers):
+                return False
+        last = queue.last
+        return not queue.in_order or last is None or _stands_at(last, worker)
+
+    def _is_behind(self, earlier: Completion, worker: int | None) -> bool:
         if earlier.settled:
             return earlier.status == 0
-        return self._only is not None and earlier.progress is not None and earlier.error is None
+        if earlier.progress is None or earlier.error is not None:
+            return False
+        return self._only is not None or (worker is not None and _stands_at(earlier, worker))
 
 
-def _is_free(worker: int, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
-    """Of several workers: whether nobody else reads what it has of some buffers, or has to come before in the queue."""
-    if any(each.readers[worker] is not None for each in holdings):
-        return False
-    last = queue.last
-    return not queue.in_order or last is None or last.settled or _stands_at(last, worker)
+def _keeper(cache: LaunchCache, args: Sequence[Argument]) -> int | None:
+    """The worker that has all of a buffer of a launch's, the first that is no new one; None where there is none."""
+    for index in cache.pointers:
+        arg = args[index]
+        if type(arg) is BufferArg:
+            state = arg.buffer.state
+            if state.kept is not None:
+                return state.resident
+    return None
 
 
 def _stands_at(completion: Completion, worker: int) -> bool:
     """Whether it is of commands of which only that worker has still to do something."""
     progress = completion.progress
-    return isinstance(progress, Job) and progress.is_open_at_most_at(worker)
+    if type(progress) is Stretch and progress.worker == worker:
+        return True
+    return completion.settled or (isinstance(progress, Job) and progress.is_open_at_most_at(worker))

@@ -67,6 +67,19 @@ class WayTimes:
                 handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
             handed[key].add(seconds)
 
+    def handed_over_at_once(self, seconds: float) -> None:
+        """The host took so long to hand over a launch without a plan."""
+        self._handed.add(seconds)
+
+    def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
+        """Seconds that a launch on buffers which are kept on one worker takes more since it has a plan, which is handed over
+        as any is.
+        """
+        handed = timing.handed.get(_hands(stake))
+        if handed is None or handed.value is None or not timing.times.known:
+            return 0.0
+        return max(handed.value - self.one_way(timing, stake.nitems).seconds, 0.0)
+
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
         return self.spread(buffers) * self.machine.per_byte + len(buffers) * self.machine.latency
