@@ -75,6 +75,12 @@ class Account:
         """Whether every launch counts; otherwise only those that exchange much."""
         return (self.keeper is not None and not self.thrifty) or self.ways.regret > 0
 
+    def enter(self, buffer: VirtualBuffer) -> None:
+        """A buffer belongs to it from now on."""
+        buffer.account = self
+        self.buffers.add(buffer)
+        buffer.span = self.span
+
     def set_way(self, buffers: Sequence[VirtualBuffer] | WeakSet[VirtualBuffer]) -> None:
         """Let plans for these buffers be made for the way in use."""
         for buffer in buffers:
@@ -111,7 +117,7 @@ class Accounts:
             self._merge(account, other)
         for buffer in buffers:
             if buffer not in account.buffers:
-                self._enter(account, buffer)
+                account.enter(buffer)
         if account.keeper != kept:  # the first of them that is kept decides, as for the plan
             account.keeper = kept
             account.thrifty = account.thrifty and kept is not None
@@ -137,13 +143,13 @@ class Accounts:
         account.split_states.update(other.split_states)
         account.set_way(other.buffers)
         for buffer in other.buffers:
-            self._enter(account, buffer)
+            account.enter(buffer)
         self.open.discard(other)
         account.cramped = max(account.cramped, other.cramped)
 
     def enter_kept(self, buffer: VirtualBuffer, account: Account) -> None:
         """A buffer without an account that `account.keeper` has whole belongs to what is kept there."""
-        self._enter(account, buffer)
+        account.enter(buffer)
         account.set_way((buffer,))
 
     def found(self, buffer: VirtualBuffer) -> Account | None:
@@ -153,19 +159,18 @@ class Accounts:
             there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
             account = next(there, None)
             if account is not None:
-                self._enter(account, buffer)
+                account.enter(buffer)
         return account
 
     @staticmethod
     def kept_together(buffers: Sequence[VirtualBuffer]) -> int | None:
         """The worker on which all of these buffers are kept by accounts whose launches take no plans; None where that is none."""
-        keeper = buffers[0].state.kept if buffers else None
-        if keeper is None:
-            return None
+        keeper: int | None = None
         for buffer in buffers:
             account = buffer.account
-            if account is None or not account.thrifty or account.keeper != keeper or buffer.state.kept != keeper:
+            if account is None or not account.thrifty or (keeper is not None and account.keeper != keeper):
                 return None
+            keeper = account.keeper
         return keeper
 
     def set_open(self, account: Account) -> None:
@@ -174,11 +179,6 @@ class Accounts:
             self.open.add(account)
         else:
             self.open.discard(account)
-
-    def _enter(self, account: Account, buffer: VirtualBuffer) -> None:
-        buffer.account = account
-        account.buffers.add(buffer)
-        buffer.span = account.span
 
 
 def have_room(account: Account, occupancy: Occupancy, workers: Sequence[int], in_use: int) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor import Completion
     from vdev.executor.holdings import Holdings
+    from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
@@ -116,7 +117,12 @@ class AtOnce:
         """
         if cache is None or not self._launches:
             return None
-        worker = self._only if self._only is not None else _keeper(cache, args)
+        worker, account = self._only, None
+        if worker is None:
+            account = _account(cache, args)
+            if account is None:
+                return None
+            worker = account.keeper
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
         places: list[tuple[int, int, int]] = []
@@ -130,7 +136,7 @@ class AtOnce:
                 continue
             resident = buffer.state.resident
             if resident is None:
-                resident = self._placed(buffer, worker)
+                resident = self._placed(buffer, worker, account)
             if resident != worker or resident is None:
                 return None
             places.append((index, len(buffers), arg.offset))
@@ -147,9 +153,10 @@ class AtOnce:
             self._placed(buffer, self._only)
         return buffer.state
 
-    def _placed(self, buffer: VirtualBuffer, worker: int | None) -> int | None:
+    def _placed(self, buffer: VirtualBuffer, worker: int | None, account: Account | None = None) -> int | None:
         """Give a new buffer, of which nothing was ever written, its memory on the only worker, or on the one where those are
-        kept that a launch uses with it, as a plan of a launch would: that worker; None where it takes a plan.
+        kept that a launch uses with it, those of `account`, as a plan of a launch would: that worker; None where it takes a
+        plan.
         """
         state, nbytes = buffer.state, buffer.nbytes
         if worker is None or state is not new_state(nbytes):
@@ -160,7 +167,11 @@ class AtOnce:
             return None
         if not line.place(buffer.holdings):
             return None
-        buffer.state = whole_state(nbytes, worker)
+        if account is None:
+            buffer.state = whole_state(nbytes, worker)
+        else:
+            buffer.state = whole_state(nbytes, worker, worker)
+            account.enter(buffer)
         return worker
 
     def _is_kept(
@@ -172,8 +183,12 @@ class AtOnce:
         choosing, (_, worker, buffers, holdings, _) = self._session.choosing, found
         if choosing is None or cache is None:
             return False
-        if choosing.keeper_without_plans(buffers, cache.tally) != worker:
-            return False
+        for buffer in buffers:
+            account = buffer.account
+            if account is None or not account.thrifty or account.keeper != worker:
+                if choosing.keeper_without_plans(buffers, cache.tally) != worker:
+                    return False
+                break
         if not self._is_free(line, holdings, queue):
             return False
         self._until_looked_at -= cache.weight
@@ -327,14 +342,14 @@ class AtOnce:
         return self._only is not None or (worker is not None and _stands_at(earlier, worker))
 
 
-def _keeper(cache: LaunchCache, args: Sequence[Argument]) -> int | None:
-    """The worker that has all of a buffer of a launch's, the first that is no new one; None where there is none."""
+def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
+    """Of the first of a launch's buffers that is kept on a worker without plans; None where there is none."""
     for index in cache.pointers:
         arg = args[index]
         if type(arg) is BufferArg:
-            state = arg.buffer.state
-            if state.kept is not None:
-                return state.resident
+            account: Account | None = arg.buffer.account
+            if account is not None and account.thrifty:
+                return account
     return None
 
 
