@@ -80,7 +80,9 @@ class Kept:
         self.buffers = [self.program.buffer(4 * ITEMS) for _ in range(2)]
         self.number = 0
 
-    def launch(self, *buffers: VirtualBuffer, name: str = "add", after: tuple[Completion, ...] = ()) -> Completion:
+    def launch(
+        self, *buffers: VirtualBuffer, name: str = "add", after: tuple[Completion, ...] = ()
+    ) -> Completion:
         self.number += 1
         given: list[Any] = [BufferArg(buffer, 0, buffer.nbytes) for buffer in buffers or self.buffers]
         if name == "add":
@@ -126,7 +128,9 @@ COMMANDS: dict[str, Command] = {
     "read": _read,
     "write": _write,
     "fill": lambda kept: kept.session.submit(Fill(kept.buffers[0], 0, 64, bytes(4)), queue=kept.queue),
-    "copy": lambda kept: kept.session.submit(CopyBuffer(*kept.buffers, (1, 1, 64), 0, (64, 64), 0, (64, 64)), queue=kept.queue),
+    "copy": lambda kept: kept.session.submit(
+        CopyBuffer(*kept.buffers, (1, 1, 64), 0, (64, 64), 0, (64, 64)), queue=kept.queue
+    ),
 }
 
 
@@ -184,6 +188,22 @@ def test_launches_that_depend_across_workers_are_on_one_soon_and_stay(
     kept.program.wait()
     assert of_session(kept.session).kernel("chain").split < 60
     assert tried.count(True) >= 3900
+
+
+def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(
+    clocks: list[Bench],
+) -> None:
+    kept = Kept(clocks, 2)
+    kept.turn()
+    account, choosing = kept.buffers[0].account, kept.session.choosing
+    assert choosing is not None
+    assert account.keeper is None
+    assert choosing._change(account)
+    assert not account.thrifty
+    for _ in range(400):
+        kept.turn()
+    assert account.thrifty
+    assert account.keeper == 0
 
 
 def test_what_was_submitted_to_another_worker_is_waited_for(

@@ -126,7 +126,9 @@ def test_a_sample_begins_behind_a_read_that_its_caller_has_waited_for(
         (backend,) = program.backends
         assert backend.pending() == 1, "a marker behind the read would be of use to nobody"
         monkeypatch.setattr(
-            ReferenceBackend, "launch", lambda each, *args: before.append(each.pending()) or launch(each, *args)
+            ReferenceBackend,
+            "launch",
+            lambda each, *args: before.append(each.pending()) or launch(each, *args),
         )
         completion, sample = one_sample(program, out, source)
         assert ended(completion) == 0

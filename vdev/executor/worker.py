@@ -612,7 +612,8 @@ class Worker:
         if completion.profiled or (
             self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
         ):
-            self.mark(anew=True)  # its times begin with its own work; who waits for what came before waits for that alone
+            # Its times begin with its own work, and who waits for what came before waits for that alone.
+            self.mark(anew=True)
         self._current = job
         return completion
 

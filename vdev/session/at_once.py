@@ -86,19 +86,19 @@ class AtOnce:
                 return None
             cached, worker, buffers, holdings, places = found
             line = executor.lines[worker]
-            if line is None or not (self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)):
+            if line is None or not (
+                self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)
+            ):
                 return None
             if (after or queue.barrier or executor.failures.any) and not (
                 self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
             ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
-            if self._is_timed:
-                part = self._timed(line, entry, standing)
-            elif session.recorder is None:
+            if session.recorder is None and not self._is_timed:
                 part = line.hand_over(entry, standing)
             else:
-                part = self._recorded(line, entry, standing, cached, queue)
+                part = self._noted(line, entry, standing, cached, queue)
             if part is None:
                 return None
             number = session.number = session.number + 1
@@ -153,7 +153,9 @@ class AtOnce:
             self._placed(buffer, self._only)
         return buffer.state
 
-    def _placed(self, buffer: VirtualBuffer, worker: int | None, account: Account | None = None) -> int | None:
+    def _placed(
+        self, buffer: VirtualBuffer, worker: int | None, account: Account | None = None
+    ) -> int | None:
         """Give a new buffer, of which nothing was ever written, its memory on the only worker, or on the one where those are
         kept that a launch uses with it, those of `account`, as a plan of a launch would: that worker; None where it takes a
         plan.
@@ -181,6 +183,7 @@ class AtOnce:
         has to do with them. Now and then one looks whether they still should, and is timed.
         """
         choosing, (_, worker, buffers, holdings, _) = self._session.choosing, found
+        self._is_timed = False
         if choosing is None or cache is None:
             return False
         for buffer in buffers:
@@ -198,15 +201,18 @@ class AtOnce:
         self._is_timed = not choosing.is_to_be_submitted(cache, ndrange, buffers)
         return self._is_timed
 
-    def _timed(self, line: Line, entry: Entry, standing: object) -> Part | None:
-        """Hand over a launch that was looked at, and let it be known what that takes."""
-        self._is_timed = False
-        if self._session.recorder is not None or self._session.choosing is None:
-            return None
+    def _noted(
+        self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
+    ) -> Part | None:
+        """Hand over a launch that is recorded, or was looked at: what that takes is to be known."""
+        timed, self._is_timed = self._is_timed, False
+        choosing = self._session.choosing
+        if self._session.recorder is not None:
+            return self._recorded(line, entry, standing, cached, queue)
         began = time.thread_time_ns()
         part = line.hand_over(entry, standing)
-        if part is not None:
-            self._session.choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
+        if part is not None and timed and choosing is not None:
+            choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
         return part
 
     def _recorded(

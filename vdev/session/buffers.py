@@ -105,7 +105,17 @@ class VirtualBuffer:
     only.
     """
 
-    __slots__ = ("__weakref__", "_state", "account", "holdings", "home", "nbytes", "occupancy", "span", "used")
+    __slots__ = (
+        "__weakref__",
+        "_state",
+        "account",
+        "holdings",
+        "home",
+        "nbytes",
+        "occupancy",
+        "span",
+        "used",
+    )
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.kernel_timing import FIRST_SAMPLES, SAMPLE_EVERY, UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launching import CachedPlan, LaunchCache
 from vdev.session.samples import FIRST_PLAN, Samples
 from vdev.session.split_plans import SplitPlans
