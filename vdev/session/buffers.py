@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -104,7 +105,17 @@ class VirtualBuffer:
     only.
     """
 
-    __slots__ = ("__weakref__", "_state", "holdings", "home", "nbytes", "occupancy", "span", "used")
+    __slots__ = (
+        "__weakref__",
+        "_state",
+        "account",
+        "holdings",
+        "home",
+        "nbytes",
+        "occupancy",
+        "span",
+        "used",
+    )
 
     def __init__(
         self,
@@ -125,6 +136,8 @@ class VirtualBuffer:
         self.span = (
             0  #: over how many workers launches on it are split (`planner.spans`); 0: nothing was chosen
         )
+        #: of the buffers that belong together with it, where ways are chosen (`accounts`)
+        self.account: Any = None
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
         if fine:

@@ -74,6 +74,8 @@ THRIFTY = (
 _MOST_PLANS = 1024
 #: launches in a row that are not made again, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
+#: the weight of a launch of which nothing is known: each is looked at
+_EVERY = 1 << 20
 #: boxes of bytes in a remembered plan of a transfer
 _MOST_TRANSFER_BOXES = 256
 
@@ -190,6 +192,7 @@ class LaunchCache:
         "resident",
         "span",
         "tally",
+        "weight",
     )
 
     def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
@@ -216,6 +219,8 @@ class LaunchCache:
         #: plans of direct launches: by worker and number of buffers where all are there, else by their states
         self.resident: dict[tuple[int, int], CachedPlan] = {}
         self.placed: dict[Any, CachedPlan] = {}
+        #: of launches without a plan, one of which is looked at now and then: of how many short ones each has the weight
+        self.weight = _EVERY
 
     @property
     def readers(self) -> tuple[Reader, ...]:
