@@ -128,9 +128,11 @@ class Call:
         """
         memory, layout = target
         command: Command = NOTHING
-        if is_blocking and self.writes_host and layout is not None and not after:
-            code = state_of(queue).read_at_once(Read(memory.buffer, layout, host))
+        if is_blocking and self.writes_host and layout is not None:
+            code = state_of(queue).read_at_once(Read(memory.buffer, layout, host), after)
             if code is not None:
+                if after and any(earlier.status < 0 for earlier in after):
+                    code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                 if code < 0:
                     self.fail(code)
                 return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf))

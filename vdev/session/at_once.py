@@ -88,7 +88,7 @@ class AtOnce:
             ):
                 return None
             if (after or queue.barrier or executor.failures.any) and not (
-                self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
+                self.may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
             ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
@@ -277,7 +277,7 @@ class AtOnce:
         if self._only is None and not _is_free(worker, holdings, queue):
             return None
         if (after or queue.barrier or self._executor.failures.any) and not (
-            self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
+            self.may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
         ):
             return None
         part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
@@ -290,7 +290,7 @@ class AtOnce:
             queue.remember(part.stretch.completion)
         return part
 
-    def _may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
+    def may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
         """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have
         failed.
         """

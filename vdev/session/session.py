@@ -176,9 +176,11 @@ class Session(SessionCore):
         return completion
 
     @waits
-    def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
-        """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
-        return self.moves.read_at_once(command, queue)
+    def read_at_once(
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()
+    ) -> int | None:
+        """Read and return when it is done: its status. None where it has to be submitted."""
+        return self.moves.read_at_once(command, queue, after)
 
     def write_at_once(
         self, command: Write, after: Sequence[Completion], queue: QueueOrder
