@@ -80,9 +80,9 @@ class WholeLaunchStep(LaunchStep):
 
     def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
-        holdings, number, shifted = job.holdings, worker.number, self.recipe.hidden is not None
+        holdings, number, shifted, at_home = job.holdings, worker.number, self._told, self.at_home
         for arg, slot, offset in job.places:
-            if slot in self.at_home:
+            if at_home and slot in at_home:
                 args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
                 continue
             replica = holdings[slot].replicas[number]

@@ -253,11 +253,11 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
         return ()
     result = []
     for event in wait_for:
-        if not isinstance(event, Event):
+        if type(event) is not Event and not isinstance(event, Event):
             fail_cast()
-        if context_of(event) is not context:
+        if event._context is not context:
             fail(routine, status.INVALID_CONTEXT)
-        result.append(state_of(event))
+        result.append(event._vdev_state)
     return result
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.job import Job
-from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
@@ -87,9 +86,9 @@ class AtOnce:
                 self._only is not None or self._is_kept(kernel, worker, buffers, holdings, queue)
             ):
                 return None
-            if (after or queue.barrier or executor.failures.any) and not (
-                self.may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
-            ):
+            if (after or queue.barrier) and not self.may_follow(after, queue, worker):
+                return None
+            if executor.failures.any and not all(each.is_sound for each in holdings):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None:
@@ -104,7 +103,7 @@ class AtOnce:
             cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -126,7 +125,7 @@ class AtOnce:
             if buffer in buffers:
                 places.append((index, buffers.index(buffer), arg.offset))
                 continue
-            resident = buffer.state.resident
+            resident = buffer.resident
             if resident is None and self._only is not None:
                 resident = self._placed(buffer)
             if resident != worker or resident is None:
@@ -143,7 +142,7 @@ class AtOnce:
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
         """A new one's is, where there is one worker, that in which it is when it has been given its memory."""
-        if buffer.state.resident is None:
+        if buffer.resident is None:
             self._placed(buffer)
         return buffer.state
 
@@ -226,7 +225,7 @@ class AtOnce:
             if part is None:
                 return None
             session.ledger.count(_NAMES[type(command)], found.plan)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -250,7 +249,7 @@ class AtOnce:
             if part is None:
                 return None
             session.ledger.count("write", found.plan)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -276,9 +275,9 @@ class AtOnce:
         holdings = [buffer.holdings for buffer in buffers]
         if self._only is None and not _is_free(worker, holdings, queue):
             return None
-        if (after or queue.barrier or self._executor.failures.any) and not (
-            self.may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
-        ):
+        if (after or queue.barrier) and not self.may_follow(after, queue, worker):
+            return None
+        if self._executor.failures.any and not all(each.is_sound for each in holdings):
             return None
         part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
         if part is None:

@@ -134,15 +134,14 @@ class CudaBackend(Backend):
         return self.driver.context()
 
     def visit(self) -> object:
-        outside = self._asked_context()
-        if outside == self.context:
-            return None
-        self.driver.set_context(self.context)
-        return outside
+        return self._visit()
+
+    def visitor(self) -> Callable[[], object]:
+        return self.driver.visitor(self.context)
 
     @cached_property
-    def _asked_context(self) -> Callable[[], int]:
-        return self.driver.asked_context()
+    def _visit(self) -> Callable[[], object]:
+        return self.visitor()
 
     def leave(self, outside: object) -> None:
         # A thread without a context would get the first GPU's at its first call of CUDA's runtime anyway; left there, it
@@ -402,11 +401,15 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        last = kernel.last
-        for index, arg in enumerate(args):
+        last, index = kernel.last, 0
+        for arg in args:
             if arg is not last[index] and arg != last[index]:
                 kernel.set_argument(index, arg)
-        self._begin()
+            index += 1
+        if self._fetches or not self._first or self._gpu.lost is not None:
+            self._begin()
+        else:
+            self._count += 1
         starts = known.starts
         if starts is None or known.shared != kernel.shared:
             starts = kernel.assemble(known, self.stream, self.driver)
