@@ -155,6 +155,12 @@ class Stretch(Job):
         """Return when that one of its commands, and those before it, are complete, or a failure has been met."""
         self.executor.worker(self.worker).wait_for(self.first + index)
 
+    @waits
+    def end(self) -> bool:
+        """Return when all of it is complete: true; false where a failure has been met. It is not settled: more may follow."""
+        self.executor.worker(self.worker).wait_for(self.first + self.launches - 1)
+        return self.parts is None and not is_over()
+
     def one_by_one(self) -> Sequence[Job]:
         """Its commands as jobs of their own, from now on. Under the executor's lock."""
         self.is_open = False
@@ -206,6 +212,15 @@ class Stretch(Job):
         super().let_go()
         self.entries = []
         self._looked_at = {}
+
+
+@waits
+def is_done_at_once(completion: Completion) -> bool:
+    """Wait for the commands of a stretch, whose completion this is: whether they are complete. False for any other one, and
+    where a failure has been met: then nobody has waited to the end.
+    """
+    progress = completion.progress
+    return type(progress) is Stretch and progress.parts is None and progress.end()
 
 
 _new = object.__new__

@@ -136,8 +136,9 @@ class MemoryObjectHolder:
         return super().__new__(cls)
 
     def get_info(self, arg: int, /) -> Any:
-        arg = as_int("get_info", arg)
-        query = _QUERIES.get(arg)
+        query = _QUERIES.get(arg) if type(arg) is int else None
+        if query is None:
+            query = _QUERIES.get(as_int("get_info", arg))
         if query is None:
             if arg == native.mem_info.HOST_PTR:
                 fail(

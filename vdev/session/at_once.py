@@ -113,17 +113,18 @@ class AtOnce:
         """
         if cache is None or not self._launches:
             return None
-        worker = self._only
+        worker, pointers = self._only, cache.pointers
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        places: list[tuple[int, int, int]] = []
-        for index in cache.pointers:
+        are_plain = True
+        for index in pointers:
             arg = args[index]
             if type(arg) is not BufferArg:
                 continue
             buffer = arg.buffer
+            if arg.offset:
+                are_plain = False
             if buffer in buffers:
-                places.append((index, buffers.index(buffer), arg.offset))
                 continue
             resident = buffer.resident
             if resident is None and self._only is not None:
@@ -132,13 +133,22 @@ class AtOnce:
                 if buffers or worker is not None or resident is None:
                     return None
                 worker = resident
-            places.append((index, len(buffers), arg.offset))
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         if worker is None:
             return None
         cached = cache.resident.get((worker, len(buffers)))
-        return None if cached is None else (cached, worker, buffers, holdings, tuple(places))
+        if cached is None:
+            return None
+        if are_plain and len(buffers) == len(pointers):
+            places = cache.plain_places
+        else:
+            places = tuple(
+                (index, buffers.index(arg.buffer), arg.offset)
+                for index in pointers
+                if type(arg := args[index]) is BufferArg
+            )
+        return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
         """A new one's is, where there is one worker, that in which it is when it has been given its memory."""
@@ -212,16 +222,19 @@ class AtOnce:
         session = self._session
         if session.recorder is not None or session.checker is not None:
             return None
+        buffers, what = _taken(command)
         with session.lock:
-            standing, transfer = self._executor.standing, transfer_of(command)
-            states = [self._state_of(buffer) for buffer in transfer.buffers]
-            found = self._transfers.find((type(command), transfer.what, *states))
-            if found is None or found.prepared.step is None or [*found.plan.states] != states:
-                return None
+            standing, states = self._executor.standing, [self._state_of(buffer) for buffer in buffers]
+            found = self._transfers.find_same(what, states)
+            if found is None:
+                found = self._transfers.find((type(command), transfer_of(command).what, *states))
+                if found is None or found.prepared.step is None or [*found.plan.states] != states:
+                    return None
+                self._transfers.remember_same(what, states, found)
             line = self._line_of(found)
             if line is None:
                 return None
-            part = self._transferred(line, found, transfer.buffers, after, queue, standing)
+            part = self._transferred(line, found, buffers, after, queue, standing)
             if part is None:
                 return None
             session.ledger.count(_NAMES[type(command)], found.plan)
@@ -308,6 +321,22 @@ class AtOnce:
         if earlier.settled:
             return earlier.status == 0
         return self._only is not None and earlier.progress is not None and earlier.error is None
+
+
+def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
+    """Its buffers, each once, and what its plan depends on besides."""
+    if type(command) is Fill:
+        return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
+    assert type(command) is CopyBuffer
+    source, target = command.source, command.target
+    return [source] if source is target else [source, target], (
+        CopyBuffer,
+        command.shape,
+        command.source_start,
+        command.source_pitches,
+        command.target_start,
+        command.target_pitches,
+    )
 
 
 def _is_free(worker: int, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:

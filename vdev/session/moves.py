@@ -160,7 +160,7 @@ class Moves:
             session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout, quiet
         )
         if isinstance(reading, Reading):
-            buffer.used = session.next_number()
+            buffer.used = session.number = session.number + 1
             session.ledger.count("read", found.plan)
         return reading
 

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from vdev.backends.base import Backend, BackendProgram, Bytes
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BuildError, NoRoom
-from vdev.executor import Completion, Executor, repaired
+from vdev.executor import Completion, Executor, is_done_at_once, repaired
 from vdev.observe.tallies import Ledger
 from vdev.planner.links import LinkCosts
 from vdev.process import forking
@@ -256,7 +256,8 @@ class Session(SessionCore):
         with self.lock:
             waiting = queue.unsettled()
         for completion in reversed(waiting):
-            completion.wait()
+            if not is_done_at_once(completion):
+                completion.wait()
 
     def close(self) -> None:
         """End the workers' threads."""

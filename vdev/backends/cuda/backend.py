@@ -150,15 +150,15 @@ class CudaBackend(Backend):
             self.driver.set_context(outside)
 
     def wait_for_all(self) -> bool:
-        outside = self.visit()
+        outside = self._visit()
         try:
             result = self.driver.stream_synchronize(self.stream)  # what has failed is told by a marker
         finally:
             if outside is not None:
                 self.leave(outside)
-        # What is to be asked for of peers, or let go behind a marker, waits for one.
-        waiting = self._fetches or self._modules.has_unused or self._sparse.is_going
-        return not (result or waiting or self._lost or self._gpu.lost)
+        if result or self._fetches or self._lost or self._gpu.lost:  # what is asked for of peers waits for a marker
+            return False
+        return not (self._modules.has_unused or self._sparse.is_going)  # and what is let go behind one
 
     # memory -------------------------------------------------------------------------------------
 
@@ -223,17 +223,19 @@ class CudaBackend(Backend):
         return found
 
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
-        if box.nbytes:
+        nbytes = box.nbytes
+        if nbytes:
             self._begin()
-            self._host.write(address_of(target), source, box)
-            self.counters.from_host += box.nbytes
+            self._host.write(address_of(target), source, box, nbytes)
+            self.counters.from_host += nbytes
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
-        if not box.nbytes:
+        nbytes = box.nbytes
+        if not nbytes:
             return False
         self._begin()
-        done = self._host.read(address_of(source), target, box)
-        self.counters.to_host += box.nbytes
+        done = self._host.read(address_of(source), target, box, nbytes)
+        self.counters.to_host += nbytes
         return done and self._lost is None
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
@@ -395,7 +397,7 @@ class CudaBackend(Backend):
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is Kernel
-        known = kernel.shapes.get(id(shape))
+        known = kernel.latest
         if known is None or known.shape is not shape:
             known = kernel.grids(shape)
         if known.threads > kernel.threads:
