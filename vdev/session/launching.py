@@ -122,12 +122,14 @@ class TransferPlans:
     A program that goes on doing the same transfers plans none of them twice.
     """
 
-    __slots__ = ("_known", "_same")
+    __slots__ = ("_known", "_others", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
         #: of reads and writes, by the identities of layout and state
         self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
+        #: of others, by what they depend on and the identities of their buffers' states
+        self._others: dict[tuple[Any, ...], tuple[Sequence[BufferState], ReadyPlan]] = {}
 
     def find(self, key: Any) -> ReadyPlan | None:
         return self._known.get(key)
@@ -147,6 +149,17 @@ class TransferPlans:
             self._same[key] = (layout, state, found)
         return found
 
+    def find_same(self, what: tuple[Any, ...], states: Sequence[BufferState]) -> ReadyPlan | None:
+        """What `remember_same` was given for the same: found by identity, since to hash states takes longer than the rest."""
+        same = self._others.get((*what, *map(id, states)))
+        return None if same is None else same[1]
+
+    def remember_same(self, what: tuple[Any, ...], states: Sequence[BufferState], found: ReadyPlan) -> None:
+        """Keep the plan of something in these states, which live as long as that is known."""
+        if len(self._others) >= _MOST_PLANS:
+            self._others.clear()
+        self._others[(*what, *map(id, states))] = (states, found)
+
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""
         nboxes = sum(touch.region.nboxes for touches in found.plan.touches for touch in touches)
@@ -160,6 +173,8 @@ class TransferPlans:
     def forget(self) -> None:
         """Forget all of them: they are made anew when they are wanted."""
         self._known.clear()
+        self._same.clear()
+        self._others.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +201,7 @@ class LaunchCache:
         "forms",
         "habits",
         "placed",
+        "plain_places",
         "pointers",
         "ranges",
         "repeated",
@@ -200,6 +216,8 @@ class LaunchCache:
         self._kernel = kernel
         self.tally = tally
         self.pointers = kernel.pointers
+        #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)
+        self.plain_places = tuple((index, slot, 0) for slot, index in enumerate(self.pointers))
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
         self._plans: dict[Any, CachedPlan] = {}
         self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
