@@ -454,7 +454,7 @@ class LaunchChecker:
         there if the order in which work-groups run lets it be found."""
         chunk = part.chunk
         while chunk.ngroups > 1:
-            halves = _halves(chunk)
+            halves = chunk.halves()
             results = [self._run_part(case, part, half, found)[slot][place] for half in halves]
             changed = [bool((result != found[slot][place]).any()) for result in results]
             same = [bool((result == left).all()) for result in results]
@@ -479,14 +479,3 @@ def _lines(launch: Launch, arg: int) -> list[int]:
 
 def _alone(group: Group) -> Chunk:
     return Chunk(group, tuple(index + 1 for index in group))
-
-
-def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:
-    """A chunk of several work-groups cut along its longest dimension."""
-    lengths = [stop - start for start, stop in zip(chunk.start, chunk.stop, strict=True)]
-    axis = lengths.index(max(lengths))
-    middle = chunk.start[axis] + lengths[axis] // 2
-    return (
-        Chunk(chunk.start, (*chunk.stop[:axis], middle, *chunk.stop[axis + 1 :])),
-        Chunk((*chunk.start[:axis], middle, *chunk.start[axis + 1 :]), chunk.stop),
-    )
