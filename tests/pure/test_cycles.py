@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import random
-from itertools import product
+from itertools import pairwise, product
+from pathlib import Path
 
+import numpy as np
 import pytest
+from vdev.translators.dialects.cuda.translation import translate_cuda
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, Cycle, NDRange
 from vdev.translators.ranges.region import Region
 
+from vdev.backends.cuda.launch import within_limits
+
+from .cuda_host import COMPILER, HostProgram, aligned
+from .cuda_host import MISSING as NO_COMPILER
 from .fuzzing import random_chunk, random_ndrange
+from .nvrtc import MISSING, compile_cuda, library
 
 Group = tuple[int, ...]
 
@@ -50,10 +58,7 @@ def test_what_a_cycle_is() -> None:
         )
         assert sorted(numbered) == expected
         items = [
-            sum(
-                min(local, size - group * local)
-                for group in {group[axis] for group in expected}
-            )
+            sum(min(local, size - group * local) for group in {group[axis] for group in expected})
             for axis, (local, size) in enumerate(zip(ndrange.local_size, ndrange.global_size, strict=True))
         ]
         assert list(chunk.global_size(ndrange)) == items
@@ -79,7 +84,9 @@ KERNELS = {
 @pytest.mark.parametrize("short", [0, 1, 7])
 def test_what_a_cycle_touches_is_what_its_boxes_touch(name: str, size: int, short: int) -> None:
     """Exactly."""
-    source = f"kernel void k(global int *a, global int *b, int n) {{ int i = get_global_id(0); {KERNELS[name]} }}"
+    source = (
+        f"kernel void k(global int *a, global int *b, int n) {{ int i = get_global_id(0); {KERNELS[name]} }}"
+    )
     summary = analyse_kernel(parse_program(source), "k")
     ndrange = NDRange((size,), (4,), (0,))
     sizes = {0: 4 * 600, 1: 4 * 600}
@@ -108,3 +115,68 @@ def test_large_cycles_are_few_boxes() -> None:
     assert found.exact
     assert found.region == Region.boxes(2048 * 1024, 2048 * 1024, ((4096 * 1024, 512),))
     assert found.region.nboxes == 1
+
+
+IDS = """
+ulong helper(void) { return get_global_linear_id() * 1000003 + get_group_id(1); }
+kernel void k(global ulong *a)
+{
+    const size_t at = (get_global_id(1) - get_global_offset(1)) * get_global_size(0) + get_global_id(0) - get_global_offset(0);
+    a[at] += helper() + get_group_id(0) * 31 + get_num_groups(0) * 7 + get_local_id(0);
+}
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+def test_cuda_kernels_renumber_their_groups(tmp_path: Path) -> None:
+    whole, parts = (
+        HostProgram(
+            translate_cuda(parse_program(IDS, ("-cl-std=CL2.0",)), renumbers=renumbers),
+            _folder(tmp_path, str(renumbers)),
+        )
+        for renumbers in (False, True)
+    )
+    for size, local, offset, axis, stride, edges in (
+        ((44,), (4,), (3,), 0, 4, (0, 1, 4)),
+        ((44,), (4,), (0,), 0, 11, (0, 3, 5, 11)),
+        ((12, 14), (3, 2), (5, 1), 1, 3, (0, 2, 3)),
+        ((12, 14), (3, 2), (0, 9), 0, 3, (0, 1, 3)),
+    ):
+        expected, found = (aligned(np.zeros(int(np.prod(size)), np.uint64)) for _ in range(2))
+        whole.run("k", [expected], size, local, offset)
+        groups = NDRange(size, local, offset).num_groups
+        for start, stop in pairwise(edges):
+            first = tuple(start if d == axis else 0 for d in range(len(size)))
+            parts.run(
+                "k", [found], size, local, offset, Chunk(first, groups, Cycle(axis, stop - start, stride))
+            )
+        assert (found == expected).all()
+
+
+def _folder(path: Path, name: str) -> Path:
+    (path / name).mkdir()
+    return path / name
+
+
+@pytest.mark.skipif(library() is None, reason=MISSING)
+def test_cuda_kernels_divide_nothing() -> None:
+    program = translate_cuda(parse_program(IDS, ("-cl-std=CL2.0",)), renumbers=True)
+    done, text = compile_cuda(program.source, program.options)
+    assert done, text[:4000]
+    assert "div." not in text
+    assert "rem." not in text
+
+
+def test_cudas_limit_of_groups() -> None:
+    for chunk in (
+        Chunk((0, 3), (2, 400_000), Cycle(1, 3, 7)),
+        Chunk((0, 3), (2, 400_000), Cycle(1, 70_000, 90_000)),
+        Chunk((0, 3), (2, 400_000)),
+        Chunk((1, 0), (9, 300_000), Cycle(0, 2, 3)),
+    ):
+        parts = within_limits(chunk)
+        assert all(part.counts[1] <= 65535 for part in parts)
+        for axis, count in enumerate(chunk.counts):
+            numbers = [chunk.group(axis, at) for at in range(count)]
+            of_parts = [[part.group(axis, at) for at in range(part.counts[axis])] for part in parts]
+            assert numbers == ([at for of_part in of_parts for at in of_part] if axis == 1 else of_parts[0])

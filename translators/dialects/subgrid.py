@@ -272,7 +272,10 @@ class _Translation:
         first = "" if self.offsets else f" + (size_t){p}g->first[d]"
         ids, gid = "", "get_global_id("
         if not self.own_ids:
-            ids, gid = _IDS.format(p=p, first=first, items=between.format("items")), f"{p}get_global_id({p}g, "
+            ids, gid = (
+                _IDS.format(p=p, first=first, items=between.format("items")),
+                f"{p}get_global_id({p}g, ",
+            )
         text = _PRELUDE.format(
             p=p,
             fields=_FIELDS if self.renumbers else "",
