@@ -62,8 +62,8 @@ class HostProgram:
         offset: tuple[int, ...] = (),
         chunk: Chunk | None = None,
     ) -> None:
-        """A whole NDRange, or a chunk of it. `args`: an array is a buffer, an int the size of a local argument, None no buffer. An access to memory that
-        is less aligned than its type is an error: a GPU does not make it.
+        """A whole NDRange, or a chunk of it. `args`: an array is a buffer, an int the size of a local argument, None no buffer. An
+        access to memory that is less aligned than its type is an error: a GPU does not make it.
         """
         kernel = self.program.kernels[name]
         offsets = iter(kernel.local_layout([arg for arg in args if isinstance(arg, int)])[0])

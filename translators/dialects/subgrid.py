@@ -77,7 +77,8 @@ size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d){first}
 _FIELDS = ", factor[3], shift[3], groups_between[3], items_between[3]"
 _BLOCK_DECLARED = "size_t __attribute__((always_inline)) {p}get_block({p}IN, uint d);\n"
 _BLOCK_DEFINED = """\
-size_t {p}get_block({p}IN, uint d) {{ return (size_t)((ulong)(uint)get_group_id(d) * (ulong)(uint){p}g->factor[d] >> (uint){p}g->shift[d]); }}
+size_t {p}get_block({p}IN, uint d) {{
+  return (size_t)((ulong)(uint)get_group_id(d) * (ulong)(uint){p}g->factor[d] >> (uint){p}g->shift[d]); }}
 """
 
 

@@ -497,13 +497,15 @@ class _Search:
             if candidate.cost > limit:
                 return
         self._add_reductions(candidate)
+        self._add_readings(candidate)
+
+    def _add_readings(self, candidate: _Candidate) -> None:
+        """What later launches bring of what this one leaves."""
         for slot, readings in self.request.readings.items():
             if slot in candidate.resolutions:
+                resolution, links = candidate.resolutions[slot], self.options.links
                 for reading in readings:
-                    resolution = candidate.resolutions[slot]
-                    candidate.cost += cost_of_reading(
-                        reading, candidate.workers, resolution, self.options.links
-                    )
+                    candidate.cost += cost_of_reading(reading, candidate.workers, resolution, links)
 
     def _add_reductions(self, candidate: _Candidate) -> None:
         """Parts that are not there yet have to be folded some time."""

@@ -140,7 +140,8 @@ class SessionProgram:
         self._kept: KeptProgram | None = None
         self._parsed: ParsedProgram | None = None
         self._lowered: LoweredProgram | None = None
-        self._renumbered: Renumbered | bool = True  #: True until it is asked for, False where there is none
+        self._renumbered: Renumbered | None = None
+        self._renumbers = True  #: False once it was asked for
 
     @property
     def binary(self) -> bytes:
@@ -260,9 +261,9 @@ class SessionProgram:
         """The same for launches with cycles in their chunks, translated and built when it is first asked for; None where that is
         not possible.
         """
-        if self._renumbered is True:
-            self._renumbered = self._renumber(build_on_workers) or False
-        return self._renumbered or None
+        if self._renumbers:
+            self._renumbers, self._renumbered = False, self._renumber(build_on_workers)
+        return self._renumbered
 
     def _renumber(
         self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
