@@ -233,7 +233,11 @@ class Bench:
             add(queue, size, size, counts, np.uint32(number))
             queue.finish()
 
-        flag, parameters, sums = np.zeros(1, np.uint32), np.zeros((4, 16), np.float32), np.zeros(16, np.uint32)
+        flag, parameters, sums = (
+            np.zeros(1, np.uint32),
+            np.zeros((4, 16), np.float32),
+            np.zeros(16, np.uint32),
+        )
 
         def search(number: int) -> None:
             flag[:] = 0

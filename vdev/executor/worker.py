@@ -600,7 +600,9 @@ class Worker:
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
-        elif len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.fresh_nbytes > MARK_NBYTES:
+        elif (
+            len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.fresh_nbytes > MARK_NBYTES
+        ):
             self.mark()
 
     def _move(self, job: Job, step: Step) -> None:

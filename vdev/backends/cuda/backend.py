@@ -156,7 +156,9 @@ class CudaBackend(Backend):
         finally:
             if outside is not None:
                 self.leave(outside)
-        if result or self._fetches or self._lost or self._gpu.lost:  # what is asked for of peers waits for a marker
+        if (
+            result or self._fetches or self._lost or self._gpu.lost
+        ):  # what is asked for of peers waits for a marker
             return False
         return not (self._modules.has_unused or self._sparse.is_going)  # and what is let go behind one
 
