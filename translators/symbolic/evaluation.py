@@ -506,11 +506,18 @@ def scope_of(launch: Launch) -> Scope:
     for d in range(ndrange.work_dim):
         size, local, offset = ndrange.global_size[d], ndrange.local_size[d], ndrange.offset[d]
         start, stop = chunk.start[d], chunk.stop[d]
+        cycle = chunk.cycle if chunk.cycle is not None and chunk.cycle.axis == d else None
+        if cycle is not None:  # (g - start) = block's number * stride + g', 0 <= g' < block
+            number = _variable_form(domain, 0, (stop - start) // cycle.stride)
+            stop = start + cycle.block
         if d in launch.merged:
             last = min(stop * local, size)
-            scope.ids[GlobalId, d] = _variable_form(domain, start * local, last - 1).shifted(offset)
+            ids = _variable_form(domain, start * local, last - 1).shifted(offset)
+            scope.ids[GlobalId, d] = ids if cycle is None else ids.plus(number, cycle.stride * local)
             continue
         group = _variable_form(domain, start, stop - 1)
+        if cycle is not None:
+            group = group.plus(number, cycle.stride)
         item = _variable_form(domain, 0, min(local, size) - 1)
         scope.ids[GroupId, d] = group
         scope.ids[LocalId, d] = item

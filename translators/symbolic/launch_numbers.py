@@ -21,16 +21,39 @@ Uniforms: TypeAlias = GlobalSize | LocalSize | WholeLocalSize | NumGroups | Glob
 
 def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
     """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of
-    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked.
+    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked. The blocks of a
+    cycle are whole: the last one, which guards cut, is apart from the others.
     """
-    cuts = []
-    for d in range(ndrange.work_dim):
-        start, stop, last = chunk.start[d], chunk.stop[d], ndrange.num_groups[d] - 1
-        partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
-        inside = partial and start < last < stop
-        cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
-    for spans in product(*cuts):
-        yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans))
+    for part in _whole_blocks(chunk):
+        cuts = []
+        for d in range(ndrange.work_dim):
+            start, stop, last = part.start[d], part.stop[d], ndrange.num_groups[d] - 1
+            partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
+            inside = partial and start < last < stop
+            cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
+        for spans in product(*cuts):
+            yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans), part.cycle)
+
+
+def _whole_blocks(chunk: Chunk) -> Iterator[Chunk]:
+    """`chunk` with its last block apart; what keeps its cycle ends with its last block."""
+    cycle = chunk.cycle
+    if cycle is None:
+        yield chunk
+        return
+    axis = cycle.axis
+    count = chunk.counts[axis]
+    before = (count - 1) // cycle.block  # blocks
+    if before == 0:
+        yield from chunk.boxes()
+        return
+    blocks, last = chunk.cut(axis, before * cycle.block)
+    yield from last.boxes()
+    if before == 1:
+        yield from blocks.boxes()
+    else:
+        stop = chunk.start[axis] + (before - 1) * cycle.stride + cycle.block
+        yield Chunk(blocks.start, (*blocks.stop[:axis], stop, *blocks.stop[axis + 1 :]), cycle)
 
 
 class Launch:

@@ -73,6 +73,11 @@ class KernelTiming:
         every = _SAMPLE_EXCHANGE_EVERY if many else SAMPLE_EVERY
         return self.launches <= FIRST_SAMPLES or self.launches % every == 0
 
+    @staticmethod
+    def samples_direct(number: int) -> bool:
+        """Whether one without a plan is sampled, of that number among those that were looked at."""
+        return number <= FIRST_SAMPLES or number % SAMPLE_EVERY == 0
+
     def is_due(self, launches: int = 1) -> bool:
         """Whether the last of so many more launches is to be looked at although nothing else speaks for it."""
         self.skipped += launches
