@@ -190,6 +190,17 @@ def test_launches_that_depend_across_workers_are_on_one_soon_and_stay(
     assert tried.count(True) >= 3900
 
 
+def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks: list[Bench]) -> None:
+    kept = Kept(clocks, 2)
+    before = kept.program.buffer(4 * ITEMS)
+    assert before.state.resident is None
+    kept.settled()
+    filled, copied = kept.program.buffer(4 * ITEMS), kept.session.create_buffer(4 * ITEMS)
+    copy = CopyBuffer(kept.buffers[0], copied, (1, 1, 64), 0, (64, 64), 0, (64, 64))
+    kept.session.submit(copy, queue=kept.queue)
+    assert [filled.state.resident, copied.state.resident] == [0, 0]
+
+
 def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(
     clocks: list[Bench],
 ) -> None:
