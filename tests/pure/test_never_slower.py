@@ -192,6 +192,20 @@ def test_what_gains_is_split(clocks: list[Bench], workers: int) -> None:
     assert chosen[0] <= one[0]
 
 
+#: three fields of a plane, 450 us a kernel on one GPU
+PLANE = Case("fields_2d", 2048, 300, dict.fromkeys(("e2", "h2"), 4.5e-4 / 2048**2))
+
+
+def test_what_gains_is_split_however_long_its_first_plans_took(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are given up; but plans that are made once are no reason to stay on one worker."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 6e-3)
+    one, chosen = seconds(clocks, PLANE, 1), seconds(clocks, PLANE, 2)
+    assert chosen[0] > 0.6 * one[0]
+    assert chosen[1] <= 0.6 * one[1]
+
+
 #: a tile of a matrix at a time, 350 us on one GPU
 TILES = Case("columns_of_tiles", 16384, 512, {"column": 3.5e-4 / 2048**2})
 

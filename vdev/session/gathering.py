@@ -345,6 +345,11 @@ class Choosing:
             split + Way(thought, 0.0), one, least if in_vain else max(change, _FLOOR / 2)
         )
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
+        if done:
+            logger.debug(
+                "launches up to one of %s take %.3g s, of it the host %.3g; planning %.3g; on one worker %.3g",
+                tally.name, split.seconds, split.host, thought, one.seconds,
+            )  # fmt: skip
         return done
 
     def _note_split(
@@ -354,9 +359,10 @@ class Choosing:
         launches = tally.launches
         if id(tally) not in account.kernels and timing.thought.value is None:
             thought = min(thought, FIRST_PLAN)
-        account.thought += thought
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        timing.thought.add(thought / max(launches + 1 - seen, 1))
+        once = timing.planned(thought, launches + 1 - seen)
+        if not (once and account.returns):  # what came back to being split has gained that before
+            account.thought += thought
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
 
@@ -554,11 +560,18 @@ class Choosing:
         account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
         best = account.spans.best() or now
         split = ways[best]
-        change = max(self.times.changing(buffers), _FLOOR_HANDS / 2) * _RETURN ** min(account.returns, 10)
+        # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
+        planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
+        change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
+        change *= _RETURN ** min(account.returns, 10)
         one = self.times.one_way(timing, nitems)
         timing.looked_at(split.seconds >= one.seconds)
         if not account.thrift.weigh(one.times(count), split.times(count), change):
             return False
+        logger.debug(
+            "%s gains by being split: %.3g s in place of %.3g, of it the host %.3g",
+            tally.name, split.seconds, one.seconds, split.host,
+        )  # fmt: skip
         self._set_span(account, best)
         return self._change(account)
 
