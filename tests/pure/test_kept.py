@@ -23,7 +23,9 @@ from vdev.executor.executor import _single
 from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.statistics import of_session
+from vdev.session import launches
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.samples import FIRST_PLAN
 from vdev.session.session import VirtualBuffer
 
 SOURCE = """
@@ -199,6 +201,30 @@ def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks
     copy = CopyBuffer(kept.buffers[0], copied, (1, 1, 64), 0, (64, 64), 0, (64, 64))
     kept.session.submit(copy, queue=kept.queue)
     assert [filled.state.resident, copied.state.resident] == [0, 0]
+
+
+def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is large enough to be split, so that nobody waits for what they take."""
+    names, planned = [f"k{k}" for k in range(60)], []
+    bench = Bench(dict.fromkeys(names, 1e-9), ITEMS, 0, 2, PEER_BYTES_PER_SECOND)
+    text = "kernel void {}(global uint *a, const uint b) {{ a[get_global_id(0)] += b; }}"
+    bench.build("\n".join(map(text.format, names)))
+    clocks.append(bench)
+    make_plan = launches.make_plan
+
+    def slowly(*args: Any) -> Any:
+        planned.append(args)
+        bench.program.machine.host += FIRST_PLAN
+        return make_plan(*args)
+
+    monkeypatch.setattr(launches, "make_plan", slowly)
+    buffer = bench.zeros(64)
+    for name in names:
+        bench.run(name, (64,), (64,), buffer, np.uint32(1))
+    assert len(planned) < 20
+    assert buffer.made.state.kept == 0
 
 
 def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(

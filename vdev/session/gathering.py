@@ -330,7 +330,7 @@ class Choosing:
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
         if any(
-            not each.times.known and tally.launches - seen < _LONG_UNKNOWN
+            not each.times.known and each.may_gain and tally.launches - seen < _LONG_UNKNOWN
             for tally, each, seen in account.kernels.values()
         ):
             return False  # later, once it is known what they take
