@@ -203,6 +203,33 @@ def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks
     assert [filled.state.resident, copied.state.resident] == [0, 0]
 
 
+MIXED = """
+kernel void large(global float *a, global const float *b, global const uint *parameters)
+{
+    a[get_global_id(0)] += b[get_global_id(0)] * parameters[0];
+}
+kernel void small(global uint *parameters) { parameters[get_global_id(0)] += 1; }
+"""
+
+
+def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
+    """A launch runs where its large buffers say: one parameter on a worker does not bring them there."""
+    n = 1 << 24
+    bench = Bench({"large": 2e-3 / n, "small": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(MIXED)
+    clocks.append(bench)
+    buffers, parameters = [bench.zeros(n) for _ in range(2)], bench.zeros(64)
+    for _ in range(200):
+        bench.run("small", (64,), (64,), parameters)
+    assert parameters.made.state.kept == 0
+    for _ in range(200):
+        bench.run("small", (64,), (64,), parameters)
+        bench.run("large", (n,), (64,), *buffers, parameters)
+        buffers.reverse()
+    bench.program.wait()
+    assert of_session(bench.program.session).kernel("large").split == 200
+
+
 def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
