@@ -189,7 +189,9 @@ def test_joined_stretches_have_the_launches_of_both() -> None:
 def test_to_split_a_launch_takes_the_host_no_less_than_one_without_a_plan() -> None:
     """Where nothing was measured of the machine, what launches without plans take says how fast its host is."""
     tally = KernelTally("kernel", 1, 1)
-    times = WayTimes(MachineTimes(), LinkCosts.between([("a", 1.0)] * 2, host=1.0, per_run=1.0), exchanges=True)
+    times = WayTimes(
+        MachineTimes(), LinkCosts.between([("a", 1.0)] * 2, host=1.0, per_run=1.0), exchanges=True
+    )
     timing, stake = times.timing(tally), Stake(1, 0.5, None, (), 0.0, (), 0.0, False, workers=2, messages=2)
     assert times.split_way(timing, stake).host == pytest.approx(MachineTimes().handing_over(2, 2))
     for _ in range(3):
