@@ -567,7 +567,7 @@ class Executor:
 
     def uses_host_elsewhere(self, number: int) -> bool:
         """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
-        return self.uses_host() and any(use[3] != number for use in self._host_uses)
+        return bool(self._host_uses) and self.uses_host() and any(use[3] != number for use in self._host_uses)
 
     def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)

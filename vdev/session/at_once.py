@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.job import Job
-from vdev.executor.mark import MARKS_IN_FLIGHT
 from vdev.executor.stretch import Entry, Line, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
@@ -95,9 +94,9 @@ class AtOnce:
                 self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)
             ):
                 return None
-            if (after or queue.barrier or executor.failures.any) and not (
-                self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
-            ):
+            if (after or queue.barrier) and not self.may_follow(after, queue, worker):
+                return None
+            if executor.failures.any and not all(each.is_sound for each in holdings):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None and not self._is_timed:
@@ -113,7 +112,7 @@ class AtOnce:
             cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -123,7 +122,7 @@ class AtOnce:
         """
         if cache is None or not self._launches:
             return None
-        worker, account = self._only, None
+        worker, pointers, account = self._only, cache.pointers, None
         if worker is None:
             account = _account(cache, args)
             if account is None:
@@ -131,33 +130,43 @@ class AtOnce:
             worker = account.keeper
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        places: list[tuple[int, int, int]] = []
-        for index in cache.pointers:
+        are_plain = True
+        for index in pointers:
             arg = args[index]
             if type(arg) is not BufferArg:
                 continue
             buffer = arg.buffer
+            if arg.offset:
+                are_plain = False
             if buffer in buffers:
-                places.append((index, buffers.index(buffer), arg.offset))
                 continue
-            resident = buffer.state.resident
+            resident = buffer.resident
             if resident is None:
                 resident = self._placed(buffer, worker, account)
             if resident != worker or resident is None:
                 return None
-            places.append((index, len(buffers), arg.offset))
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         if worker is None:
             return None
         cached = cache.resident.get((worker, len(buffers)))
-        return None if cached is None else (cached, worker, buffers, holdings, tuple(places))
+        if cached is None:
+            return None
+        if are_plain and len(buffers) == len(pointers):
+            places = cache.plain_places
+        else:
+            places = tuple(
+                (index, buffers.index(arg.buffer), arg.offset)
+                for index in pointers
+                if type(arg := args[index]) is BufferArg
+            )
+        return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
         """A new one's is, where there is one worker, that in which it is when it has been given its memory; and where a program
         has been on one of several for long.
         """
-        if buffer.state.resident is None:
+        if buffer.resident is None:
             there = self._at if self._in_a_row >= _LONG else None
             self._placed(buffer, there if self._only is None else self._only)
         return buffer.state
@@ -247,20 +256,23 @@ class AtOnce:
         session = self._session
         if session.recorder is not None or session.checker is not None:
             return None
+        buffers, what = _taken(command)
         with session.lock:
-            standing, transfer = self._executor.standing, transfer_of(command)
-            states = [self._state_of(buffer) for buffer in transfer.buffers]
-            found = self._transfers.find((type(command), transfer.what, *states))
-            if found is None or found.prepared.step is None or [*found.plan.states] != states:
-                return None
+            standing, states = self._executor.standing, [self._state_of(buffer) for buffer in buffers]
+            found = self._transfers.find_same(what, states)
+            if found is None:
+                found = self._transfers.find((type(command), transfer_of(command).what, *states))
+                if found is None or found.prepared.step is None or [*found.plan.states] != states:
+                    return None
+                self._transfers.remember_same(what, states, found)
             line = self._line_of(found)
             if line is None:
                 return None
-            part = self._transferred(line, found, transfer.buffers, after, queue, standing)
+            part = self._transferred(line, found, buffers, after, queue, standing)
             if part is None:
                 return None
             session.ledger.count(_NAMES[type(command)], found.plan)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -284,7 +296,7 @@ class AtOnce:
             if part is None:
                 return None
             session.ledger.count("write", found.plan)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -310,9 +322,9 @@ class AtOnce:
         holdings = [buffer.holdings for buffer in buffers]
         if self._only is None and not self._is_free(line, holdings, queue):
             return None
-        if (after or queue.barrier or self._executor.failures.any) and not (
-            self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
-        ):
+        if (after or queue.barrier) and not self.may_follow(after, queue, worker):
+            return None
+        if self._executor.failures.any and not all(each.is_sound for each in holdings):
             return None
         part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
         if part is None:
@@ -324,7 +336,7 @@ class AtOnce:
             queue.remember(part.stretch.completion)
         return part
 
-    def _may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
+    def may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
         """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have
         failed.
         """
@@ -366,6 +378,22 @@ def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
             if account is not None and account.thrifty:
                 return account
     return None
+
+
+def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
+    """Its buffers, each once, and what its plan depends on besides."""
+    if type(command) is Fill:
+        return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
+    assert type(command) is CopyBuffer
+    source, target = command.source, command.target
+    return [source] if source is target else [source, target], (
+        CopyBuffer,
+        command.shape,
+        command.source_start,
+        command.source_pitches,
+        command.target_start,
+        command.target_pitches,
+    )
 
 
 def _stands_at(completion: Completion, worker: int) -> bool:
