@@ -497,7 +497,9 @@ def test_launches_on_new_buffers_are_handed_over_at_once(at_once: list[bool]) ->
         gc.collect()
         launch(program.buffer(), source)
         program.session.executor.quiesce()
-        wait_until(lambda: counters.allocated_nbytes <= 4 * NBYTES)  # else memory of buffers that are gone is kept
+        wait_until(
+            lambda: counters.allocated_nbytes <= 4 * NBYTES
+        )  # else memory of buffers that are gone is kept
 
 
 def test_memory_of_buffers_that_are_gone_is_used_again() -> None:

@@ -596,7 +596,9 @@ class Worker:
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
-        elif len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.fresh_nbytes > MARK_NBYTES:
+        elif (
+            len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.fresh_nbytes > MARK_NBYTES
+        ):
             self.mark()
 
     def _move(self, job: Job, step: Step) -> None:
@@ -727,9 +729,14 @@ class Worker:
         pause, longest = (HURRIED_PAUSE, GRACE) if self.hurried else (GRACE, LONGEST_PAUSE)
         self.watching = True
         self.turn.release()
+        unused: Allocation | None = None
         try:
             while (self.marks or rounds) and not self.stopping:
-                if self._gate.acquire(timeout=pause) or self._discarded:
+                if self._gate.acquire(timeout=pause):
+                    break
+                # What has been discarded since the last look may be wanted again at once.
+                before, unused = unused, self._first_discarded()
+                if unused is not None and unused is before:
                     break
                 if self.issued != issued:  # a thread that issues also looks after what it has issued
                     issued, rounds = self.issued, LINGERING
@@ -755,6 +762,12 @@ class Worker:
             self._gate.acquire()
         finally:
             self.turn.acquire()
+
+    def _first_discarded(self) -> Allocation | None:
+        try:
+            return self._discarded[0]
+        except IndexError:
+            return None
 
     def _free_discarded(self) -> bool:
         """Whether there was any."""

@@ -17,10 +17,10 @@ from vdev.facade.event import Event, Ward, make_event, make_nanny_event, parse_w
 from vdev.facade.handles import state_of
 from vdev.facade.memory import (
     BUFFER_TYPE,
-    Buffer,
     HOST_NO_ACCESS,
     HOST_READ_ONLY,
     HOST_WRITE_ONLY,
+    Buffer,
     Memory,
     MemoryObjectHolder,
     live_memory,

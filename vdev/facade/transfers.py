@@ -43,12 +43,14 @@ def _move_span(
     call: Call, queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, wait_for: WaitList, is_blocking: Any
 ) -> Event:
     """Between consecutive bytes of a buffer and all of the host memory."""
-    memory = _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
+    memory = (
+        _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
+    )
     if memory is not None:
         after = call.after(queue, wait_for) if wait_for else ()
         host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-        layout = Layout.contiguous(memory.offset + offset, host.size)
-        return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
+        span = Layout.contiguous(memory.offset + offset, host.size)
+        return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
     start = as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if hostbuf is None:

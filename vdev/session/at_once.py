@@ -86,9 +86,9 @@ class AtOnce:
                 self._only is not None or self._is_kept(kernel, worker, buffers, holdings, queue)
             ):
                 return None
-            if (after or queue.barrier) and not self.may_follow(after, queue, worker):
-                return None
-            if executor.failures.any and not all(each.is_sound for each in holdings):
+            if (after or queue.barrier or executor.failures.any) and not self._may_go(
+                after, queue, worker, holdings
+            ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None:
@@ -116,14 +116,13 @@ class AtOnce:
         worker, pointers = self._only, cache.pointers
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        are_plain = True
+        offsets = 0
         for index in pointers:
             arg = args[index]
             if type(arg) is not BufferArg:
                 continue
             buffer = arg.buffer
-            if arg.offset:
-                are_plain = False
+            offsets += arg.offset
             if buffer in buffers:
                 continue
             resident = buffer.resident
@@ -140,14 +139,8 @@ class AtOnce:
         cached = cache.resident.get((worker, len(buffers)))
         if cached is None:
             return None
-        if are_plain and len(buffers) == len(pointers):
-            places = cache.plain_places
-        else:
-            places = tuple(
-                (index, buffers.index(arg.buffer), arg.offset)
-                for index in pointers
-                if type(arg := args[index]) is BufferArg
-            )
+        is_plain = not offsets and len(buffers) == len(pointers)
+        places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
@@ -288,9 +281,9 @@ class AtOnce:
         holdings = [buffer.holdings for buffer in buffers]
         if self._only is None and not _is_free(worker, holdings, queue):
             return None
-        if (after or queue.barrier) and not self.may_follow(after, queue, worker):
-            return None
-        if self._executor.failures.any and not all(each.is_sound for each in holdings):
+        if (after or queue.barrier or self._executor.failures.any) and not self._may_go(
+            after, queue, worker, holdings
+        ):
             return None
         part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
         if part is None:
@@ -302,25 +295,26 @@ class AtOnce:
             queue.remember(part.stretch.completion)
         return part
 
-    def may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
-        """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have
-        failed.
-        """
-        if queue.barrier is not None and not queue.barrier.settled:
+    def _may_go(
+        self, after: Sequence[Completion], queue: QueueOrder, worker: int, holdings: Sequence[Holdings]
+    ) -> bool:
+        """Whether a command on these buffers may be handed to a worker now."""
+        if not may_follow(after, queue, worker, alone=self._only is not None):
             return False
-        for item in after:  # of arrays ten and more
-            if type(item) is Part:
-                stretch = item.stretch
-                if stretch.parts is not None or stretch.worker != worker:
-                    return False
-            elif not self._is_behind(item):
-                return False
-        return True
+        return not self._executor.failures.any or all(each.is_sound for each in holdings)
 
-    def _is_behind(self, earlier: Completion) -> bool:
-        if earlier.settled:
-            return earlier.status == 0
-        return self._only is not None and earlier.progress is not None and earlier.error is None
+
+def _places(
+    pointers: Sequence[int], args: Sequence[Argument], buffers: Sequence[VirtualBuffer]
+) -> tuple[tuple[int, int, int], ...]:
+    """Where the pointers point: (argument, slot, bytes into the buffer)."""
+    return tuple(
+        [
+            (index, buffers.index(arg.buffer), arg.offset)
+            for index in pointers
+            if type(arg := args[index]) is BufferArg
+        ]
+    )
 
 
 def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
@@ -351,3 +345,25 @@ def _stands_at(completion: Completion, worker: int) -> bool:
     """Whether it is of commands of which only that worker has still to do something."""
     progress = completion.progress
     return isinstance(progress, Job) and progress.is_open_at_most_at(worker)
+
+
+def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, alone: bool) -> bool:
+    """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have failed.
+    `alone`: there is no other worker.
+    """
+    if queue.barrier is not None and not queue.barrier.settled:
+        return False
+    for item in after:  # of arrays ten and more
+        if type(item) is Part:
+            stretch = item.stretch
+            if stretch.parts is not None or stretch.worker != worker:
+                return False
+        elif not _is_behind(item, alone=alone):
+            return False
+    return True
+
+
+def _is_behind(earlier: Completion, *, alone: bool) -> bool:
+    if earlier.settled:
+        return earlier.status == 0
+    return alone and earlier.progress is not None and earlier.error is None

@@ -156,7 +156,8 @@ class TransferPlans:
         """Keep the plan of something in these states, which live as long as that is known."""
         if len(self._others) >= _MOST_PLANS:
             self._others.clear()
-        self._others[(*what, *map(id, states))] = (states, found)
+        key = (*what, *map(id, states))
+        self._others[key] = (states, found)
 
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""

@@ -16,6 +16,7 @@ from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
+from vdev.session.at_once import may_follow
 from vdev.session.commands import Command, Marker, Read
 from vdev.session.launching import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
@@ -166,8 +167,7 @@ class Moves:
 
     def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
         """Whether what a worker is handed now comes behind all of `after`, of which nothing is known to have failed."""
-        session = self._session
-        home = session.executor.all_workers[HOST]
-        if session.at_once is None or home.completed < home.submitted:
+        home = self._session.executor.all_workers[HOST]
+        if home.completed < home.submitted:
             return False
-        return session.at_once.may_follow(after, queue, worker)
+        return may_follow(after, queue, worker, alone=self._only is not None)

@@ -176,9 +176,7 @@ class Session(SessionCore):
         return completion
 
     @waits
-    def read_at_once(
-        self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()
-    ) -> int | None:
+    def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
         """Read and return when it is done: its status. None where it has to be submitted."""
         return self.moves.read_at_once(command, queue, after)
 

@@ -156,7 +156,9 @@ class CudaBackend(Backend):
         finally:
             if outside is not None:
                 self.leave(outside)
-        if result or self._fetches or self._lost or self._gpu.lost:  # what is asked for of peers waits for a marker
+        if (
+            result or self._fetches or self._lost or self._gpu.lost
+        ):  # what is asked for of peers waits for a marker
             return False
         return not (self._modules.has_unused or self._sparse.is_going)  # and what is let go behind one
 
@@ -403,11 +405,10 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        last, index = kernel.last, 0
-        for arg in args:
+        last = kernel.last
+        for index, arg in enumerate(args):
             if arg is not last[index] and arg != last[index]:
                 kernel.set_argument(index, arg)
-            index += 1
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
         else:
