@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
     from vdev.executor.steps import Step
 
+#: bytes at most that the calling thread moves to the host itself where it has to wait for them: some 10 us
+SMALL_NBYTES = 64 << 10
 #: seconds to wait for an idle worker's turn
 TURN_TIMEOUT = 0.001
 #: seconds between two looks of an idle thread at how far the device is: at first, when nothing has come of it for a

@@ -17,7 +17,7 @@ from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.at_once import may_follow
-from vdev.session.commands import Command, Marker, Read
+from vdev.session.commands import Command, Map, Marker, Read
 from vdev.session.launching import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -51,6 +51,8 @@ class Moves:
         session, transfer = self._session, transfer_of(command)
         found = self._plan_transfer(command, completion, transfer)
         plan, buffers = found.plan, transfer.buffers
+        if type(command) is Map:
+            command.before = buffers[0].state
         number = session.next_number()
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
@@ -113,6 +115,15 @@ class Moves:
         job = self._session.executor.submit_empty(completion, after, order)
         if self._session.recorder is not None:
             self._session.recorder.submitted(job, self._session.recorder.empty_shape("marker"))
+
+    @waits
+    def calm(self, nbytes: int) -> None:
+        """Before a command that the program waits for and that brings so many bytes to the host: where there is one worker, let
+        it end what it was handed, so that the calling thread can do the rest itself.
+        """
+        worker = self._only
+        if worker is not None and is_to_be_calm(worker, nbytes):
+            calm(worker)
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
