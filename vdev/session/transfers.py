@@ -94,9 +94,7 @@ def _map(command: Map) -> Transfer:
     reach = (region if command.read else EMPTY, region if command.write else EMPTY)
     return Transfer(
         (buffer,),
-        lambda links: transfers.plan_map(
-            buffer.state, region, links, read=command.read, write=command.write
-        ),
+        lambda links: transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write),
         (command.offset, command.nbytes, command.read, command.write),
         lambda: [reach],
         homes=(0,),
