@@ -557,6 +557,11 @@ class Executor:
             found = self._add_waits(job, found, number, 0, steps.items())
         return found
 
+    def have_ended(self, steps: Steps) -> bool:
+        """Whether these steps, by worker, are known to be complete."""
+        workers = self.all_workers
+        return all(workers[number].completed >= step for number, step in steps.items())
+
     def uses_host(self) -> bool:
         """Whether anybody still has to do with the host's arrays. Under the lock."""
         if not self._host_uses:

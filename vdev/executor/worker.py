@@ -495,10 +495,14 @@ class Worker:
         self._free_discarded()
         self.backend.trim()
 
-    def mark(self) -> Marker | None:
-        """Put a marker behind everything issued since the last, and let go those who wait for it."""
+    def mark(self, *, anew: bool = False) -> Marker | None:
+        """Put a marker behind everything issued since the last, and let go those who wait for it.
+
+        `anew`: also behind operations that are no steps. A read that its caller has waited for leaves such, and what a marker
+        measures would begin with them.
+        """
         marker = None
-        if self.marked < self.issued:
+        if self.marked < self.issued or (anew and self.backend.pending()):
             step = self.issued
             mark = self.next_mark
             self._enter_move()
@@ -623,7 +627,8 @@ class Worker:
         if completion.profiled or (
             self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
         ):
-            self.mark()  # its times begin with its own work; who waits for what came before waits for that alone
+            # Its times begin with its own work, and who waits for what came before waits for that alone.
+            self.mark(anew=True)
         self._current = job
         return completion
 
@@ -633,7 +638,7 @@ class Worker:
         # Others that wait for what came before shall not wait for this command as well: neighbours that exchange
         # edges would work one after the other.
         if batch.careful or waits:
-            self.mark()
+            self.mark(anew=True)
         each = records is not None and self.number != HOST and not self.backend.times_operations
         at = 0
         for index, step in enumerate(batch.steps):

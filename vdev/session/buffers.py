@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -18,6 +19,9 @@ from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
 from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state, new_state
 from vdev.translators.ranges.region import Region
+
+if TYPE_CHECKING:
+    from vdev.session.launching import LaunchCache
 
 #: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),
 #: and of a page for mappings.
@@ -107,8 +111,18 @@ class VirtualBuffer:
     """
 
     __slots__ = (
-        "__weakref__", "_state", "holdings", "home", "nbytes", "occupancy", "resident", "span", "used",
-    )  # fmt: skip
+        "__weakref__",
+        "_state",
+        "account",
+        "holdings",
+        "home",
+        "nbytes",
+        "occupancy",
+        "resident",
+        "span",
+        "used",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -129,6 +143,10 @@ class VirtualBuffer:
         self.span = (
             0  #: over how many workers launches on it are split (`planner.spans`); 0: nothing was chosen
         )
+        #: of the buffers that belong together with it, where ways are chosen (`accounts`)
+        self.account: Any = None
+        #: the cache of plans of the launch that changed it last, and which launches of it are alike; None: something else did
+        self.writer: tuple[LaunchCache, Hashable] | None = None
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
         if fine:

@@ -8,7 +8,7 @@ cannot change which bytes are touched. The plan itself is the planner's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_l
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded
 from vdev.planner.regret import Stake, weighty
+from vdev.planner.successors import Reading, Successors
 from vdev.planner.turns import plan_in_turns
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
@@ -48,6 +49,7 @@ from vdev.session.requests import (
     everything,
     hidden_packer,
     pointer_args,
+    recipe_of,
     request_of,
     request_with,
     scalar_readers,
@@ -74,6 +76,8 @@ THRIFTY = (
 _MOST_PLANS = 1024
 #: launches in a row that are not made again, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
+#: the weight of a launch of which nothing is known: each is looked at
+_EVERY = 1 << 20
 #: boxes of bytes in a remembered plan of a transfer
 _MOST_TRANSFER_BOXES = 256
 
@@ -100,6 +104,8 @@ class CachedPlan:
     filled: bool = False
     #: what it moves is to move once: the next launch alike is planned anew
     once: bool = False
+    #: what its chunks read of buffers of which they bring much from each other, by slot
+    readings: tuple[tuple[int, Reading], ...] = ()
     #: slots whose pending bytes have to be folded before: there is no plan yet
     unfolded: tuple[int, ...] = ()
 
@@ -196,6 +202,7 @@ class LaunchCache:
         "_readers",
         "_scalars",
         "_span_kept",
+        "_written",
         "balance",
         "forms",
         "habits",
@@ -206,7 +213,9 @@ class LaunchCache:
         "repeated",
         "resident",
         "span",
+        "successors",
         "tally",
+        "weight",
     )
 
     def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
@@ -224,6 +233,8 @@ class LaunchCache:
         self.ranges = RangeCache()
         self.habits = Habits()
         self.balance = Balance()
+        self.successors = Successors()
+        self._written: tuple[int, ...] | None = None
         #: over how many workers launches on buffers are split for which nothing was chosen; 0: all
         self.span = 0
         self._span_kept: int | None = None  #: of the program's last run, or for its next
@@ -235,6 +246,8 @@ class LaunchCache:
         #: plans of direct launches: by worker and number of buffers where all are there, else by their states
         self.resident: dict[tuple[int, int], CachedPlan] = {}
         self.placed: dict[Any, CachedPlan] = {}
+        #: of launches without a plan, one of which is looked at now and then: of how many short ones each has the weight
+        self.weight = _EVERY
 
     @property
     def readers(self) -> tuple[Reader, ...]:
@@ -242,6 +255,26 @@ class LaunchCache:
         if self._readers is None:
             self._readers = scalar_readers(self._kernel)
         return self._readers
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The pointer arguments through which the kernel writes."""
+        if self._written is None:
+            summary = self._kernel.summary
+            accesses = () if summary is None else summary.accesses
+            self._written = tuple(sorted({item.arg for item in accesses if item.mode != "read"}))
+        return self._written
+
+    def readings(self, launch: Launch, pointers: Sequence[PointerArg]) -> dict[int, tuple[Reading, ...]]:
+        """By slot, what later launches read of what `launch` leaves."""
+        found = {}
+        for pointer in pointers:
+            arg = launch.args[pointer.arg]
+            if type(arg) is BufferArg and (
+                known := self.successors.of(place_in(launch, pointer.arg, arg.buffer))
+            ):
+                found[pointer.slot] = known
+        return found
 
     def place_of(self, launch: Launch, buffers: Sequence[VirtualBuffer]) -> Place:
         """One object for all launches that point to the same places. `buffers`: by slot."""
@@ -369,6 +402,11 @@ def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) 
             parts.append(slot)
 
 
+def place_in(launch: Launch, arg: int, buffer: VirtualBuffer) -> Hashable:
+    """What launches of a kernel have in common that leave the same in a buffer through an argument."""
+    return arg, launch.ndrange.num_groups, buffer.nbytes
+
+
 class NoTurns(Exception):
     """No part of a launch fits into the workers' memory."""
 
@@ -386,11 +424,18 @@ def make_plan(
     """
     kernel = launch.kernel
     states = [buffer.state for buffer in buffers]
-    if kernel.plans is not None and not room and _may_be_filled_in(launch, states, kernel.plans.balance):
+    if (
+        kernel.plans is not None
+        and not room
+        and options.cuts is None
+        and _may_be_filled_in(launch, states, kernel.plans)
+    ):
         filled = _filled_in(launch, buffers, states, options, executor)
         if filled is not None:
             return filled
     request = request_of(launch, buffers)
+    if kernel.plans is not None and kernel.plans.successors:
+        request = replace(request, readings=kernel.plans.readings(launch, request.args))
     pointers, evaluate = request.args, request.evaluate
     options, kept = _on_workers(launch, states, options, executor)
     if any(state.fine for state in states):
@@ -408,7 +453,10 @@ def make_plan(
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     if kept is not None:
         plan = keep(plan, kept, options.links)
-    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
+    recipe = recipe_of(launch, plan.partition, executor)
+    if recipe is None:  # chunks in turn are not to be had
+        kernel.plans.successors.clear()
+        return make_plan(launch, buffers, replace(options, cuts=None), executor, room)
     prepared = executor.prepare(plan, recipe)
     if kernel.plans is None:
         return CachedPlan(plan, prepared, plan.states)
@@ -452,14 +500,14 @@ def _planned(
         return _plan(states, everywhere, options, room), evaluate
 
 
-def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], balance: Balance) -> bool:
+def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], cache: LaunchCache) -> bool:
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
         return False
     for state in states:
         if state.fine or state.kept is not None or state.pending:
             return False
-    return not balance.elsewhere(launch.ndrange.num_groups)
+    return not cache.successors and not cache.balance.elsewhere(launch.ndrange.num_groups)
 
 
 @dataclass(slots=True, eq=False)
@@ -505,7 +553,7 @@ def _filled_in(
     steady = tuple(states) == plan.states
     kept: _Filled | None = shape.kept
     if kept is None or kept.recipe.ndrange != ndrange:
-        recipe = LaunchRecipe(kernel.program.native, kernel.name, ndrange, hidden_packer(kernel))
+        recipe = LaunchRecipe(kernel.program.native, kernel.name, ndrange, hidden_packer(kernel.subgrid))
     else:
         recipe = kept.recipe
     if kept is None:

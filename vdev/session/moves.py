@@ -35,9 +35,9 @@ class Moves:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = TransferPlans()
-        workers = session.executor.all_workers[:-1]
+        self._workers = session.executor.all_workers[:-1]
         #: the only worker; None where there are several
-        self._only = workers[0] if len(workers) == 1 else None
+        self._only = self._workers[0] if len(self._workers) == 1 else None
 
     def submit(
         self,
@@ -128,7 +128,9 @@ class Moves:
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
         """Read and return when it is done: its status. None where it has to be submitted."""
-        quiet = self._only
+        quiet, holder = self._only, command.buffer.resident
+        if quiet is None and holder is not None:
+            quiet = self._workers[holder]
         if quiet is not None and is_to_be_calm(quiet, command.layout.nbytes):
             calm(quiet)
         else:
