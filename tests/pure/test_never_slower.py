@@ -315,6 +315,40 @@ def test_what_is_read_in_stripes_is_written_in_stripes(
     assert crossed <= 3 * 4 * n, "until it is known, and then no more"
 
 
+COUNTED = """
+kernel void count(global uint *bins, global const uint *values, const uint n)
+{
+    for (size_t i = get_global_id(0); i < n; i += get_global_size(0))
+        atomic_inc(&bins[values[i] % 1024]);
+}
+kernel void look(global uint *seen, global const uint *bins) { seen[get_global_id(0)] += bins[get_global_id(0)] & 1; }
+kernel void make(global uint *values) { values[get_global_id(0)] = get_global_id(0); }
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_small_sums_that_are_looked_at_each_time_keep_nothing_on_one_worker(
+    clocks: list[Bench], workers: int
+) -> None:
+    """To fold them takes some copies of 4 KiB, of which the kernel that adds gains thousands of microseconds."""
+    n, grid, steps = 1 << 29, 132 * 64 * 256, 150
+
+    def took(workers: int) -> float:
+        per_item = {"count": 3.1e-3 / grid, "look": 1e-12, "make": 0.9e-3 / n}
+        bench = Bench(per_item, n, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(COUNTED)
+        clocks.append(bench)
+        bins, seen, values = (bench.zeros(count) for count in (1024, 1024, n))
+        bench.run("make", (n,), (256,), values)
+        began = bench.program.wait()
+        for _ in range(steps):
+            bench.run("count", (grid,), (256,), bins, values, np.uint32(n))
+            bench.run("look", (1024,), (256,), seen, bins)
+        return bench.program.wait() - began
+
+    assert took(workers) <= 1.1 * took(1) / workers
+
+
 def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]) -> None:
     phases = Phases(clocks)
     phases.run("heavy", 100)

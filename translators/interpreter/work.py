@@ -11,9 +11,8 @@ from itertools import pairwise
 from math import prod
 
 from ..ranges.ndrange import Chunk, NDRange
-from ..symbolic.domain import INFINITE
 from ..symbolic.evaluation import Launch
-from ..symbolic.expression import Expr, GlobalId, GroupId
+from ..symbolic.expression import INFINITE, Expr, GlobalId, GroupId
 from .summaries import Access, KernelSummary, Ways
 from .ways import Step, StepKind
 
