@@ -148,7 +148,9 @@ def _partition(partition: PartitionStatistics) -> list[str]:
         shown = [
             f"worker {worker}: {_span(start, stop, cycle)}"
             for (worker, start, stop), cycle in zip(
-                partition.chunks[:_MOST_CHUNKS], partition.cycles, strict=False
+                partition.chunks[:_MOST_CHUNKS],
+                (partition.cycles or (None,) * len(partition.chunks))[:_MOST_CHUNKS],
+                strict=True,
             )
         ]
         more = len(partition.chunks) - _MOST_CHUNKS
