@@ -19,7 +19,7 @@ from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
-from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan, place_in
+from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
 from vdev.session.repetition import open_repetition
@@ -139,7 +139,7 @@ class Launches:
         for index in cache.written:
             arg = command.args[index]
             if type(arg) is BufferArg:
-                arg.buffer.writer = cache, place_in(command, index, arg.buffer)
+                arg.buffer.writer = cache, cache.left_in(command, index, arg.buffer)
 
     def _be_ready(
         self,
@@ -274,8 +274,8 @@ class Launches:
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             cached = replace(cached, stake=stake)
-        if not room:
-            cached = replace(cached, readings=tuple(readings_of(cached.plan)))
+        if not room and (readings := tuple(readings_of(cached.plan))):
+            cached = replace(cached, readings=readings)
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)
