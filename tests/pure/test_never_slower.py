@@ -23,7 +23,7 @@ from tests.pure.test_choosing import Program
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import of_session
-from vdev.session import launches
+from vdev.session import at_once, launches
 from vdev.session.commands import Fill
 from vdev.session.gathering import Choosing
 from vdev.session.session import Session, VirtualBuffer
@@ -142,6 +142,7 @@ def simulated_host() -> Iterator[list[Bench]]:
     clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=now)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launches, "time", clock)
+        patch.setattr(at_once, "time", clock)
         patch.setattr(launches, "make_plan", plan)
         patch.setattr(Session, "__init__", open_session)
         patch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))
@@ -189,6 +190,20 @@ def test_what_gains_is_split(clocks: list[Bench], workers: int) -> None:
     one, chosen = seconds(clocks, FIELDS, 1), seconds(clocks, FIELDS, workers)
     assert chosen[1] <= 1.4 * one[1] / workers
     assert chosen[0] <= one[0]
+
+
+#: three fields of a plane, 450 us a kernel on one GPU
+PLANE = Case("fields_2d", 2048, 300, dict.fromkeys(("e2", "h2"), 4.5e-4 / 2048**2))
+
+
+def test_what_gains_is_split_however_long_its_first_plans_took(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are given up; but plans that are made once are no reason to stay on one worker."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 6e-3)
+    one, chosen = seconds(clocks, PLANE, 1), seconds(clocks, PLANE, 2)
+    assert chosen[0] > 0.6 * one[0]
+    assert chosen[1] <= 0.6 * one[1]
 
 
 #: a tile of a matrix at a time, 350 us on one GPU

@@ -79,6 +79,19 @@ def test_sizes_have_rates_of_their_own() -> None:
     assert found.whole(1 << 10) == pytest.approx(5e-6)
 
 
+def test_what_a_driver_does_when_a_kernel_is_first_launched_is_not_the_kernels_time() -> None:
+    found = kernel((1 << 20, [1.4e-2, 2e-4]), *[(1 << 20, [2e-4, 2e-4])] * 2)
+    assert found.whole(1 << 20) == pytest.approx(4e-4, rel=0.05)
+    assert found.chunk(1 << 20, 0.5) == pytest.approx(2e-4, rel=0.1), "nor is it the largest share"
+
+
+def test_one_launch_that_waited_counts_in_part() -> None:
+    found = kernel(*[(1 << 20, [4e-4])] * 4, (1 << 20, [0.1]))
+    assert found.whole(1 << 20) < 8e-4
+    found = kernel(*[(1 << 20, [4e-4])] * 4, *[(1 << 20, [0.1])] * 20)
+    assert found.whole(1 << 20) == pytest.approx(0.1, rel=0.02), "what stays is believed"
+
+
 def test_a_long_kernel_is_not_taken_for_what_every_launch_takes() -> None:
     assert kernel((1000, [0.5])).chunk(1000, 0.5) == pytest.approx(0.25 + MOST_FLOOR / 2)
 

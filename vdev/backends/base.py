@@ -355,6 +355,10 @@ class Backend(ABC):
         self.enter()
         return outside
 
+    def visitor(self) -> Callable[[], object]:
+        """`visit`, for one who calls it often."""
+        return self.visit
+
     @abstractmethod
     def allocate(self, nbytes: int) -> Allocation:
         """Uninitialised memory; BackendError(MEM_OBJECT_ALLOCATION_FAILURE) where there is none."""

@@ -95,7 +95,8 @@ class Launches:
             order=order,
         )
         if choosing is not None:
-            choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
+            if not cached.direct or session.executor.lines[0] is None:  # else most of these are not submitted
+                choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
             if choosing.take_recut():
                 session.executor.standing = object()  # plans are made anew: none is repeated
         if session.recorder is not None and cached.shape is not None:
@@ -178,7 +179,7 @@ class Launches:
         if choosing is None:
             return cached, buffers, False
         if cached.direct:
-            if choosing.reconsider(command, cache.tally, buffers):
+            if choosing.reconsider(command.ndrange, cache.tally, buffers):
                 cached, buffers = self._finder()(cache, command)
             return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
         stake, thought = cached.stake, self._thought_ns * 1e-9

@@ -76,6 +76,8 @@ THRIFTY = (
 _MOST_PLANS = 1024
 #: launches in a row that are not made again, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
+#: the weight of a launch of which nothing is known: each is looked at
+_EVERY = 1 << 20
 #: boxes of bytes in a remembered plan of a transfer
 _MOST_TRANSFER_BOXES = 256
 
@@ -124,12 +126,14 @@ class TransferPlans:
     A program that goes on doing the same transfers plans none of them twice.
     """
 
-    __slots__ = ("_known", "_same")
+    __slots__ = ("_known", "_others", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
         #: of reads and writes, by the identities of layout and state
         self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
+        #: of others, by what they depend on and the identities of their buffers' states
+        self._others: dict[tuple[Any, ...], tuple[Sequence[BufferState], ReadyPlan]] = {}
 
     def find(self, key: Any) -> ReadyPlan | None:
         return self._known.get(key)
@@ -149,6 +153,17 @@ class TransferPlans:
             self._same[key] = (layout, state, found)
         return found
 
+    def find_same(self, what: tuple[Any, ...], states: Sequence[BufferState]) -> ReadyPlan | None:
+        """What `remember_same` was given for the same: found by identity, since to hash states takes longer than the rest."""
+        same = self._others.get((*what, *map(id, states)))
+        return None if same is None else same[1]
+
+    def remember_same(self, what: tuple[Any, ...], states: Sequence[BufferState], found: ReadyPlan) -> None:
+        """Keep the plan of something in these states, which live as long as that is known."""
+        if len(self._others) >= _MOST_PLANS:
+            self._others.clear()
+        self._others[(*what, *map(id, states))] = (states, found)
+
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""
         nboxes = sum(touch.region.nboxes for touches in found.plan.touches for touch in touches)
@@ -162,6 +177,8 @@ class TransferPlans:
     def forget(self) -> None:
         """Forget all of them: they are made anew when they are wanted."""
         self._known.clear()
+        self._same.clear()
+        self._others.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,6 +206,7 @@ class LaunchCache:
         "forms",
         "habits",
         "placed",
+        "plain_places",
         "pointers",
         "ranges",
         "repeated",
@@ -196,6 +214,7 @@ class LaunchCache:
         "span",
         "successors",
         "tally",
+        "weight",
     )
 
     def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
@@ -203,6 +222,8 @@ class LaunchCache:
         self._kernel = kernel
         self.tally = tally
         self.pointers = kernel.pointers
+        #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)
+        self.plain_places = tuple((index, slot, 0) for slot, index in enumerate(self.pointers))
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
         self._plans: dict[Any, CachedPlan] = {}
         self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
@@ -224,6 +245,8 @@ class LaunchCache:
         #: plans of direct launches: by worker and number of buffers where all are there, else by their states
         self.resident: dict[tuple[int, int], CachedPlan] = {}
         self.placed: dict[Any, CachedPlan] = {}
+        #: of launches without a plan, one of which is looked at now and then: of how many short ones each has the weight
+        self.weight = _EVERY
 
     @property
     def readers(self) -> tuple[Reader, ...]:

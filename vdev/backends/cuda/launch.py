@@ -79,6 +79,7 @@ class Kernel:
         "hidden",
         "info",
         "last",
+        "latest",
         "offsets",
         "program",
         "shapes",
@@ -114,6 +115,7 @@ class Kernel:
         self.small: Kernel | None = None
         #: by the identity of a shape: what it means for CUDA
         self.shapes: dict[int, Grids] = {}
+        self.latest: Grids | None = None  #: of these the last that was asked for
 
     def grids(self, shape: LaunchShape) -> Grids:
         """What a shape means for CUDA; remembered, as plans are launched again and again."""
@@ -122,6 +124,7 @@ class Kernel:
             if len(self.shapes) >= 1024:
                 self.shapes.clear()
             known = self.shapes[id(shape)] = Grids(shape, grids(self.info, shape))
+        self.latest = known
         return known
 
     def assemble(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, Callable[[], int]]]:
