@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vdev.errors import DEPENDENCY_FAILED
-from vdev.planner.successors import readings_of
+from vdev.planner.successors import LEAST_NBYTES, readings_of
 from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
@@ -139,7 +139,7 @@ class Launches:
             return
         for index in cache.written:
             arg = command.args[index]
-            if type(arg) is BufferArg:
+            if type(arg) is BufferArg and arg.buffer.nbytes >= LEAST_NBYTES:  # of others no reading matters
                 arg.buffer.writer = cache, cache.left_in(command, index, arg.buffer)
 
     def _be_ready(
