@@ -14,7 +14,7 @@ import pytest
 import vdev.session.launches
 from tests.pure import virtual_gpus
 from tests.pure.test_choosing import Program
-from vdev.executor.stretch import Entry, Line, Part
+from vdev.executor.stretch import Line, Part
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import KernelStatistics, of_session
 from vdev.session.buffers import VirtualBuffer
@@ -168,8 +168,8 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     tried: list[bool] = []
     hand_over = Line.hand_over
 
-    def noted(self: Line, entry: Entry, standing: object) -> Part | None:
-        part = hand_over(self, entry, standing)
+    def noted(self: Line, *command: Any) -> Part | None:
+        part = hand_over(self, *command)
         tried.append(part is not None)
         return part
 

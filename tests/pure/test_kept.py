@@ -23,7 +23,9 @@ from vdev.executor.executor import _single
 from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.statistics import of_session
+from vdev.session import launches
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.samples import FIRST_PLAN
 from vdev.session.session import VirtualBuffer
 
 SOURCE = """
@@ -188,6 +190,68 @@ def test_launches_that_depend_across_workers_are_on_one_soon_and_stay(
     kept.program.wait()
     assert of_session(kept.session).kernel("chain").split < 60
     assert tried.count(True) >= 3900
+
+
+def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks: list[Bench]) -> None:
+    kept = Kept(clocks, 2)
+    before = kept.program.buffer(4 * ITEMS)
+    assert before.state.resident is None
+    kept.settled()
+    filled, copied = kept.program.buffer(4 * ITEMS), kept.session.create_buffer(4 * ITEMS)
+    copy = CopyBuffer(kept.buffers[0], copied, (1, 1, 64), 0, (64, 64), 0, (64, 64))
+    kept.session.submit(copy, queue=kept.queue)
+    assert [filled.state.resident, copied.state.resident] == [0, 0]
+
+
+MIXED = """
+kernel void large(global float *a, global const float *b, global const uint *parameters)
+{
+    a[get_global_id(0)] += b[get_global_id(0)] * parameters[0];
+}
+kernel void small(global uint *parameters) { parameters[get_global_id(0)] += 1; }
+"""
+
+
+def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
+    """A launch runs where its large buffers say: one parameter on a worker does not bring them there."""
+    n = 1 << 24
+    bench = Bench({"large": 2e-3 / n, "small": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(MIXED)
+    clocks.append(bench)
+    buffers, parameters = [bench.zeros(n) for _ in range(2)], bench.zeros(64)
+    for _ in range(200):
+        bench.run("small", (64,), (64,), parameters)
+    assert parameters.made.state.kept == 0
+    for _ in range(200):
+        bench.run("small", (64,), (64,), parameters)
+        bench.run("large", (n,), (64,), *buffers, parameters)
+        buffers.reverse()
+    bench.program.wait()
+    assert of_session(bench.program.session).kernel("large").split == 200
+
+
+def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is large enough to be split, so that nobody waits for what they take."""
+    names, planned = [f"k{k}" for k in range(60)], []
+    bench = Bench(dict.fromkeys(names, 1e-9), ITEMS, 0, 2, PEER_BYTES_PER_SECOND)
+    text = "kernel void {}(global uint *a, const uint b) {{ a[get_global_id(0)] += b; }}"
+    bench.build("\n".join(map(text.format, names)))
+    clocks.append(bench)
+    make_plan = launches.make_plan
+
+    def slowly(*args: Any) -> Any:
+        planned.append(args)
+        bench.program.machine.host += FIRST_PLAN
+        return make_plan(*args)
+
+    monkeypatch.setattr(launches, "make_plan", slowly)
+    buffer = bench.zeros(64)
+    for name in names:
+        bench.run(name, (64,), (64,), buffer, np.uint32(1))
+    assert len(planned) < 20
+    assert buffer.made.state.kept == 0
 
 
 def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
+#: launches in a row that were handed over at once to one of several workers after which new buffers begin there, too
+_LONG = 64
 #: what transfers are counted as
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -48,6 +50,8 @@ class AtOnce:
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
         self._until_looked_at = UNTIL_LOOKED_AT
         self._is_timed = False  #: the launch in hand is one that was looked at
+        #: the worker to which the last launches were handed over at once, and how many of these there were in a row
+        self._at, self._in_a_row = 0, 0
         #: of several workers, one keeps buffers only where ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
@@ -78,6 +82,7 @@ class AtOnce:
         """The same for a launch that reaches nothing but by its arguments."""
         session, executor = self._session, self._executor
         with session.lock:
+            in_a_row, self._in_a_row = self._in_a_row, 0
             if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
                 return None
             standing, found = executor.standing, self._found(kernel.plans, args)
@@ -101,6 +106,7 @@ class AtOnce:
             if part is None:
                 return None
             number = session.number = session.number + 1
+            self._in_a_row, self._at = in_a_row + 1 if worker == self._at else 1, worker
             for buffer in buffers:
                 buffer.used = number
             cached.outcome.launches += 1
@@ -157,9 +163,12 @@ class AtOnce:
         return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
-        """A new one's is, where there is one worker, that in which it is when it has been given its memory."""
+        """A new one's is, where there is one worker, that in which it is when it has been given its memory; and where a program
+        has been on one of several for long.
+        """
         if buffer.resident is None:
-            self._placed(buffer, self._only)
+            there = self._at if self._in_a_row >= _LONG else None
+            self._placed(buffer, there if self._only is None else self._only)
         return buffer.state
 
     def _placed(

@@ -40,6 +40,7 @@ from vdev.planner.regret import (
     Stretch,
     TwoWays,
     exchange_of,
+    keepers,
     stake_of,
     weighty,
 )
@@ -330,7 +331,7 @@ class Choosing:
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
         if any(
-            not each.times.known and tally.launches - seen < _LONG_UNKNOWN
+            not each.times.known and each.may_gain and tally.launches - seen < _LONG_UNKNOWN
             for tally, each, seen in account.kernels.values()
         ):
             return False  # later, once it is known what they take
@@ -490,17 +491,16 @@ class Choosing:
         keeper = self._accounts.kept_together(buffers)
         if keeper is not None:
             return keeper  # as nearly always where there are such
-        keepers = {buffer.state.kept for buffer in buffers}
-        keepers.discard(None)
-        if not keepers:
+        found_on = keepers([buffer.state for buffer in buffers], self._options.links)
+        if not found_on:
             if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
                 return None
             return self._begin_alone(buffers, tally)
         found = list(filter(None, map(self._accounts.found, buffers)))
-        first = next((account for account in found if account.thrifty), None)
+        first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
         if first is None:
             return None
-        if len(keepers) > 1:  # they meet, and are kept together from now on
+        if len(found_on) > 1:  # they meet, and are kept together from now on
             met = [buffer for buffer in buffers if buffer in self._accounts]
             met.sort(key=lambda buffer: self._accounts.get(buffer) is not first)
             self._accounts.joined(met, first.keeper)
@@ -540,7 +540,8 @@ class Choosing:
         if not timing.is_due_at(tally.launches + 1):
             return False
         states = [buffer.state for buffer in buffers]
-        kept = next(state.kept for state in states if state.kept is not None)
+        found_on = keepers(states, self._options.links)
+        kept = found_on[0] if found_on else self._accounts.kept_together(buffers)
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         account = self._accounts.joined(large, kept)
         launches = tally.launches + 1

@@ -68,6 +68,11 @@ class KernelTiming:
         #: by index space, in the unit of costs: what was brought to one worker beyond changing over
         self.gathered: dict[object, Mean] = {}
 
+    @property
+    def may_gain(self) -> bool:
+        """Whether launches may gain by being split: the last had more than one chunk."""
+        return self.stake is None or self.stake.workers > 1
+
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
         every = _SAMPLE_EXCHANGE_EVERY if many else SAMPLE_EVERY

@@ -34,7 +34,7 @@ from vdev.planner.instructions import Plan
 from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded
-from vdev.planner.regret import Stake, weighty
+from vdev.planner.regret import Stake, keepers, weighty
 from vdev.planner.successors import Reading, Successors
 from vdev.planner.turns import plan_in_turns
 from vdev.session.buffers import VirtualBuffer
@@ -483,7 +483,7 @@ def _on_workers(
         return replace(options, workers=options.workers[:1]), None
     if launch.shared:
         return options, None
-    kept = next((state.kept for state in states if state.kept is not None), None)
+    kept = next(iter(keepers(states, options.links)), None)
     if kept is not None:
         return replace(options, workers=(kept,)), kept
     if any(state.fine for state in states):
