@@ -7,12 +7,14 @@ defect has to be written anew. `python -m tests.fuzz.strength` runs the generato
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
 from types import CodeType, ModuleType
 
 
@@ -295,6 +297,11 @@ DEFECTS: tuple[Defect, ...] = (
     _analysis("xor with one bit is or", "symbolic.operations",
               "return a.shifted(b.constant).plus(bit, -b.constant * (2 if flips else 1))",
               "return a.shifted(b.constant).plus(bit, -b.constant)"),
+    _analysis("a shift beyond the width is one by all bits but the highest", "interpreter.operators",
+              "amount = ex.const(amount.number & (kind.bits - 1))", "amount = ex.const(max(0, min(amount.number, kind.bits - 1)))"),
+    _analysis("mad_hi is mul_hi", "interpreter.integers", "return ex.add(_mul_hi(a, b, kind), c.expr)", "return _mul_hi(a, b, kind)"),
+    _analysis("a group's copy in steps is one in a row", "interpreter.builtins",
+              "far = Number(ex.mul(counter, stride.observed()), LONG)", "far = step"),
     _analysis("rhadd is hadd", "interpreter.integers",
               "ex.shift_right(ex.add(ex.add(a.observed(), b.observed()), ex.ONE), ex.ONE)",
               "ex.shift_right(ex.add(a.observed(), b.observed()), ex.ONE)"),
@@ -382,6 +389,16 @@ def replaced(text: str, edits: Sequence[tuple[str, str]], module: str) -> str:
     return text
 
 
+def check_applies(defect: Defect) -> None:
+    """Raises LookupError where the code of today does not have a piece once, SyntaxError where what stands there then is none."""
+    for module in {module for module, _, _ in defect.edits}:
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            raise LookupError(f"no module {module}")
+        edits = [(old, new) for where, old, new in defect.edits if where == module]
+        compile(replaced(Path(spec.origin).read_text(), edits, module), module, "exec")
+
+
 class _Finder(MetaPathFinder):
     def __init__(self, defect: Defect) -> None:
         self._edits: dict[str, list[tuple[str, str]]] = {}
@@ -419,4 +436,4 @@ def nowhere(name: str) -> list[str]:
     return [module for module, _, _ in BY_NAME[name].edits if module not in _PLANTED]
 
 
-__all__ = ["BY_NAME", "DEFECTS", "Defect", "nowhere", "plant", "replaced"]
+__all__ = ["BY_NAME", "DEFECTS", "Defect", "check_applies", "nowhere", "plant", "replaced"]
