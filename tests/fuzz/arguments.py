@@ -55,6 +55,7 @@ class Arguments:
     rare: bool = False
     alternatives: bool = False
     light: bool = False  #: structures and little else, for a compiler that optimises
+    odd: bool = False  #: braces that are digraphs, ranges of labels without an end
     args: list[Arg] = field(default_factory=list)
     roles: list[Role] = field(default_factory=list)
     body: list[Stmt] = field(default_factory=list)
@@ -77,6 +78,7 @@ class Arguments:
         self.scope = self.prelude.scope
         self.expressions = Expressions(rng, self.scope)
         self.statements = Statements(rng, self.prelude, self.scope, self.expressions, skip=skip)
+        self.statements.endless_ranges = self.odd
         self.expressions.bool_vectors = "bool to vector" not in skip
         self.expressions.narrow_bounds = "narrow bounds" not in skip
 

@@ -360,6 +360,11 @@ DEFECTS: tuple[Defect, ...] = (
           "{index} < {type_.element_count}; ++{index}", "{index} < {type_.element_count - 1}; ++{index}"),
     _cuda("constants keep their sign", "types", "negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)",
           "negative = number >> (nbits - 1)"),
+    _one("digraphs stay as they are", "cuda", "vdev.translators.frontend.source",
+         "return replace(text, text=without_digraphs(text.text))", "return text"),
+    _cuda("a range of labels ends one early", "printing",
+          "low, high = (literal(clang.evaluate(number), type_) for number in ends)",
+          "low, high = literal(clang.evaluate(ends[0]), type_), literal(clang.evaluate(ends[1]) - 1, type_)"),
     _cuda("a conditional of vectors gives complements", "printing",
           'return ["::vdev_cl::choose("', 'return ["~::vdev_cl::choose("'),
 )  # fmt: skip

@@ -26,7 +26,9 @@ from .values import (
 
 @dataclass
 class Statements(Probes):
-    """Writes the statements of one kernel."""
+    """Writes the statements of one kernel. `endless_ranges`: of case labels, to the largest number of their type."""
+
+    endless_ranges: bool = False
 
     def block(self, count: int, depth: int) -> list[Stmt]:
         found: list[Stmt] = []
@@ -153,6 +155,8 @@ class Statements(Probes):
             while low < behind:
                 high = low + self.rng.randrange(4)
                 label = f"case {constant(low, t).text} ... {constant(high, t).text}:"
+                if high >= behind and self.endless_ranges:
+                    label, high = f"case {constant(low, t).text} ... {constant(t.hi, t).text}:", t.hi
                 if body and self.chance(0.2):
                     label, high = "default:", behind
                 with self.inside():

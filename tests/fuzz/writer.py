@@ -337,7 +337,7 @@ class Draft(Arguments):
         order = list(range(len(self.args)))
         rng.shuffle(order)
         args, roles = [self.args[i] for i in order], [self.roles[i] for i in order]
-        kernel = Kernel(f"{self.name}", args, body)
+        kernel = Kernel(f"{self.name}", args, body, braces=("<%", "%>") if self.odd else ("{", "}"))
         host = Host(rng, roles, self.shapes, self.capacity, self.items, self.power, self.sweep)
         buffers, steps = host.write()
         forms = self.prelude.forms | self.statements.forms
@@ -368,12 +368,10 @@ def random_batch(seed: int, number: int, size: int, features: Features) -> Batch
     # Launches of NVIDIA's unoptimised code end in OUT_OF_RESOURCES now and then, and few programs a second are compiled.
     if light or features.plain:
         options.remove("-cl-opt-disable")
+    odd = number % 16 == 12 and not features.plain
     for index in range(size):
-        programs.append(
-            Draft(
-                rng, f"p{index}", features, rare, index == number % size and not features.plain, light
-            ).write()
-        )
+        alternatives = index == number % size and not features.plain
+        programs.append(Draft(rng, f"p{index}", features, rare, alternatives, light, odd).write())
     return Batch(number, seed, tuple(options), head + STIR, programs)
 
 
