@@ -55,7 +55,7 @@ class Arguments:
     rare: bool = False
     alternatives: bool = False
     light: bool = False  #: structures and little else, for a compiler that optimises
-    odd: bool = False  #: braces that are digraphs, ranges of labels without an end
+    odd: bool = False  #: braces that are digraphs, ranges of labels without an end, parameters that are written as arrays
     args: list[Arg] = field(default_factory=list)
     roles: list[Role] = field(default_factory=list)
     body: list[Stmt] = field(default_factory=list)
@@ -85,6 +85,9 @@ class Arguments:
     # arguments --------------------------------------------------------------------------------------
 
     def add(self, arg: Arg, role: Role) -> None:
+        if self.odd and arg.kind == "buffer":  # a pointer all the same (C99 6.7.5.3p7)
+            space, name = arg.text.rsplit("*", 1)
+            arg = replace(arg, text=f"{space}{name}[{'' if role.kind == 'out' else '4'}]")
         self.args.append(arg)
         self.roles.append(role)
 
