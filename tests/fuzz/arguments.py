@@ -85,7 +85,9 @@ class Arguments:
     # arguments --------------------------------------------------------------------------------------
 
     def add(self, arg: Arg, role: Role) -> None:
-        if self.odd and arg.kind == "buffer" and (len(self.args) % 2 or role.kind == "row"):  # a pointer all the same (C99 6.7.5.3p7)
+        if (
+            self.odd and arg.kind == "buffer" and (len(self.args) % 2 or role.kind == "row")
+        ):  # a pointer all the same (C99 6.7.5.3p7)
             space, name = arg.text.rsplit("*", 1)
             alone = role.kind in ("row", "acc", "scatter")  # in a buffer of its own
             arg = replace(arg, text=f"{space}{name}[{'restrict 4' if alone else '4'}]")
