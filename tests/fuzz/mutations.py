@@ -272,7 +272,7 @@ DEFECTS: tuple[Defect, ...] = (
          "parts = tuple(write & diff for write in writes)", "parts = tuple(write & diff for write in writes[:-1]) + (EMPTY,)"),
     # translation
     _one("group ids begin at 0", "translation", "vdev.translators.dialects.subgrid",
-         "return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0;", "return d < 3 ? get_group_id(d) : 0;"),
+         "return d < 3 ? get_group_id(d) + (size_t){p}g->group[d]{groups} : 0;", "return d < 3 ? get_group_id(d){groups} : 0;"),
     _one("the number of groups is the chunk's", "translation", "vdev.translators.dialects.subgrid",
          "return d < 3 ? (size_t){p}g->groups[d] : 1;", "return get_num_groups(d);"),
     _one("the global size is the chunk's", "translation", "vdev.translators.dialects.subgrid",
