@@ -94,9 +94,9 @@ class AtOnce:
                 self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)
             ):
                 return None
-            if (after or queue.barrier) and not self.may_follow(after, queue, worker):
-                return None
-            if executor.failures.any and not all(each.is_sound for each in holdings):
+            if ((after or queue.barrier) and not self.may_follow(after, queue, worker)) or (
+                executor.failures.any and not all(each.is_sound for each in holdings)
+            ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None and not self._is_timed:
@@ -122,12 +122,9 @@ class AtOnce:
         """
         if cache is None or not self._launches:
             return None
-        worker, pointers, account = self._only, cache.pointers, None
-        if worker is None:
-            account = _account(cache, args)
-            if account is None:
-                return None
-            worker = account.keeper
+        pointers = cache.pointers
+        account = _account(cache, args) if self._only is None else None
+        worker = self._only if account is None else account.keeper
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
         are_plain = True
@@ -152,14 +149,8 @@ class AtOnce:
         cached = cache.resident.get((worker, len(buffers)))
         if cached is None:
             return None
-        if are_plain and len(buffers) == len(pointers):
-            places = cache.plain_places
-        else:
-            places = tuple(
-                (index, buffers.index(arg.buffer), arg.offset)
-                for index in pointers
-                if type(arg := args[index]) is BufferArg
-            )
+        are_plain = are_plain and len(buffers) == len(pointers)
+        places = cache.plain_places if are_plain else _places(cache, args, buffers)
         return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
@@ -393,6 +384,17 @@ def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, 
         command.source_pitches,
         command.target_start,
         command.target_pitches,
+    )
+
+
+def _places(
+    cache: LaunchCache, args: Sequence[Argument], buffers: Sequence[VirtualBuffer]
+) -> tuple[tuple[int, int, int], ...]:
+    """Where a launch's pointers point: argument, slot and offset."""
+    return tuple(
+        (index, buffers.index(arg.buffer), arg.offset)
+        for index in cache.pointers
+        if type(arg := args[index]) is BufferArg
     )
 
 
