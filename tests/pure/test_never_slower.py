@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.pure.test_choosing import Program
+from tests.pure.test_choosing import Program, source_of
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import of_session
@@ -204,6 +204,27 @@ def test_what_gains_is_split_however_long_its_first_plans_took(
     one, chosen = seconds(clocks, PLANE, 1), seconds(clocks, PLANE, 2)
     assert chosen[0] > 0.6 * one[0]
     assert chosen[1] <= 0.6 * one[1]
+
+
+def test_memory_that_buffers_take_once_is_no_reason_to_stay_on_one_worker(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Volumes made anew for every sixty steps: their first launches, which are looked at, take memory for them."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 1.5e-3)
+    n, took = 256, []
+    numbers = *[np.uint32(n)] * 3, np.float32(0.4), np.float32(0.1)
+    bench = Bench({"advance": 9e-4 / n**2}, n, 60, 2, PEER_BYTES_PER_SECOND)
+    clocks.append(bench)
+    bench.build(source_of("stencil_3d"), GROUP_X=32, GROUP_Y=4)
+    bench.program.machine.allocation = bench.program.machine.first_launch = 2e-3
+    for _ in range(12):
+        volumes = [bench.program.buffer(4 * n**3) for _ in range(2)]
+        began = bench.program.wait()
+        for _ in range(bench.steps):
+            bench.run("advance", (n, n), (32, 4), *volumes, *numbers)
+            volumes.reverse()
+        took.append(bench.program.wait() - began)
+    assert max(took[1:]) <= 0.7 * bench.steps * 9e-4
 
 
 #: a tile of a matrix at a time, 350 us on one GPU

@@ -173,6 +173,20 @@ def test_they_are_one_job_until_a_marker(joined: list[bool]) -> None:
         assert ended(following) == 0
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_who_has_waited_for_the_devices_waits_for_what_is_launched_then(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that waits for the devices itself makes no marker, so that nothing but its end tells that a run is over."""
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    with Program(workers, {number: Faults(delay=lambda _: 0.001) for number in range(workers)}) as program:
+        buffer, launch = program.buffer(3), Caller(program)
+        for _ in range(60):
+            assert ended(launch(buffer, buffer)) == 0
+            for backend in program.backends:
+                assert backend.performed == backend._handed_over
+
+
 def after_other_commands(program: Program, launch: Caller, buffers: list[VirtualBuffer], seed: int) -> None:
     """Random commands with rows of launches between them, and what NumPy makes of it."""
     drawn = random.Random(seed)

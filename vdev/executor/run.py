@@ -101,8 +101,11 @@ class Run:
         return True
 
     def _is_over(self) -> bool:
-        """Whether its launches are not alike any more: one has failed, or was said to be running. Under the executor's lock."""
-        return self._job.completion.error is not None or self._job.was_running
+        """Whether no launch may be added: one has failed, was said to be running, or all were said to have ended, which is
+        known without a marker where a thread has waited for the devices. Under the executor's lock.
+        """
+        completion = self._job.completion
+        return completion.settled or completion.error is not None or self._job.was_running
 
     def _launch(self) -> bool:
         started = 0

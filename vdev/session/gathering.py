@@ -65,8 +65,8 @@ _IDLE = 64
 _FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.004, 0.0005, 0.006
 #: each return to one worker makes it so many times dearer to leave it again
 _RETURN = 4
-#: returns that the program's last run counts for, where it ended on one worker
-_KEPT_RETURNS = 3
+#: returns that the program's last run counts for, where it ended on one worker: it may have been too short to gain
+_KEPT_RETURNS = 1
 #: launches of a kernel after which it is weighed although its times are not known
 _LONG_UNKNOWN = 64
 #: seconds of a launch that is short

@@ -60,7 +60,9 @@ class WayTimes:
         if cached.direct:
             if cached.steady:
                 self._handed.add(seconds)
-        elif cached.stake is not None:
+        elif (
+            cached.stake is not None and not cached.plan.growth
+        ):  # memory is taken once, however long the driver takes
             key = _hands(cached.stake)
             handed = self.timing(tally).handed
             if key not in handed:
