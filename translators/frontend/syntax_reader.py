@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind
+from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, Token, TokenKind, TypeKind
 
 from ..symbolic.effort import spend
 from . import clang
@@ -64,8 +64,9 @@ from .syntax import (
     has_labels,
     swizzle_components,
 )
-from .type_reader import TypeReader
+from .type_reader import SEQUENCES, TypeReader
 from .types import (
+    CArray,
     CBits,
     CBool,
     CPointer,
@@ -78,6 +79,9 @@ from .types import (
 if TYPE_CHECKING:
     from .source import ParsedProgram
 
+
+#: With these words, a variable has the type of an expression.
+_DEDUCED = (b"typeof", b"__auto_type")
 
 #: What reading a node takes (see `effort`).
 _STEPS = 7
@@ -104,6 +108,10 @@ class SyntaxReader:
         self.exact = program.exact  #: the text is free of macros, so that it may be looked at
         #: whether there may be expressions of one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
+        self._deduces = not self.exact or any(word in self.text for word in _DEDUCED)
+        self._reads_arrays = (
+            False  #: whether a function that was read has a parameter that is written as an array
+        )
         self._generated = GENERATED_FILE.encode() in self.text
         types = TypeReader()
         self.ctype, self._type_of = types.read, types.of
@@ -152,7 +160,10 @@ class SyntaxReader:
         for child in clang.children(cursor):
             kind = child.kind
             if kind is CursorKind.PARM_DECL:
-                parameters.append(Variable(child.hash, child.spelling, self.ctype(child.type), None, None))
+                parameters.append(Variable(child.hash, child.spelling, self._type_of(child), None, None))
+                self._reads_arrays |= (
+                    child.type.kind in SEQUENCES and child.type.kind is not TypeKind.EXTVECTOR
+                )
             elif kind is CursorKind.COMPOUND_STMT:
                 body = self._compound(child)
         if body is None:
@@ -237,7 +248,13 @@ class SyntaxReader:
     def _variable(self, cursor: Cursor) -> Variable:
         init = clang.initialiser(cursor)
         node = None if init is None else self.expression(init)
-        return Variable(cursor.hash, cursor.spelling, self.ctype(cursor.type), node, self.line(cursor))
+        ctype = self.ctype(cursor.type)
+        if isinstance(ctype, CArray) and self._reads_arrays and self._deduces:
+            # It may be a pointer: clang shows one whose type is that of such a parameter as an array, too.
+            raise Unsupported(
+                "an array beside parameters that are arrays and deduced types", self.line(cursor)
+            )
+        return Variable(cursor.hash, cursor.spelling, ctype, node, self.line(cursor))
 
     def program_variable(self, key: int) -> Variable:
         """The declaration of a variable that is used (see `Use.key`)."""

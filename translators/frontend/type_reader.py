@@ -5,10 +5,11 @@ Decides how large a type is, what it is made of and where a record's members lie
 
 from __future__ import annotations
 
-from clang.cindex import Cursor, Type, TypeKind
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from ..symbolic.nodes import IntType
 from . import clang
+from .operator_kinds import Placed
 from .types import VOID, CArray, CBits, CBool, CFloat, CInt, COther, CPointer, CRecord, CType, CVector, CVoid
 
 _INTEGERS = {
@@ -42,12 +43,23 @@ _SCALARS: dict[TypeKind, type[CBool | CFloat | CVoid]] = {
         (TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.HALF, TypeKind.FLOAT128, TypeKind.LONGDOUBLE), CFloat
     ),
 }
-_SEQUENCES = {
+SEQUENCES = {
     TypeKind.EXTVECTOR,
     TypeKind.VECTOR,
     TypeKind.CONSTANTARRAY,
     TypeKind.INCOMPLETEARRAY,
     TypeKind.VARIABLEARRAY,
+}
+
+_POINTER_NBYTES = 8
+#: What may be an array as an object, besides names and `*p`.
+_ARRAY_OBJECTS = {
+    CursorKind.VAR_DECL,
+    CursorKind.MEMBER_REF_EXPR,
+    CursorKind.ARRAY_SUBSCRIPT_EXPR,
+    CursorKind.STRING_LITERAL,
+    CursorKind.COMPOUND_LITERAL_EXPR,
+    CursorKind.INIT_LIST_EXPR,
 }
 
 
@@ -76,7 +88,11 @@ class TypeReader:
     def of(self, cursor: Cursor) -> CType:
         """The type of an expression or a declaration."""
         found = self._known.get(clang.type_key(cursor))
-        return self.read(cursor.type) if found is None else found
+        if found is None:
+            found = self.read(cursor.type)
+        if isinstance(found, CArray) and _is_pointer(cursor):
+            return CPointer(_POINTER_NBYTES, found.element)
+        return found
 
     def read(self, clang_type: Type) -> CType:
         """Each type is read once."""
@@ -101,7 +117,7 @@ class TypeReader:
             for index in range(len(fields)):
                 self._read_field(record, fields, index)
             return record
-        if kind in _SEQUENCES:
+        if kind in SEQUENCES:
             element = self.read(canonical.element_type)
             if kind in (TypeKind.EXTVECTOR, TypeKind.VECTOR):
                 return CVector(size, element, canonical.element_count, space=space, volatile=volatile)
@@ -137,3 +153,18 @@ def _integer_of(canonical: Type) -> IntType | None:
     if canonical.kind is TypeKind.ATOMIC:
         return _ATOMICS.get(canonical.spelling.partition("_Atomic(")[2][:-1])
     return _INTEGERS.get(canonical.kind)
+
+
+def _is_pointer(cursor: Cursor) -> bool:
+    """Whether what clang shows as an array is a pointer: a parameter that is written as an array (C99 6.7.5.3p7), or the value of
+    an expression with it. Other arrays are objects.
+    """
+    kind = cursor.kind
+    if kind is CursorKind.DECL_REF_EXPR:
+        return cursor.referenced.kind is CursorKind.PARM_DECL
+    if kind in (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR):
+        inner = clang.children(cursor)
+        return bool(inner) and all(map(_is_pointer, inner))
+    if kind is CursorKind.UNARY_OPERATOR:
+        return clang.unary_operator(cursor) is not Placed.DEREFERENCE
+    return kind not in _ARRAY_OBJECTS

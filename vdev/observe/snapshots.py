@@ -22,6 +22,7 @@ from vdev.observe.statistics import (
     WayStatistics,
     WorkerStatistics,
 )
+from vdev.translators.ranges.ndrange import Chunk
 
 if TYPE_CHECKING:
     from vdev.observe.exchanges import Exchange, Steady
@@ -183,7 +184,13 @@ def _partition(outcome: Outcome) -> PartitionStatistics:
         () if ndrange is None else ndrange.local_size,
         tuple((worker, chunk.start, chunk.stop) for worker, chunk in outcome.chunks),
         tuple(Reason(*reason) for reason in outcome.reasons),
+        tuple(_cycle(chunk) for _, chunk in outcome.chunks),
     )
+
+
+def _cycle(chunk: Chunk) -> tuple[int, int, int] | None:
+    cycle = chunk.cycle
+    return None if cycle is None else (cycle.axis, cycle.block, cycle.stride)
 
 
 def _argument(tally: ArgumentTally) -> ArgumentStatistics:

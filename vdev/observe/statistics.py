@@ -47,7 +47,8 @@ class PartitionStatistics:
     """One partition with which launches of a kernel were run.
 
     `chunks` are those of the first such launch: (worker, first work-group, one past the last), for every
-    dimension; with `global_size` and `local_size` as it had them.
+    dimension; with `global_size` and `local_size` as it had them. `cycles`: of chunks that take turns, (dimension, work-groups of a
+    block, work-groups from one block to the next), None of others.
     """
 
     launches: int
@@ -57,6 +58,7 @@ class PartitionStatistics:
     local_size: tuple[int, ...]
     chunks: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
     reasons: tuple[Reason, ...]
+    cycles: tuple[tuple[int, int, int] | None, ...] = ()
 
 
 @dataclass(frozen=True)
