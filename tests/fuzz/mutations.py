@@ -322,7 +322,7 @@ DEFECTS: tuple[Defect, ...] = (
               "            return value\n        return value\n\n    def _widen"),
     _analysis("continue in a switch is nobody's", "interpreter.walk",
               "Jumps(continues=self.jumps[-1].continues if self.jumps else [])", "Jumps()"),
-    _analysis("parameters that are written as arrays are objects", "frontend.syntax_reader",
+    _analysis("parameters that are written as arrays are objects", "frontend.type_reader",
               "if isinstance(found, CArray) and _is_pointer(cursor):", "if False:"),
     # plans with parameters
     _planner("a plan is filled in without its conditions", "parameters",
