@@ -20,12 +20,22 @@ Programs of many launches of one work-group and a wait at the end, each by a nam
     array                         pyopencl.array: a sum of two arrays, into a new one
     in place                      pyopencl.array: an array added to another one
     reduced                       pyopencl.array: a reduction that stays on the device
+    added, dot                    the same of a multiple of an array; of a scalar product that the host reads
+    summed                        a sum that the host reads
+    part of, cleared, made        a slice of an array; a new array of zeros; a new array that goes at once
+    elementwise, scan             kernels that PyOpenCL makes: an ElementwiseKernel, an InclusiveScanKernel
+    one by one                    `set_arg` for each argument, then `enqueue_nd_range_kernel`
+    short-lived                   a new buffer for each launch
+    marked                        a marker behind each launch
     read                          a launch and a blocking read of what it has written
     written                       a blocking write of some parameters before each launch
-    waited                        a launch and a wait for its event
+    mapped                        a launch, and what it has written mapped for reading
+    waited, finished              a launch and a wait for its event, or for its queue
+    search                        a flag is written, a launch sets it, and it is read
+    clusters                      parameters are written, results filled, a launch adds to them, and both are read
 
 The time is divided by the number of launches; the best round of three processes for each column. The bar is what a
-launch may cost more than natively; two commands may cost twice that.
+launch may cost more than natively; several commands may cost as often that.
 """
 
 from __future__ import annotations
@@ -45,6 +55,8 @@ import common  # noqa: E402
 import numpy as np  # noqa: E402
 import pyopencl as cl  # noqa: E402
 import pyopencl.array as cl_array  # noqa: E402
+from pyopencl.elementwise import ElementwiseKernel  # noqa: E402
+from pyopencl.scan import InclusiveScanKernel  # noqa: E402
 
 SOURCE = """
 __kernel void add(__global uint *counts, uint step) { counts[get_global_id(0)] += step; }
@@ -52,6 +64,11 @@ __kernel void twice(__global uint *counts, uint step) { counts[get_global_id(0) 
 __kernel void step(__global uint *to, __global const uint *from, uint step)
 {
     to[get_global_id(0)] = from[get_global_id(0)] + step;
+}
+__kernel void added(__global uint *counts, __global uint *sums, __global const float *factors, uint step)
+{
+    counts[get_global_id(0)] += step;
+    sums[get_global_id(0)] += (uint)(factors[get_global_id(0)] * step);
 }
 __kernel void turned(__global uint *counts, __local uint *spare, uint step)
 {
@@ -70,8 +87,15 @@ MANY = "".join(
 )
 ITEMS, ROUNDS, TURNS, MOST_US = 64, 5, 3, 5.0
 PARTS = 8
-#: programs that make two commands for each launch that is counted
-TWICE = frozenset({"filled", "copied", "read", "written"})
+#: by program: commands for each launch that is counted, where it is not one
+COMMANDS = dict.fromkeys(("filled", "copied", "read", "written", "marked", "added", "cleared"), 2) | {
+    "mapped": 3,
+    "search": 3,
+    "summed": 3,
+    "dot": 3,
+    "scan": 3,
+    "clusters": 6,
+}
 
 Launch = Callable[[int], object]
 
@@ -88,7 +112,9 @@ class Bench:
             common.write(self.queue, np.zeros(PARTS * ITEMS * 8, np.uint32), kept=True) for _ in range(2)
         )
         built = cl.Program(self.context, SOURCE).build()
-        self.add, self.twice, self.step = (cl.Kernel(built, name) for name in ("add", "twice", "step"))
+        self.add, self.twice, self.step, self.added = (
+            cl.Kernel(built, name) for name in ("add", "twice", "step", "added")
+        )
         self.turned, self.kinds, self.untyped = (
             cl.Kernel(built, name) for name in ("turned", "kinds", "kinds")
         )
@@ -97,8 +123,10 @@ class Bench:
         for kernel in (self.add, self.twice, *self.many):
             kernel.set_arg_types([None, np.uint32])
         self.step.set_arg_types([None, None, np.uint32])
+        self.added.set_arg_types([None, None, None, np.uint32])
         types = [None, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64]
         self.kinds.set_arg_types(types)
+        self.parameters = common.room(self.queue, 4 * ITEMS)
         self.last: cl.Event | None = None
 
     def in_a_row(self) -> dict[str, Launch]:
@@ -130,6 +158,14 @@ class Bench:
         def after(number: int) -> None:
             self.last = add(queue, size, size, counts, value, wait_for=[self.last] if self.last else None)
 
+        def one_by_one(number: int) -> None:
+            add.set_arg(0, counts)
+            add.set_arg(1, np.uint32(number))
+            cl.enqueue_nd_range_kernel(queue, add, size, size)
+
+        def short_lived(_: int) -> None:
+            add(queue, size, size, cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 4 * ITEMS), value)
+
         return {
             "same": lambda _: add(queue, size, size, counts, value),
             "scalar": lambda number: add(queue, size, size, counts, np.uint32(number)),
@@ -138,6 +174,8 @@ class Bench:
             "kinds": lambda number: self.kinds(queue, size, size, counts, *scalars(number)),
             "untyped": lambda number: self.untyped(queue, size, size, counts, *scalars(number)),
             "set args": set_args,
+            "one by one": one_by_one,
+            "short-lived": short_lived,
             "after": after,
         }
 
@@ -182,7 +220,45 @@ class Bench:
             cl.enqueue_copy(queue, others, seen)
             self.step(queue, size, size, counts, others, np.uint32(number))
 
+        def mapped(number: int) -> None:
+            add(queue, size, size, counts, np.uint32(number))
+            array, _ = cl.enqueue_map_buffer(queue, counts, cl.map_flags.READ, 0, seen.shape, seen.dtype)
+            array.base.release(queue)
+
+        def marked(number: int) -> None:
+            add(queue, size, size, counts, np.uint32(number))
+            cl.enqueue_marker(queue)
+
+        def finished(number: int) -> None:
+            add(queue, size, size, counts, np.uint32(number))
+            queue.finish()
+
+        flag, parameters, sums = (
+            np.zeros(1, np.uint32),
+            np.zeros((4, 16), np.float32),
+            np.zeros(16, np.uint32),
+        )
+
+        def search(number: int) -> None:
+            flag[:] = 0
+            cl.enqueue_copy(queue, others, flag)
+            self.step(queue, size, size, others, counts, np.uint32(number))
+            cl.enqueue_copy(queue, flag, others)
+
+        def clusters(number: int) -> None:
+            cl.enqueue_copy(queue, self.parameters, parameters)
+            for buffer in (counts, others):
+                cl.enqueue_fill_buffer(queue, buffer, zero, 0, buffer.size)
+            self.added(queue, size, size, counts, others, self.parameters, np.uint32(number))
+            for host, buffer in ((seen, counts), (sums, others)):
+                cl.enqueue_copy(queue, host, buffer)
+
         return {
+            "mapped": mapped,
+            "marked": marked,
+            "finished": finished,
+            "search": search,
+            "clusters": clusters,
             "filled": filled,
             "written": written,
             "copied": copied,
@@ -192,16 +268,33 @@ class Bench:
 
     def arrays(self) -> dict[str, Launch]:
         """The same by pyopencl.array."""
-        a, b = (cl_array.to_device(self.queue, np.arange(ITEMS, dtype=np.float32)) for _ in range(2))
+        queue = self.queue
+        a, b, x = (cl_array.to_device(queue, np.arange(ITEMS, dtype=np.float32)) for _ in range(3))
+        scanned = cl_array.empty_like(b)
+        factor = np.float32(0.5)
+        combined = ElementwiseKernel(self.context, "float *z, float s, const float *x", "z[i] = s * x[i]")
+        scan = InclusiveScanKernel(self.context, np.float32, "a + b", neutral="0")
 
         def in_place(_: int) -> None:
             nonlocal a
             a += b
 
+        def added(_: int) -> None:
+            nonlocal x
+            x += factor * b
+
         return {
             "array": lambda _: a + b,
             "in place": in_place,
+            "added": added,
             "reduced": lambda _: cl_array.sum(b),
+            "summed": lambda _: cl_array.sum(b).get(),
+            "dot": lambda _: cl_array.dot(b, b).get(),
+            "part of": lambda _: b[8:24],
+            "cleared": lambda _: cl_array.zeros(queue, ITEMS, np.float32),
+            "made": lambda _: cl_array.empty(queue, ITEMS, np.float32),
+            "elementwise": lambda number: combined(scanned, np.float32(number), b),
+            "scan": lambda _: scan(b, scanned, queue=queue),
         }
 
 
@@ -250,7 +343,7 @@ def main() -> int:
             vdev = columns.value(found, column, name)
             if column == machine.NATIVE or vdev is None or natively is None:
                 continue
-            most = MOST_US * (1 + (name in TWICE))
+            most = MOST_US * COMMANDS.get(name, 1)
             lines.append(f"{name:14}{natively:8.1f} us natively{vdev:8.1f} us on {column}")
             bars.append(columns.most(f"{name}: us more than natively on {column}", vdev - natively, most))
     return columns.conclude(options, found, lines, bars)

@@ -111,9 +111,8 @@ def _boxes() -> int:
     """The parts of buffers, by holder, that the directory of the virtual device tells apart."""
     from vdev.session import buffers
 
-    return sum(
-        len(region) for buffer in list(buffers._by_holdings.values()) for _, region in buffer.state.valid
-    )
+    alive = filter(None, [found() for found in list(buffers._by_holdings.values())])
+    return sum(len(region) for buffer in alive for _, region in buffer.state.valid)
 
 
 def _read(queue: Any, buffer: Any, kind: Any) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.dialects.subgrid import SubgridProgram, translate_subgrid
 from vdev.translators.frontend.source import parse_program
-from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.ndrange import Chunk, Cycle, NDRange
 
 from vdev.start.engines import register_engines
 
@@ -173,16 +173,30 @@ class _Native:
 
 @st.composite
 def launches(draw: st.DrawFn) -> tuple[NDRange, list[Chunk]]:
-    """An NDRange of one to three dimensions and a random partition of it by a grid of cuts."""
+    """An NDRange of one to three dimensions and a random partition of it by a grid of cuts, or into blocks that repeat."""
     ndim = draw(st.integers(1, 3))
     local = tuple(draw(st.integers(1, 3)) for _ in range(ndim))
-    groups = tuple(draw(st.integers(1, 4)) for _ in range(ndim))
+    groups = tuple(draw(st.integers(1, 4 if ndim > 1 else 11)) for _ in range(ndim))
     offset = tuple(draw(st.sampled_from([0, 0, 1, 13])) for _ in range(ndim))
     cuts = [sorted({0, count, *draw(st.sets(st.integers(0, count), max_size=2))}) for count in groups]
     chunks = [
         Chunk(tuple(start for start, _ in spans), tuple(stop for _, stop in spans))
         for spans in product(*(list(pairwise(cut)) for cut in cuts))
     ]
+    axis = draw(st.integers(0, ndim - 1))
+    if groups[axis] > 1 and draw(st.booleans()):
+        stride = draw(st.integers(2, groups[axis]))
+        edges = sorted({0, stride, draw(st.integers(1, stride - 1)), draw(st.integers(1, stride - 1))})
+        whole = [chunk for chunk in chunks if chunk.start[axis] == 0]
+        chunks = [
+            Chunk(
+                (*chunk.start[:axis], start, *chunk.start[axis + 1 :]),
+                (*chunk.stop[:axis], groups[axis], *chunk.stop[axis + 1 :]),
+                Cycle(axis, stop - start, stride),
+            )
+            for chunk in whole
+            for start, stop in pairwise(edges)
+        ]
     ndrange = NDRange(tuple(g * n for g, n in zip(groups, local, strict=True)), local, offset)
     return ndrange, draw(st.permutations(chunks))
 
@@ -195,7 +209,8 @@ def test_chunks_give_what_one_launch_gives(
 ) -> None:
     ndrange, chunks = launch
     source = INDEX + KERNELS[name]
-    translated = _translated(source)
+    renumbers = any(chunk.cycle is not None for chunk in chunks)
+    translated = translate_subgrid(parse_program(source), renumbers=renumbers)
     kernel = translated.kernels["k"]
     given_in = np.arange(40, dtype=np.uint64) * 7 + 1
     given_out = np.zeros(ndrange.nitems * NVALUES, np.uint64)
@@ -335,3 +350,5 @@ def test_pack_is_what_the_structure_says() -> None:
     assert numbers == (1, 0, 0, 4, 2, 1, 12, 10, 1, 100, 200, 0, 103, 200, 0, -8, 16)
     with pytest.raises(ValueError, match="2 shifts expected"):
         kernel.pack(ndrange, Chunk((0, 0), (4, 2)), [0])
+    with pytest.raises(ValueError, match="contiguous"):
+        kernel.pack(ndrange, Chunk((0, 0), (4, 2), Cycle(0, 1, 2)), [0, 0])

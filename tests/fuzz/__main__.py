@@ -84,6 +84,9 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="as under VDEV_CHECK=1, which has to say nothing"
     )
+    parser.add_argument(
+        "--cuts", action="store_true", help="launches are cut in every way in turn, not in the cheapest"
+    )
     parser.add_argument("--json", default="", metavar="FILE", help="write the outcome to a file")
     args = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
@@ -96,7 +99,7 @@ def main() -> int:
         Path(args.keep).mkdir(parents=True, exist_ok=True)
     options = Options(
         seed, worker_lists(args.workers), args.native, args.jobs, args.cores, keep=args.keep and str(Path(args.keep).absolute()),
-        shrink=args.shrink, skip=args.skip, check=args.check,
+        shrink=args.shrink, skip=args.skip, check=args.check, cuts=args.cuts,
     )  # fmt: skip
     outcome = Run(options, args.programs, seconds, lambda text: print(text, flush=True)).run()
     report(outcome)

@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--skip", default="")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--excused", action="store_true")
+    parser.add_argument("--cuts", action="store_true")
     parser.add_argument("--cache", default="")
     parser.add_argument("--cores", default="")
     parser.add_argument("--except", dest="left_out", default="")

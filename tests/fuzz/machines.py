@@ -11,7 +11,7 @@ import copy
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.pure.forced_cuts import CutsInTurn
 from vdev.backends.base import LocalBytes
 from vdev.check.checking import CheckFailure, LaunchChecker
 from vdev.planner import nearby
@@ -181,6 +182,9 @@ class Machine:
         if isinstance(command, commands.Launch):
             self.counts["launches"] += 1
             self.counts["launches cut"] += len(plan.partition) > 1
+            self.counts["launches cut into blocks in turn"] += any(
+                chunk.cycle is not None for _, chunk in plan.partition
+            )
             self.counts["launches with a twin"] += any("twin" in reason for reason in plan.reasons)
             self.counts["launches with merged atomics"] += any("atomic" in reason for reason in plan.reasons)
 
@@ -262,13 +266,18 @@ class Machine:
 
 class Machines:
     """All sessions of a run. `check`: as under VDEV_CHECK=1. `excused`: what the check stops is as it should be, and what it lets
-    pass counts alone.
+    pass counts alone. `cuts`: launches are cut in every way in turn.
     """
 
-    def __init__(self, workers: Sequence[str], check: bool = False, excused: bool = False) -> None:
+    def __init__(
+        self, workers: Sequence[str], check: bool = False, excused: bool = False, cuts: bool = False
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.excused = excused
         self.all = [Machine(text, self.counts, check) for text in workers]
+        for machine in self.all if cuts else ():
+            session = machine.session
+            session.launch_options = replace(session.launch_options, cuts=CutsInTurn())
 
     def close(self) -> None:
         for machine in self.all:

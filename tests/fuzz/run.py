@@ -48,6 +48,7 @@ class Options:
     cache: str = ""  #: a folder for what the native device gives, of runs that repeat the same programs
     left_out: str = ""  #: programs that are not run, as "batch:name", with commas
     check: bool = False  #: as under VDEV_CHECK=1; what it stops is a failure
+    cuts: bool = False  #: launches are cut in every way in turn
     excused: bool = False  #: the same, but only what it lets pass is one
     failures: int = 1 << 30  #: after which a run ends
 
@@ -128,7 +129,7 @@ class Run:
             sys.executable, "-m", "tests.fuzz.child", "--seed", str(o.seed), "--size", str(o.size), "--workers",
             "+".join(o.workers), "--native", o.native, "--keep", o.keep, "--shrink", str(o.shrink),
             "--defect", o.defect, "--skip", o.skip, "--cache", o.cache, "--cores", self._cores(job),
-            "--except", o.left_out, *["--check"] * o.check, *["--excused"] * o.excused,
+            "--except", o.left_out, *["--check"] * o.check, *["--excused"] * o.excused, *["--cuts"] * o.cuts,
             *map(str, parts),
         ]  # fmt: skip
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VDEV")}

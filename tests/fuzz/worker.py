@@ -93,7 +93,7 @@ class Child:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.native = Native(args.native)
-        self.machines = Machines(args.workers.split("+"), args.check or args.excused, args.excused)
+        self.machines = Machines(args.workers.split("+"), args.check or args.excused, args.excused, args.cuts)
         self.features = Features(
             partial_groups=args.native == "CPU",
             plain=args.native == "GPU",

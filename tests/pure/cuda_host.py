@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from vdev.translators.dialects.cuda.translation import CudaProgram
-from vdev.translators.ranges.ndrange import NDRange, whole_chunk
+from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
 
 MISSING = "no g++ on this machine"
 COMPILER = shutil.which("g++")
@@ -60,9 +60,10 @@ class HostProgram:
         global_size: tuple[int, ...],
         local_size: tuple[int, ...],
         offset: tuple[int, ...] = (),
+        chunk: Chunk | None = None,
     ) -> None:
-        """A whole NDRange. `args`: an array is a buffer, an int the size of a local argument, None no buffer. An access to memory that
-        is less aligned than its type is an error: a GPU does not make it.
+        """A whole NDRange, or a chunk of it. `args`: an array is a buffer, an int the size of a local argument, None no buffer. An
+        access to memory that is less aligned than its type is an error: a GPU does not make it.
         """
         kernel = self.program.kernels[name]
         offsets = iter(kernel.local_layout([arg for arg in args if isinstance(arg, int)])[0])
@@ -77,10 +78,11 @@ class HostProgram:
             else:
                 values.append(_aligned_bytes(arg.tobytes()))
         ndrange = NDRange(global_size, local_size, offset or (0,) * len(global_size))
-        hidden = kernel.pack(ndrange, whole_chunk(ndrange), [0] * len(kernel.pointer_args))
+        chunk = whole_chunk(ndrange) if chunk is None else chunk
+        hidden = kernel.pack(ndrange, chunk, [0] * len(kernel.pointer_args))
         values.append(_aligned_bytes(hidden))
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        groups = [size // local for size, local in zip(global_size, local_size, strict=True)]
+        groups = chunk.counts
         three = ctypes.c_uint * 3
         getattr(self._library, f"run_{kernel.entry}")(
             addresses,

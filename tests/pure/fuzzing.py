@@ -9,7 +9,7 @@ from typing import Any
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.interpreter.summaries import AccessRange
-from vdev.translators.ranges.ndrange import Chunk, NDRange, whole_chunk
+from vdev.translators.ranges.ndrange import Chunk, Cycle, NDRange, whole_chunk
 from vdev.translators.ranges.region import Region
 
 from .kernels import GeneratedKernel, Generator
@@ -26,6 +26,8 @@ def random_ndrange(rng: Any) -> NDRange:
     limit = {1: 8, 2: 4, 3: 2}[dims]
     local = tuple(rng.randrange(1, limit + 1) for _ in range(dims))
     groups = tuple(rng.randrange(1, 5 if dims < 3 else 3) for _ in range(dims))
+    if dims == 1 and rng.random() < 0.3:
+        groups = (rng.randrange(4, 13),)  # enough for several blocks
     size = tuple(
         n * g - (rng.randrange(n) if rng.random() < 0.2 else 0) for n, g in zip(local, groups, strict=True)
     )
@@ -34,13 +36,17 @@ def random_ndrange(rng: Any) -> NDRange:
 
 
 def random_chunk(rng: Any, ndrange: NDRange) -> Chunk:
-    """A part that a partition over some workers could have: a cut along one dimension, or along all."""
+    """A part that a partition over some workers could have: a cut along one dimension, or along all, or blocks that repeat."""
     whole = whole_chunk(ndrange)
     start, stop = list(whole.start), list(whole.stop)
     for d in range(ndrange.work_dim):
         if rng.random() < 0.6:
             start[d] = rng.randrange(stop[d])
             stop[d] = rng.randrange(start[d] + 1, stop[d] + 1)
+    axis = rng.randrange(ndrange.work_dim)
+    if rng.random() < 0.4 and stop[axis] - start[axis] > 1:
+        stride = rng.randrange(2, stop[axis] - start[axis] + 1)
+        return Chunk(tuple(start), tuple(stop), Cycle(axis, rng.randrange(1, stride), stride))
     return Chunk(tuple(start), tuple(stop))
 
 

@@ -158,7 +158,11 @@ def touched(
     """What the work-items of `chunk` touch. Raises Undefined where the kernel has no meaning."""
     trace = Trace(sizes, seed)
     arguments = list(kernel.scalars.values())
-    for group in itertools.product(*(range(a, b) for a, b in zip(chunk.start, chunk.stop, strict=True))):
+    groups = [
+        itertools.product(*(range(a, b) for a, b in zip(box.start, box.stop, strict=True)))
+        for box in chunk.boxes()
+    ]
+    for group in itertools.chain(*groups):
         for lid in itertools.product(*(range(n) for n in ndrange.local_size)):
             inside = all(
                 g * n + i < size

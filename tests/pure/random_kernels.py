@@ -71,8 +71,8 @@ class RandomKernel:
 
     def groups(self, chunk: Chunk) -> list[tuple[int, ...]]:
         """In the order of a single device: the first dimension fastest."""
-        spans = [range(a, b) for a, b in zip(chunk.start, chunk.stop, strict=True)]
-        return [cell[::-1] for cell in product(*reversed(spans))]
+        ids = [[chunk.group(axis, at) for at in range(count)] for axis, count in enumerate(chunk.counts)]
+        return [cell[::-1] for cell in product(*reversed(ids))]
 
     def number(self, group: tuple[int, ...]) -> int:
         return sum(at * 31**dimension for dimension, at in enumerate(group))

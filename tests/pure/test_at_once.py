@@ -24,6 +24,7 @@ from vdev.session.commands import Fill, Marker, Read
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
+from .test_event_order import wait_until
 from .test_runs import Caller
 from .test_session_failures import NBYTES, WORDS, Program, ended, numbers, triple
 
@@ -124,6 +125,75 @@ def test_between_other_commands(seed: int, in_order: bool) -> None:
                 program.submit(Marker(barrier=drawn.random() < 0.5), (), queue)
         assert {ended(event) for event in events} == {0}
         assert read.at_once
+
+
+def test_a_read_waits_for_what_was_handed_over_before_it() -> None:
+    """As those of `pyopencl.array` do, which name what has written the array."""
+    with Program(1, {0: Faults(delay=lambda _: 0.0005)}) as program:
+        buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
+        launch(buffer, buffer)
+        read.until_at_once(buffer)
+        expected, found = triple(numbers(3)), 0
+        host = np.zeros(WORDS, np.uint32)
+        command = Read(buffer, Layout.contiguous(0, NBYTES), host.view(np.uint8))
+        for _ in range(20):
+            after = [launch(buffer, buffer) for _ in range(3)]
+            status = program.session.read_at_once(command, program.queue, after)
+            expected = triple(triple(triple(expected)))
+            if status is None:
+                assert ended(after[-1]) == 0
+                continue
+            found += 1
+            assert status == 0
+            assert host.tolist() == expected.tolist()
+            assert [each.status for each in after] == [0, 0, 0]
+        assert found > 10
+
+
+def test_a_read_does_not_overtake_what_it_waits_for() -> None:
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults)}) as program:
+        buffer, other = program.buffer(3), program.buffer(4)
+        launch, read = Caller(program), Reader(program)
+        for each in (buffer, other):
+            launch(each, each)
+            read.until_at_once(each)
+        command = Read(buffer, Layout.contiguous(0, NBYTES), np.zeros(NBYTES, np.uint8))
+        gate = program.session.user_completion()
+        assert program.session.read_at_once(command, program.queue, [gate]) is None
+        gate.set_status(0)
+        assert program.session.read_at_once(command, program.queue, [gate]) == 0
+        program.session.executor.quiesce()
+        faults[program.backends[0]._handed_over] = -5
+        failed = launch(other, other)
+        assert ended(failed) == -5
+        assert program.session.read_at_once(command, program.queue, [failed]) is None
+
+
+def test_a_queue_that_is_finished_goes_on(at_once: list[bool]) -> None:
+    """All of it has ended then, and what follows costs no more than before."""
+    faults: dict[int, int] = {}
+    with Program(1, {0: Faults(fail=faults, delay=lambda _: 0.0005)}) as program:
+        buffer, other = program.buffer(3), program.buffer(4)
+        launch, read = Caller(program), Reader(program)
+        for each in (buffer, other):
+            launch(each, each)
+            read.until_at_once(each)
+        parts: list[Part] = []
+        for _ in range(8):
+            part = launch(buffer, buffer)
+            program.session.finish(program.queue)
+            assert part.status == 0
+            if type(part) is Part:
+                parts.append(part)
+        assert len(parts) > 4
+        if program.backends[0].can_wait_for_all:  # else markers tell, and each ends what it stands behind
+            assert len({part.stretch for part in parts}) < len(parts)
+        program.session.executor.quiesce()
+        faults[program.backends[0]._handed_over] = -5
+        failed, well = launch(buffer, buffer), launch(other, other)
+        program.session.finish(program.queue)
+        assert (failed.status, well.status) == (-5, 0)
 
 
 def test_what_came_before_has_ended() -> None:
@@ -427,7 +497,28 @@ def test_launches_on_new_buffers_are_handed_over_at_once(at_once: list[bool]) ->
         gc.collect()
         launch(program.buffer(), source)
         program.session.executor.quiesce()
-        assert counters.allocated_nbytes <= 4 * NBYTES, "memory of buffers that are gone is kept"
+        wait_until(
+            lambda: counters.allocated_nbytes <= 4 * NBYTES
+        )  # else memory of buffers that are gone is kept
+
+
+def test_memory_of_buffers_that_are_gone_is_used_again() -> None:
+    """A program's arrays of one size come and go: each takes the memory of one that has gone."""
+    with Program(1) as program:
+        executor = program.session.executor
+        executor.quiesce()
+        worker, counters = executor.worker(0), program.backends[0].counters
+        with worker.turn:  # its thread frees none meanwhile
+            memory = [worker.backend.allocate(nbytes) for nbytes in (64, NBYTES, NBYTES)]
+            allocations, allocated = counters.allocations, counters.allocated_nbytes
+            for each in memory:
+                worker.discard(each)
+            made = [program.buffer() for _ in range(3)]
+            assert all(worker.place(buffer.holdings) for buffer in made)
+            replicas = [buffer.holdings.replicas[0] for buffer in made]
+            assert [replica is not None and replica.allocation for replica in replicas[:2]] == memory[1:]
+            assert counters.allocations == allocations + 1
+            assert counters.allocated_nbytes == allocated + NBYTES - 64
 
 
 def test_new_buffers_in_little_memory() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.pure.virtual_gpus import Machine
+from tests.pure.virtual_gpus import COPY_SECONDS, Machine
 from vdev.cli import links
 from vdev.planner.timing import MachineTimes
 from vdev.session import calibration, measuring
@@ -51,6 +53,30 @@ def test_every_link_is_measured_and_what_is_found_is_kept(folder: Path) -> None:
     finally:
         again.close()
         other.close()
+
+
+def test_what_delays_a_thread_now_and_then_is_not_measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine({"touch": 1e-12}, call=2e-6)
+    opened = Session([machine.opener(number) for number in range(2)], min_items=None, plan_always=False)
+    readings = itertools.count()
+    delayed = [0.0]
+
+    def clock() -> float:
+        if next(readings) % 7 == 0:
+            delayed[0] += 1e-3
+        return machine.host + sum(gpu.now for gpu in machine.backends) + delayed[0]
+
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=clock))
+    try:
+        found = measuring.measure(opened)
+    finally:
+        opened.close()
+    for link in found.links:
+        assert COPY_SECONDS <= link.latency < 2 * COPY_SECONDS
+        assert 1 / link.per_byte == pytest.approx(machine.peer_rate, rel=0.05)
+    assert found.times.launch < 1e-3
 
 
 def test_what_is_measured_is_put_back(folder: Path) -> None:

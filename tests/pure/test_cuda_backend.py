@@ -486,6 +486,12 @@ class _Driver:
     def asked_context(self) -> Any:
         return self.context
 
+    visitor = cuda_driver.Driver.visitor
+
+    def _ask_context(self, place: Any) -> int:
+        place._obj.value = self.current
+        return 0
+
     def set_context(self, context: int) -> int:
         self.current = context
         self.contexts.append(context)

@@ -14,14 +14,16 @@ import pytest
 import vdev.session.launches
 from tests.pure import virtual_gpus
 from tests.pure.test_choosing import Program
-from vdev.executor.stretch import Entry, Line, Part
+from vdev.executor.stretch import Line, Part
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import KernelStatistics, of_session
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.direct import ONE_WORKER
+from vdev.session.gathering import Choosing
 from vdev.session.launching import THRIFTY
 from vdev.session.programs import SessionKernel
 from vdev.session.session import Session
+from vdev.session.way_times import WayTimes
 
 SOURCE = """
 kernel void tile(global float *a, int n, int k) {
@@ -166,8 +168,8 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     tried: list[bool] = []
     hand_over = Line.hand_over
 
-    def noted(self: Line, entry: Entry, standing: object) -> Part | None:
-        part = hand_over(self, entry, standing)
+    def noted(self: Line, *command: Any) -> Part | None:
+        part = hand_over(self, *command)
         tried.append(part is not None)
         return part
 
@@ -191,16 +193,17 @@ def kept_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Program, Virtu
 def test_launches_on_kept_buffers_are_handed_over_at_once(
     auto: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of several workers too; now and then one is submitted, which looks whether they are still better off there."""
+    """Of several workers too; at one of many it is looked whether they are still better off there, and what it takes."""
+    looks, timed = [], []
+    looked, took = Choosing.is_to_be_submitted, WayTimes.handed_over_at_once
+    monkeypatch.setattr(Choosing, "is_to_be_submitted", lambda *args: looks.append(1) or looked(*args))
+    monkeypatch.setattr(WayTimes, "handed_over_at_once", lambda *args: timed.append(1) or took(*args))
     with kept_tiles(monkeypatch) as (found, buffer, tried):
-        for before in range(50, 50 + 40 * 100, 100):
-            tiles(found, buffer, 100)
-            assert of(found).launches == before + 100
-            if tried.count(True) >= 100:
-                break
-        handed_over = tried.count(True)
-        assert handed_over >= 100
-        assert handed_over < of(found).launches - 50
+        tiles(found, buffer, 1000)
+        assert of(found).launches == 1050
+        assert tried.count(True) >= 990
+        assert 10 <= len(looks) <= 30
+        assert 10 <= len(timed) <= len(looks)
 
 
 def test_they_go_on_behind_one_that_was_submitted_and_has_not_ended(

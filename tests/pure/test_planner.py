@@ -32,6 +32,7 @@ from vdev.planner.transfers import (
     plan_write,
 )
 
+from .forced_cuts import CutsInTurn
 from .random_kernels import random_kernel
 from .simulator import Run, SimulatedBuffer, View, box_positions, positions
 
@@ -64,6 +65,9 @@ class Program:
             trust_exact=bool(self.rng.random() < 0.7),
             pending=bool(self.rng.random() < 0.7),
         )
+        self.cuts = CutsInTurn()
+        if self.rng.random() < 0.5:
+            self.options = replace(self.options, cuts=self.cuts)
         self.kernel: Any = None  #: of the last launch
         self.pended = 0  #: launches that found a pending reduction and left one
         sizes = [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
 
-from tests.pure.test_session_failures import NBYTES, Program, ended, numbers, triple
-from vdev.backends.reference import Faults
+from tests.pure.test_session_failures import LOCAL, NBYTES, WORDS, Program, ended, numbers, triple
+from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.executor.sampling import Sample, sampled
-from vdev.session.commands import BufferArg
+from vdev.session.commands import BufferArg, Read
 from vdev.session.session import VirtualBuffer
 
 
@@ -17,7 +19,7 @@ def one_sample(program: Program, out: VirtualBuffer, source: VirtualBuffer) -> t
     """The launch that the program made last, submitted once more with a sample taken."""
     cache = program.kernel.plans
     assert cache is not None
-    cached = list(cache._plans.values())[-1]
+    cached = [*cache._plans.values(), *cache.placed.values()][-1]
     prepared, sample = sampled(cached.prepared)
     completion = Completion()
     program.session.executor.submit(
@@ -25,6 +27,8 @@ def one_sample(program: Program, out: VirtualBuffer, source: VirtualBuffer) -> t
         [out.holdings, source.holdings],
         completion,
         args=(BufferArg(out, 0, NBYTES), BufferArg(source, 0, NBYTES)),
+        ndrange=NDRange((WORDS,), (LOCAL,), (0,)),
+        places=((0, 0, 0), (1, 1, 0)) if cached.direct else (),
     )
     return completion, sample
 
@@ -98,3 +102,37 @@ def test_a_launch_that_fails_fails_as_without_a_sample(faults: Faults) -> None:
         assert sample.take() is None
         assert ended(program.launch(out, source)) == 0
         np.testing.assert_array_equal(program.content(out), triple(numbers(5)))
+
+
+def test_a_sample_begins_behind_a_read_that_its_caller_has_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a read is no step of the worker's; what passes between it and the launch is the program's."""
+    monkeypatch.setattr(ReferenceBackend, "any_thread", True)
+    monkeypatch.setattr(ReferenceBackend, "can_wait_for_all", True)
+    before: list[int] = []
+    launch = ReferenceBackend.launch
+    with Program(1) as program:
+        out, source = program.buffer(), program.buffer(5)
+        for _ in range(2):
+            assert ended(program.launch(out, source)) == 0
+        completion, sample = one_sample(program, out, source)
+        assert ended(completion) == 0
+        host = np.zeros(NBYTES, np.uint8)
+        program.read(out)[0].wait()  # its plan is known from now on
+        read = Read(out, Layout.contiguous(0, NBYTES), host)
+        while program.session.read_at_once(read, program.queue) is None:
+            pass
+        (backend,) = program.backends
+        assert backend.pending() == 1, "a marker behind the read would be of use to nobody"
+        monkeypatch.setattr(
+            ReferenceBackend,
+            "launch",
+            lambda each, *args: before.append(each.pending()) or launch(each, *args),
+        )
+        completion, sample = one_sample(program, out, source)
+        assert ended(completion) == 0
+        assert before == [0]
+        measured = sample.take()
+        assert measured is not None
+        assert measured.before == {}

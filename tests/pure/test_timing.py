@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdev.planner.regret import Stretch, TwoWays
+from vdev.observe.tallies import KernelTally
+from vdev.planner.links import LinkCosts
+from vdev.planner.regret import Stake, Stretch, TwoWays
 from vdev.planner.timing import MOST_FLOOR, KernelTimes, Least, MachineTimes, Way
+from vdev.session.way_times import WayTimes
 
 seconds = st.floats(0, 20, allow_nan=False, width=32)
 ways = st.builds(Way, seconds, seconds)
@@ -77,6 +80,19 @@ def test_sizes_have_rates_of_their_own() -> None:
     found = kernel((1 << 22, [4e-3]), *[(1 << 10, [5e-6])] * 100)
     assert found.whole(1 << 22) == pytest.approx(4e-3, rel=0.01)
     assert found.whole(1 << 10) == pytest.approx(5e-6)
+
+
+def test_what_a_driver_does_when_a_kernel_is_first_launched_is_not_the_kernels_time() -> None:
+    found = kernel((1 << 20, [1.4e-2, 2e-4]), *[(1 << 20, [2e-4, 2e-4])] * 2)
+    assert found.whole(1 << 20) == pytest.approx(4e-4, rel=0.05)
+    assert found.chunk(1 << 20, 0.5) == pytest.approx(2e-4, rel=0.1), "nor is it the largest share"
+
+
+def test_one_launch_that_waited_counts_in_part() -> None:
+    found = kernel(*[(1 << 20, [4e-4])] * 4, (1 << 20, [0.1]))
+    assert found.whole(1 << 20) < 8e-4
+    found = kernel(*[(1 << 20, [4e-4])] * 4, *[(1 << 20, [0.1])] * 20)
+    assert found.whole(1 << 20) == pytest.approx(0.1, rel=0.02), "what stays is believed"
 
 
 def test_a_long_kernel_is_not_taken_for_what_every_launch_takes() -> None:
@@ -168,3 +184,19 @@ def test_joined_stretches_have_the_launches_of_both() -> None:
     first.join(second)
     assert first.here == Way(2, 3)
     assert first.there == Way(1, 1)
+
+
+def test_to_split_a_launch_takes_the_host_no_less_than_one_without_a_plan() -> None:
+    """Where nothing was measured of the machine, what launches without plans take says how fast its host is."""
+    tally = KernelTally("kernel", 1, 1)
+    times = WayTimes(
+        MachineTimes(), LinkCosts.between([("a", 1.0)] * 2, host=1.0, per_run=1.0), exchanges=True
+    )
+    timing, stake = times.timing(tally), Stake(1, 0.5, None, (), 0.0, (), 0.0, False, workers=2, messages=2)
+    assert times.split_way(timing, stake).host == pytest.approx(MachineTimes().handing_over(2, 2))
+    for _ in range(3):
+        times.handed_over_at_once(1e-4)
+    assert times.one_way(timing, 1).host == pytest.approx(1e-4)
+    assert times.split_way(timing, stake).host == pytest.approx(10 * MachineTimes().handing_over(2, 2))
+    ways = [times.way_over(timing, stake, 1, 2, span).host for span in (2, 4)]
+    assert 1e-4 < ways[0] < ways[1]

@@ -46,6 +46,10 @@ class Machine:
     #: seconds that each call of a back end takes of the one thread that makes all calls, and that each kernel takes whatever it does
     call: float = 0.0
     floor: float = 0.0
+    #: seconds of that thread for a new piece of memory, and for the first launch of each kernel on each GPU, which the GPU's
+    #: own times hold as well: the driver loads the kernel between the two events that a launch is timed by
+    allocation: float = 0.0
+    first_launch: float = 0.0
     host: float = 0.0  #: the host's clock
     slower: dict[int, float] = field(default_factory=dict)  #: so many times as slow are kernels of these GPUs
 
@@ -101,6 +105,7 @@ class VirtualGpu(Backend):
             merges=True,
         )
         self._number = number
+        self._loaded: set[str] = set()  #: kernels that were launched
         self._fetching = False
         self.now = 0.0
         self._first: float | None = None
@@ -121,6 +126,7 @@ class VirtualGpu(Backend):
         self.now = max(self.now, self.machine.host)
 
     def allocate(self, nbytes: int) -> Allocation:
+        self.machine.host += self.machine.allocation
         self.counters.allocated_nbytes += nbytes
         return Allocation(None, nbytes)
 
@@ -163,7 +169,12 @@ class VirtualGpu(Backend):
         assert isinstance(kernel, str)
         per_item = self.machine.per_item[kernel]
         took = per_item(shape.chunk) if callable(per_item) else prod(shape.global_size) * per_item
-        self._take(self.machine.floor + took * self.machine.slower.get(self._number, 1.0))
+        took = self.machine.floor + took * self.machine.slower.get(self._number, 1.0)
+        if kernel not in self._loaded:
+            self._loaded.add(kernel)
+            self.machine.host += self.machine.first_launch
+            took += self.machine.first_launch
+        self._take(took)
         self.counters.launches += 1
 
     def order_after(self, marker: Marker) -> None:
@@ -177,7 +188,7 @@ class VirtualGpu(Backend):
     def record(self) -> Marker:
         self.machine.host += self.machine.call
         first, self._first = self._first, None
-        self._count = 0
+        self._count, self._fetching = 0, False
         return _Marker(first, self.now)
 
     def close(self) -> None:

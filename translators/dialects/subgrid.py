@@ -3,7 +3,8 @@ NDRange.
 
 Every kernel gets one hidden by-value structure behind its own parameters. Work-item functions that depend on
 the NDRange read it, in helper functions too (a pointer to it is threaded through them as first parameter);
-global ids are the engine's own, as launches have offsets (CUDA's have none and read these, too). Pointers to global and
+global ids are the engine's own, as launches have offsets (CUDA's have none and read these, too). Chunks with cycles are for
+a translation of their own, which renumbers work-groups, as others would pay for that. Pointers to global and
 constant memory are moved by a shift at kernel entry, so that a buffer of the engine's need hold only a window of the
 user's (PPoPP'11, section 3.5). Decides how the text is rewritten. Never
 decides how an NDRange is cut. What it cannot translate it refuses, with the reason.
@@ -50,14 +51,14 @@ SHIFT = re.compile(
 # specification says (ids 0, sizes 1); dimensions from get_work_dim() to 2 are in the structure with those
 # same answers.
 _PRELUDE = """\
-struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]; }};
+struct {p}grid {{ ulong group[3], groups[3], size[3], offset[3], first[3]{fields}; }};
 #define {p}IN __private const struct {p}grid *{p}g
-size_t __attribute__((always_inline)) {p}get_group_id({p}IN, uint d);
+{declared}size_t __attribute__((always_inline)) {p}get_group_id({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_num_groups({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_global_size({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_global_offset({p}IN, uint d);
 size_t __attribute__((always_inline)) {p}get_global_linear_id({p}IN);
-size_t {p}get_group_id({p}IN, uint d) {{ return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0; }}
+{defined}size_t {p}get_group_id({p}IN, uint d) {{ return d < 3 ? get_group_id(d) + (size_t){p}g->group[d]{groups} : 0; }}
 size_t {p}get_num_groups({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->groups[d] : 1; }}
 size_t {p}get_global_size({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->size[d] : 1; }}
 size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offset[d] : 0; }}
@@ -67,10 +68,17 @@ size_t {p}get_global_offset({p}IN, uint d) {{ return d < 3 ? (size_t){p}g->offse
     + {gid}0) - {p}get_global_offset({p}g, 0); }}
 #undef {p}IN
 """
-#: What answers get_global_id() where launches have no offsets.
+#: What answers get_global_id() where launches have no offsets, or work-groups are renumbered.
 _IDS = """\
 size_t __attribute__((always_inline)) {p}get_global_id({p}IN, uint d);
-size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d) + (size_t){p}g->first[d] : 0; }}
+size_t {p}get_global_id({p}IN, uint d) {{ return d < 3 ? get_global_id(d){first}{items} : 0; }}
+"""
+#: Where work-groups are renumbered: the number of the block that a work-group is in.
+_FIELDS = ", factor[3], shift[3], groups_between[3], items_between[3]"
+_BLOCK_DECLARED = "size_t __attribute__((always_inline)) {p}get_block({p}IN, uint d);\n"
+_BLOCK_DEFINED = """\
+size_t {p}get_block({p}IN, uint d) {{
+  return (size_t)((ulong)(uint)get_group_id(d) * (ulong)(uint){p}g->factor[d] >> (uint){p}g->shift[d]); }}
 """
 
 
@@ -85,33 +93,41 @@ class SubgridProgram:
 
 
 def translate_subgrid(
-    program: ParsedProgram, *, shared_variables: bool = False, offsets: bool = True
+    program: ParsedProgram,
+    *,
+    shared_variables: bool = False,
+    offsets: bool = True,
+    renumbers: bool = False,
 ) -> SubgridProgram:
     """Translate all kernels. Raises Untranslatable: then the original has to run, as one chunk.
 
     `shared_variables`: variables at program scope may change, as the caller launches whole NDRanges on one worker then.
     `offsets`: launches have the chunk's first ids as offset. Global ids are the engine's own then: what compilers know of
-    them (Intel's makes loops' bounds of guards) holds as in the original.
+    them (Intel's makes loops' bounds of guards) holds as in the original. `renumbers`: for chunks with cycles.
     """
     if not program.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(program.doubts))
-    return _Translation(program, shared_variables, offsets).run()
+    return _Translation(program, shared_variables, offsets, renumbers).run()
 
 
 class _Translation:
     """One program being rewritten."""
 
-    def __init__(self, program: ParsedProgram, shared_variables: bool, offsets: bool) -> None:
+    def __init__(
+        self, program: ParsedProgram, shared_variables: bool, offsets: bool, renumbers: bool
+    ) -> None:
         self.program = program
         self.offsets = offsets
+        self.renumbers = renumbers
+        self.own_ids = offsets and not renumbers  #: get_global_id() is the engine's
         #: work-item functions that are rewritten
-        self.grid_functions = _GRID_FUNCTIONS[offsets:]  # the first is get_global_id
+        self.grid_functions = _GRID_FUNCTIONS[self.own_ids :]  # the first is get_global_id
         self.shared_variables = shared_variables
         self.functions = Functions(program)
         self.edits = Edits(self.functions.text)
         self.prefix = _free_prefix(self.functions)
         self.kernels = {
-            name: SubgridKernel(name, len(info.args), _pointer_args(info))
+            name: SubgridKernel(name, len(info.args), _pointer_args(info), renumbers)
             for name, info in program.kernels.items()
         }
         #: Number of a kernel's structure; the same name may not be used for a type and a function.
@@ -253,8 +269,23 @@ class _Translation:
 
     def _prelude(self) -> str:
         p = self.prefix
-        ids, gid = ("", "get_global_id(") if self.offsets else (_IDS.format(p=p), f"{p}get_global_id({p}g, ")
-        text = _PRELUDE.format(p=p, ids=ids, gid=gid)
+        between = f" + {p}get_block({p}g, d) * (size_t){p}g->{{}}_between[d]" if self.renumbers else ""
+        first = "" if self.offsets else f" + (size_t){p}g->first[d]"
+        ids, gid = "", "get_global_id("
+        if not self.own_ids:
+            ids, gid = (
+                _IDS.format(p=p, first=first, items=between.format("items")),
+                f"{p}get_global_id({p}g, ",
+            )
+        text = _PRELUDE.format(
+            p=p,
+            fields=_FIELDS if self.renumbers else "",
+            declared=_BLOCK_DECLARED.format(p=p) if self.renumbers else "",
+            defined=_BLOCK_DEFINED.format(p=p) if self.renumbers else "",
+            groups=between.format("groups"),
+            ids=ids,
+            gid=gid,
+        )
         for name, kernel in self.kernels.items():
             number, npointers = self.numbers[name], len(kernel.pointer_args)
             shift = f" long shift[{npointers}];" if npointers else ""

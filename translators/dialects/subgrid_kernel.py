@@ -16,16 +16,17 @@ __all__ = ["SubgridKernel"]
 @dataclass(frozen=True)
 class SubgridKernel:
     """A translated kernel. `hidden_index`: the hidden argument; `pointer_args`: arguments that have a shift,
-    in its order.
+    in its order. `renumbers`: it runs chunks with cycles, too.
     """
 
     name: str
     hidden_index: int
     pointer_args: tuple[int, ...]
+    renumbers: bool = False
 
     @property
     def hidden_nbytes(self) -> int:
-        return 8 * (15 + len(self.pointer_args))
+        return 8 * (15 + 12 * self.renumbers + len(self.pointer_args))
 
     def pack(self, ndrange: NDRange, chunk: Chunk, shifts: Sequence[int] = ()) -> bytes:
         """The hidden argument for `chunk` of `ndrange`.
@@ -33,13 +34,18 @@ class SubgridKernel:
         `shifts`, one per pointer argument, in bytes: the kernel computes with (native pointer - shift); 0 for no
         buffer, which then stays none. To be launched with the chunk's global size, the NDRange's local size and, where
         the program is translated for launches with offsets, the chunk's first ids as offset. Raises ValueError for a
-        wrong number of shifts.
+        wrong number of shifts, and for a chunk with a cycle where it does not renumber.
         """
         if len(shifts) != len(self.pointer_args):
             raise ValueError(
                 f"kernel {self.name}: {len(self.pointer_args)} shifts expected, {len(shifts)} given"
             )
-        return _index_space(ndrange, chunk) + struct.pack(f"<{len(shifts)}q", *shifts)
+        content = _index_space(ndrange, chunk)
+        if self.renumbers:
+            content += _renumbering(ndrange, chunk)
+        elif chunk.cycle is not None:
+            raise ValueError(f"kernel {self.name}: translated for contiguous work-groups")
+        return content + struct.pack(f"<{len(shifts)}q", *shifts)
 
 
 @lru_cache(maxsize=1024)
@@ -53,6 +59,28 @@ def _index_space(ndrange: NDRange, chunk: Chunk) -> bytes:
         *_three(chunk.first(ndrange), 0),
     )
     return struct.pack("<15Q", *fields)
+
+
+@lru_cache(maxsize=1024)
+def _renumbering(ndrange: NDRange, chunk: Chunk) -> bytes:
+    """For each dimension the factor and the shift that give the number of a work-group's block, and how many work-groups and
+    work-items lie between blocks. The factor is 0 where there are none.
+
+    A quotient by a number that is the same for all is a product and a shift, exact below 2**31: T. Granlund, P. L. Montgomery,
+    "Division by Invariant Integers using Multiplication" (PLDI 1994), theorem 4.2.
+    """
+    fields = [[0, 0, 0] for _ in range(4)]
+    if chunk.cycle is not None:
+        axis, block, stride = chunk.cycle.axis, chunk.cycle.block, chunk.cycle.stride
+        if max(chunk.counts[axis], block) >= 1 << 31:
+            raise ValueError(f"{chunk.counts[axis]} work-groups in blocks of {block}")
+        shift = 31 + (block - 1).bit_length()
+        gap = stride - block
+        for field, number in zip(
+            fields, (-(-(1 << shift) // block), shift, gap, gap * ndrange.local_size[axis]), strict=True
+        ):
+            field[axis] = number
+    return struct.pack("<12Q", *(number for field in fields for number in field))
 
 
 def _three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ program was built for non-uniform work-groups; they belong to the last work-grou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 
@@ -38,16 +39,96 @@ class NDRange:
         return prod(self.global_size)
 
 
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Blocks of `block` work-groups out of every `stride` along `axis`; 0 < `block` < `stride`."""
+
+    axis: int
+    block: int
+    stride: int
+
+
 @dataclass(frozen=True)
 class Chunk:
-    """Work-groups `start` <= g < `stop`, contiguous in each dimension (PPoPP'11 section 3.2, constraint 1)."""
+    """Work-groups `start` <= g < `stop`, contiguous in each dimension (PPoPP'11 section 3.2, constraint 1).
+
+    With a `cycle`, of these only blocks that repeat: along its axis, those with (g - start) % stride < block. One launch runs
+    them: its g-th work-group there is start + g // block * stride + g % block.
+
+    >>> chunk = Chunk((2,), (13,), Cycle(0, 2, 4))
+    >>> chunk.counts, [box.start + box.stop for box in chunk.boxes()]
+    ((6,), [(2, 4), (6, 8), (10, 12)])
+    """
 
     start: tuple[int, ...]
     stop: tuple[int, ...]
+    cycle: Cycle | None = None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Work-groups in each dimension."""
+        return tuple([self._count(axis) for axis in range(len(self.start))])
+
+    def _count(self, axis: int) -> int:
+        length, cycle = self.stop[axis] - self.start[axis], self.cycle
+        if cycle is None or axis != cycle.axis:
+            return length
+        return length // cycle.stride * cycle.block + min(length % cycle.stride, cycle.block)
 
     @property
     def ngroups(self) -> int:
+        if self.cycle is not None:
+            return prod(self.counts)
         return prod(stop - start for start, stop in zip(self.start, self.stop, strict=True))
+
+    def group(self, axis: int, number: int) -> int:
+        """The work-group that is so far along in a dimension."""
+        cycle = self.cycle
+        if cycle is None or axis != cycle.axis:
+            return self.start[axis] + number
+        return self.start[axis] + number // cycle.block * cycle.stride + number % cycle.block
+
+    def boxes(self) -> Iterator[Chunk]:
+        """The same work-groups without cycles, in order."""
+        cycle = self.cycle
+        if cycle is None:
+            yield self
+            return
+        first, last = self.start[cycle.axis], self.stop[cycle.axis]
+        for start in range(first, last, cycle.stride):
+            yield self._along(cycle.axis, start, min(start + cycle.block, last))
+
+    def cut(self, axis: int, number: int) -> tuple[Chunk, Chunk]:
+        """The first `number` work-groups along a dimension, and the others. With a cycle, along its axis, whole blocks or
+        parts of the only one.
+        """
+        first, last, cycle = self.start[axis], self.stop[axis], self.cycle
+        if cycle is None or axis != cycle.axis:
+            middle = first + number
+            return self._along(axis, first, middle, cycle), self._along(axis, middle, last, cycle)
+        if self._count(axis) <= cycle.block:  # all in one block
+            middle = first + number
+            return self._along(axis, first, middle), self._along(axis, middle, min(first + cycle.block, last))
+        assert number % cycle.block == 0, "parts of a block"
+        middle = first + number // cycle.block * cycle.stride
+        return self._along(axis, first, middle, cycle), self._along(axis, middle, last, cycle)
+
+    def halves(self) -> tuple[Chunk, Chunk]:
+        """A chunk of several work-groups cut across its longest dimension."""
+        counts = self.counts
+        axis = counts.index(max(counts))
+        middle, cycle = counts[axis] // 2, self.cycle
+        if cycle is not None and axis == cycle.axis and counts[axis] > cycle.block:
+            middle = max(middle // cycle.block, 1) * cycle.block
+        return self.cut(axis, middle)
+
+    def _along(self, axis: int, start: int, stop: int, cycle: Cycle | None = None) -> Chunk:
+        """With other bounds in one dimension."""
+        return Chunk(
+            (*self.start[:axis], start, *self.start[axis + 1 :]),
+            (*self.stop[:axis], stop, *self.stop[axis + 1 :]),
+            cycle,
+        )
 
     def first(self, ndrange: NDRange) -> tuple[int, ...]:
         """The global ids of its first work-item."""
@@ -58,11 +139,16 @@ class Chunk:
 
     def global_size(self, ndrange: NDRange) -> tuple[int, ...]:
         """Work-items of the chunk in each dimension: only the NDRange's last work-group may be partial."""
+        sizes = zip(ndrange.local_size, ndrange.global_size, strict=True)
+        if self.cycle is not None:
+            lasts = [self.group(axis, count - 1) + 1 for axis, count in enumerate(self.counts)]
+            return tuple(
+                count * local - max(last * local - size, 0)
+                for count, last, (local, size) in zip(self.counts, lasts, sizes, strict=True)
+            )
         return tuple(
             min(stop * local, size) - start * local
-            for start, stop, local, size in zip(
-                self.start, self.stop, ndrange.local_size, ndrange.global_size, strict=True
-            )
+            for start, stop, (local, size) in zip(self.start, self.stop, sizes, strict=True)
         )
 
 

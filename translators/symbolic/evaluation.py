@@ -64,16 +64,39 @@ _MAX_TRIALS = 200
 
 def uniform_pieces(ndrange: NDRange, chunk: Chunk, merged: frozenset[int]) -> Iterator[Chunk]:
     """`chunk` in pieces within which `get_local_size` has one answer: partial work-groups, which are the last of
-    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked.
+    a dimension, are apart from the others. Not in dimensions of which nothing but global ids is asked. The blocks of a
+    cycle are whole: the last one, which guards cut, is apart from the others.
     """
-    cuts = []
-    for d in range(ndrange.work_dim):
-        start, stop, last = chunk.start[d], chunk.stop[d], ndrange.num_groups[d] - 1
-        partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
-        inside = partial and start < last < stop
-        cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
-    for spans in product(*cuts):
-        yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans))
+    for part in _whole_blocks(chunk):
+        cuts = []
+        for d in range(ndrange.work_dim):
+            start, stop, last = part.start[d], part.stop[d], ndrange.num_groups[d] - 1
+            partial = ndrange.global_size[d] % ndrange.local_size[d] and d not in merged
+            inside = partial and start < last < stop
+            cuts.append(((start, last), (last, stop)) if inside else ((start, stop),))
+        for spans in product(*cuts):
+            yield Chunk(tuple(span[0] for span in spans), tuple(span[1] for span in spans), part.cycle)
+
+
+def _whole_blocks(chunk: Chunk) -> Iterator[Chunk]:
+    """`chunk` with its last block apart; what keeps its cycle ends with its last block."""
+    cycle = chunk.cycle
+    if cycle is None:
+        yield chunk
+        return
+    axis = cycle.axis
+    count = chunk.counts[axis]
+    before = (count - 1) // cycle.block  # blocks
+    if before == 0:
+        yield from chunk.boxes()
+        return
+    blocks, last = chunk.cut(axis, before * cycle.block)
+    yield from last.boxes()
+    if before == 1:
+        yield from blocks.boxes()
+    else:
+        stop = chunk.start[axis] + (before - 1) * cycle.stride + cycle.block
+        yield Chunk(blocks.start, (*blocks.stop[:axis], stop, *blocks.stop[axis + 1 :]), cycle)
 
 
 class Launch:
@@ -100,11 +123,18 @@ class Launch:
         for d in range(ndrange.work_dim):
             size, local, offset = ndrange.global_size[d], ndrange.local_size[d], ndrange.offset[d]
             start, stop = chunk.start[d], chunk.stop[d]
+            cycle = chunk.cycle if chunk.cycle is not None and chunk.cycle.axis == d else None
+            if cycle is not None:  # (g - start) = block's number * stride + g', 0 <= g' < block
+                number = _variable_form(domain, 0, (stop - start) // cycle.stride)
+                stop = start + cycle.block
             if d in self.merged:
                 last = min(stop * local, size)
-                scope.ids[GlobalId, d] = _variable_form(domain, start * local, last - 1).shifted(offset)
+                ids = _variable_form(domain, start * local, last - 1).shifted(offset)
+                scope.ids[GlobalId, d] = ids if cycle is None else ids.plus(number, cycle.stride * local)
                 continue
             group = _variable_form(domain, start, stop - 1)
+            if cycle is not None:
+                group = group.plus(number, cycle.stride)
             item = _variable_form(domain, 0, min(local, size) - 1)
             scope.ids[GroupId, d] = group
             scope.ids[LocalId, d] = item

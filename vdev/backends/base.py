@@ -187,6 +187,7 @@ class BackendProgram:
     #: by kernel: (pixels, descriptor), argument numbers, of each image that an engine gives it as its own, behind all
     #: arguments but the hidden one, and behind that image a `uint` that says whether it may be used
     native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    renumbers: bool = False  #: its kernels run chunks with cycles, too
 
     def parsed_program(self) -> ParsedProgram | None:
         """The program parsed, if it can be. Raises what parsing raises."""
@@ -353,6 +354,10 @@ class Backend(ABC):
         outside = self.outside()
         self.enter()
         return outside
+
+    def visitor(self) -> Callable[[], object]:
+        """`visit`, for one who calls it often."""
+        return self.visit
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Allocation:

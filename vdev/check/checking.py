@@ -183,11 +183,11 @@ class LaunchChecker:
         original = self._original(launch.kernel.program) if own else None
         if original is not None:
             try:
-                recipe = self._shadows.recipe(launch, original)
+                recipe = self._shadows.recipe(launch, everything, original)
                 return self._shadows.run(launch, recipe, case.pointers, worker, everything, contents)
             except ShadowFailure as failure:
                 self._note(launch, f"checked against the translated kernel: {failure}", logging.WARNING)
-        recipe = self._shadows.recipe(launch)
+        recipe = self._shadows.recipe(launch, everything)
         return self._shadows.run(launch, recipe, case.pointers, worker, everything, contents)
 
     def _original(self, program: SessionProgram) -> BackendProgram | None:
@@ -228,7 +228,7 @@ class LaunchChecker:
         """What all chunks leave, one after the other on one worker in one memory: nothing is merged, nothing moves."""
         contents, worker = case.before, case.parts[0].worker
         for part in reversed(case.parts) if reverse else case.parts:
-            recipe = self._shadows.recipe(case.launch)
+            recipe = self._shadows.recipe(case.launch, part.chunk)
             contents = self._shadows.run(case.launch, recipe, case.pointers, worker, part.chunk, contents)
         return contents
 
@@ -241,7 +241,7 @@ class LaunchChecker:
         ]
 
     def _run_part(self, case: Case, part: Part, chunk: Chunk, contents: Sequence[Bytes]) -> list[Bytes]:
-        recipe = self._shadows.recipe(case.launch)
+        recipe = self._shadows.recipe(case.launch, chunk)
         return self._shadows.run(case.launch, recipe, case.pointers, part.worker, chunk, contents)
 
     @staticmethod
@@ -454,7 +454,7 @@ class LaunchChecker:
         there if the order in which work-groups run lets it be found."""
         chunk = part.chunk
         while chunk.ngroups > 1:
-            halves = _halves(chunk)
+            halves = chunk.halves()
             results = [self._run_part(case, part, half, found)[slot][place] for half in halves]
             changed = [bool((result != found[slot][place]).any()) for result in results]
             same = [bool((result == left).all()) for result in results]
@@ -479,14 +479,3 @@ def _lines(launch: Launch, arg: int) -> list[int]:
 
 def _alone(group: Group) -> Chunk:
     return Chunk(group, tuple(index + 1 for index in group))
-
-
-def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:
-    """A chunk of several work-groups cut along its longest dimension."""
-    lengths = [stop - start for start, stop in zip(chunk.start, chunk.stop, strict=True)]
-    axis = lengths.index(max(lengths))
-    middle = chunk.start[axis] + lengths[axis] // 2
-    return (
-        Chunk(chunk.start, (*chunk.stop[:axis], middle, *chunk.stop[axis + 1 :])),
-        Chunk((*chunk.start[:axis], middle, *chunk.start[axis + 1 :]), chunk.stop),
-    )

@@ -6,6 +6,7 @@ from vdev.executor.failures import repaired
 from vdev.executor.holdings import Damage, Holdings
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.steps import LaunchRecipe
+from vdev.executor.stretch import is_done_at_once
 
 __all__ = [
     "Completion",
@@ -19,6 +20,7 @@ __all__ = [
     "completion",
     "executor",
     "holdings",
+    "is_done_at_once",
     "job",
     "mark",
     "prepare",

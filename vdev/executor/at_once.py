@@ -94,7 +94,12 @@ def begin_reading(
     try:
         worker.holder = get_ident()
         with executor.lock:
-            if worker.queue or executor.closed or executor.has_failed or executor.uses_host_elsewhere(number):
+            if (
+                worker.queue
+                or executor.closed
+                or executor.failures.any
+                or executor.uses_host_elsewhere(number)
+            ):
                 return None
             outside = worker.backend.visit()
             try:

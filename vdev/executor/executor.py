@@ -552,6 +552,11 @@ class Executor:
             found = self._add_waits(job, found, number, 0, steps.items())
         return found
 
+    def have_ended(self, steps: Steps) -> bool:
+        """Whether these steps, by worker, are known to be complete."""
+        workers = self.all_workers
+        return all(workers[number].completed >= step for number, step in steps.items())
+
     def uses_host(self) -> bool:
         """Whether anybody still has to do with the host's arrays. Under the lock."""
         if not self._host_uses:
@@ -562,7 +567,7 @@ class Executor:
 
     def uses_host_elsewhere(self, number: int) -> bool:
         """Whether another worker than that one still has to do with the host's arrays. Under the lock."""
-        return self.uses_host() and any(use[3] != number for use in self._host_uses)
+        return bool(self._host_uses) and self.uses_host() and any(use[3] != number for use in self._host_uses)
 
     def _enter_host_use(self, job: Job, writes: bool) -> None:
         start, stop = _addresses(job.host)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vdev.errors import BackendError
 from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
 from vdev.executor.job import Job
-from vdev.executor.mark import MARK_EVERY, Mark
+from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
 from vdev.process.ending import is_over
 from vdev.process.finalisers import may_wait
@@ -104,7 +104,7 @@ class Part(Completion):
 class Stretch(Job):
     """The commands `entries`, numbered from `number` on, each with a step of its worker's: those from `first` on."""
 
-    __slots__ = ("_looked_at", "ends", "entries", "first", "last", "mark", "parts", "worker")
+    __slots__ = ("_looked_at", "ends", "entries", "first", "is_open", "last", "mark", "parts", "worker")
 
     def __init__(
         self, executor: Executor, number: int, worker: Worker, step: int, prepared: PreparedPlan
@@ -122,6 +122,7 @@ class Stretch(Job):
         self.ends: list[int] = []
         #: its commands as jobs of their own, since a failure has been met; the stretch is none then
         self.parts: list[Job] | None = None
+        self.is_open = True  #: whether more may be entered: it has not ended, nor met a failure
         #: by index: the completions that somebody has looked at
         self._looked_at: dict[int, Completion] = {}
 
@@ -154,8 +155,15 @@ class Stretch(Job):
         """Return when that one of its commands, and those before it, are complete, or a failure has been met."""
         self.executor.worker(self.worker).wait_for(self.first + index)
 
+    @waits
+    def end(self) -> bool:
+        """Return when all of it is complete: true; false where a failure has been met. It is not settled: more may follow."""
+        self.executor.worker(self.worker).wait_for(self.first + self.launches - 1)
+        return self.parts is None and not is_over()
+
     def one_by_one(self) -> Sequence[Job]:
         """Its commands as jobs of their own, from now on. Under the executor's lock."""
+        self.is_open = False
         self.parts = [self._alone(index, entry) for index, entry in enumerate(self.entries)]
         self.entries, self._looked_at = [], {}
         return self.parts
@@ -187,12 +195,14 @@ class Stretch(Job):
 
     def settle(self) -> None:
         """All of it has ended, and well: what fails does so one by one."""
+        self.is_open = False
         for completion in self._looked_at.values():
             completion.settle(COMPLETE)
         super().settle()
 
     def abandon(self, status: int) -> None:
         """The process ends: nobody waits for any of it any longer."""
+        self.is_open = False
         for completion in self._looked_at.values():
             completion.abandon(status)
         super().abandon(status)
@@ -202,6 +212,15 @@ class Stretch(Job):
         super().let_go()
         self.entries = []
         self._looked_at = {}
+
+
+@waits
+def is_done_at_once(completion: Completion) -> bool:
+    """Wait for the commands of a stretch, whose completion this is: whether they are complete. False for any other one, and
+    where a failure has been met: then nobody has waited to the end.
+    """
+    progress = completion.progress
+    return type(progress) is Stretch and progress.parts is None and progress.end()
 
 
 _new = object.__new__
@@ -230,7 +249,7 @@ class Line:
     """The way to a worker for the threads that submit."""
 
     __slots__ = (
-        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "worker",
+        "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "looked_at", "worker",
     )  # fmt: skip
 
     def __init__(self, executor: Executor, worker: Worker, home: Worker, *, alone: bool) -> None:
@@ -239,6 +258,7 @@ class Line:
         """
         self._executor = executor
         self.worker = worker
+        self.looked_at = 0  #: the last marked step when `throttle` was called
         self._at = worker.number
         self._home = home
         self._alone = alone
@@ -248,7 +268,7 @@ class Line:
         backend = worker.backend
         self._pending = backend.pending
         #: None where threads need not be made ready
-        self._visit = backend.visit if backend.has_visitors else None
+        self._visit = backend.visitor() if backend.has_visitors else None
         self._leave = backend.leave
 
     def hand_over(
@@ -273,18 +293,16 @@ class Line:
                     and home.completed >= home.submitted
                     and (host is None or not executor.uses_host())
                 ):
-                    if visit is None:
+                    outside = None if visit is None else visit()
+                    try:
                         part = self._perform(entry, host)
-                    else:
-                        outside = visit()
-                        try:
-                            part = self._perform(entry, host)
-                        finally:
-                            if outside is not None:
-                                self._leave(outside)
+                    finally:
+                        if outside is not None:
+                            self._leave(outside)
         finally:
             due = worker.wanted <= worker.issued or (
-                part is not None and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.is_fresh)
+                part is not None
+                and (worker.next_mark.ends[-1] >= MARK_EVERY or worker.fresh_nbytes > MARK_NBYTES)
             )
             if due and may_wait():
                 self._mark()
@@ -306,7 +324,7 @@ class Line:
             with executor.lock:
                 if worker.queue or executor.closed or executor.has_failed:
                     return False
-                outside = worker.backend.visit()
+                outside = None if self._visit is None else self._visit()
                 try:
                     return worker.place(holdings)
                 finally:
@@ -319,7 +337,10 @@ class Line:
                 worker.wake()
 
     def throttle(self) -> None:
-        """With many marks in flight: hold the caller back where the device is far behind. Outside of all locks."""
+        """Since there is a new mark: let go what is complete, whose memory is wanted again, and hold the caller back where the
+        device is far behind. Outside of all locks.
+        """
+        self.looked_at = self.worker.marked
         if may_wait():
             self.worker.throttle_here()
 
@@ -366,10 +387,9 @@ class Line:
         worker.issued = step
         if stretch is None or not (
             stretch.mark is mark
+            and stretch.is_open
             and stretch.last == number - 1
             and stretch.clock[at] == step - 1
-            and stretch.parts is None
-            and not stretch.completion.settled
         ):
             stretch = self._open(mark, number, step, entry)
         part = _new(Part)

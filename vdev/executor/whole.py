@@ -27,7 +27,7 @@ _MOST_SHAPES = 512
 class WholeLaunchStep(LaunchStep):
     """A launch with the NDRange and the places of its command."""
 
-    __slots__ = ("_known", "_shapes", "_told", "at_home")
+    __slots__ = ("_known", "_last", "_shapes", "_told", "at_home")
 
     def __init__(self, recipe: LaunchRecipe, at_home: frozenset[int]) -> None:
         """`at_home`: slots that are used where the host has them."""
@@ -35,18 +35,21 @@ class WholeLaunchStep(LaunchStep):
         self.kernel: object = None
         self.at_home = at_home
         self._told = recipe.hidden is not None  #: the kernel is told of places
+        #: the last launch's NDRange, places and shape: mostly those of the next
+        self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
         self._shapes: dict[Any, LaunchShape] = {}
         #: the same by the identity of the NDRange, which façades keep: to hash one takes longer than the rest
         self._known: dict[Any, tuple[NDRange, LaunchShape]] = {}
 
     def run(self, worker: Worker, job: Job) -> None:
         backend = worker.backend
-        kernel, ndrange = self.kernel, job.ndrange
+        kernel = self.kernel
         if kernel is None:
             kernel = self.kernel = backend.kernel(self.recipe.program, self.recipe.name)
-        known = self._known.get((id(ndrange), job.places) if self._told else id(ndrange))
-        shape = known[1] if known is not None and known[0] is ndrange else self._shape_of(job)
-        backend.launch(kernel, self._arguments(worker, job), shape)
+        last = self._last
+        if last is None or last[0] is not job.ndrange or last[1] is not job.places:
+            last = self._last = (job.ndrange, job.places, self._shape_of(job))
+        backend.launch(kernel, self._arguments(worker, job), last[2])
 
     def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
@@ -80,9 +83,9 @@ class WholeLaunchStep(LaunchStep):
 
     def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
-        holdings, number, shifted = job.holdings, worker.number, self.recipe.hidden is not None
+        holdings, number, shifted, at_home = job.holdings, worker.number, self._told, self.at_home
         for arg, slot, offset in job.places:
-            if slot in self.at_home:
+            if at_home and slot in at_home:
                 args[arg] = HostPlace(holdings[slot].home().ctypes.data + offset)
                 continue
             replica = holdings[slot].replicas[number]

@@ -108,7 +108,8 @@ class Worker:
         self._moving: tuple[Job, Step, int] | None = None
         #: by other worker: the step of its that what is handed over now waits for anyway
         self._ordered: dict[int, int] = {}
-        self._fresh_nbytes = 0
+        #: memory newly taken since the last mark; much of it makes one due, lest temporaries pile up behind the device
+        self.fresh_nbytes = 0
         #: where its work is recorded, if anybody wants to know; set before there is any
         self.records: WorkRecords | None = None
         self._plain_apart = False  #: plain batches are recorded like others
@@ -118,6 +119,7 @@ class Worker:
         self.refused: tuple[int, int] | None = None
         self.lost_allocations = 0  #: memory that the back end refused to take back
         self._discarded: deque[Allocation] = deque()
+        self._lingers = False  #: memory was given back a moment ago, and more may be
         #: the submitting thread may hand over transfers of host memory too: they do not keep it waiting
         self.takes_transfers = False
         #: any thread may wait for it (`catch_up`)
@@ -230,7 +232,8 @@ class Worker:
     def discard(self, allocation: Allocation) -> None:
         """Free memory that nothing uses any more, some time soon; safe in a finaliser on any thread."""
         self._discarded.append(allocation)
-        if self.asleep:
+        # A thread that looks around now and then finds it: programs drop many buffers, and each wakes nobody.
+        if self.asleep and not self.watching:
             self.wake()
 
     @waits
@@ -413,7 +416,7 @@ class Worker:
                 if not sparse:
                     self.refused = (counters.allocated_nbytes + nbytes, counters.peak_nbytes)
                 raise
-        self._fresh_nbytes += nbytes
+        self.fresh_nbytes += nbytes
         if self.poisoned and not sparse:
             self.backend.fill(allocation, 0, nbytes, NEW)
         if self.records is not None:  # a step may give back what it took: its end does not show the most held
@@ -424,20 +427,28 @@ class Worker:
         """On a thread that has the turn: give a new buffer's `holdings` their memory here, where that is to be had at once."""
         if self.records is not None or self.poisoned or self.executor.red_zones:
             return False
-        if self._discarded:
-            self._free_discarded()
-        try:
-            allocation = self._allocate(holdings.nbytes, sparse=False)
-        except BackendError:  # a plan may make room for it, or wait for some
-            return False
-        self._fresh_nbytes += holdings.nbytes
-        holdings.replicas[self.number] = Replica(allocation, 0, holdings.nbytes)
+        nbytes = holdings.nbytes
+        allocation = self._given_back(nbytes) if self._discarded else None
+        if allocation is None:
+            try:
+                allocation = self._allocate(nbytes, sparse=False)
+            except BackendError:  # a plan may make room for it, or wait for some
+                return False
+            self.fresh_nbytes += nbytes
+        holdings.replicas[self.number] = Replica(allocation, 0, nbytes)
         return True
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether so much memory was newly taken that a marker is due: temporaries shall not pile up behind the device."""
-        return self._fresh_nbytes > MARK_NBYTES
+    def _given_back(self, nbytes: int) -> Allocation | None:
+        """Memory of so many bytes that nothing uses any more, for work behind all that has been handed over: a program's
+        arrays of one size come and go. The rest of what is discarded is freed; None where there was none.
+        """
+        discarded = self._discarded
+        while discarded:
+            found = discarded.popleft()
+            if found.counted_nbytes == nbytes and found.whole is None:
+                return found
+            self._free(found)
+        return None
 
     def _allocate(self, nbytes: int, sparse: bool) -> Allocation:
         if sparse:
@@ -482,10 +493,14 @@ class Worker:
         self._free_discarded()
         self.backend.trim()
 
-    def mark(self) -> Marker | None:
-        """Put a marker behind everything issued since the last, and let go those who wait for it."""
+    def mark(self, *, anew: bool = False) -> Marker | None:
+        """Put a marker behind everything issued since the last, and let go those who wait for it.
+
+        `anew`: also behind operations that are no steps. A read that its caller has waited for leaves such, and what a marker
+        measures would begin with them.
+        """
         marker = None
-        if self.marked < self.issued:
+        if self.marked < self.issued or (anew and self.backend.pending()):
             step = self.issued
             mark = self.next_mark
             self._enter_move()
@@ -500,7 +515,7 @@ class Worker:
                 self.marks.append(mark)
                 self.marked = step
             self.next_mark = Mark()
-            self._fresh_nbytes = 0
+            self.fresh_nbytes = 0
         self.serve()
         return marker
 
@@ -585,7 +600,9 @@ class Worker:
         if self.number == HOST:
             self.mark()
             self.retire_oldest()
-        elif len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.is_fresh:
+        elif (
+            len(following.jobs) >= MARK_EVERY or self.wanted <= self.issued or self.fresh_nbytes > MARK_NBYTES
+        ):
             self.mark()
 
     def _move(self, job: Job, step: Step) -> None:
@@ -608,7 +625,8 @@ class Worker:
         if completion.profiled or (
             self.marks_by_age and self.next_mark.jobs and time.perf_counter_ns() > self._mark_from_ns
         ):
-            self.mark()  # its times begin with its own work; who waits for what came before waits for that alone
+            # Its times begin with its own work, and who waits for what came before waits for that alone.
+            self.mark(anew=True)
         self._current = job
         return completion
 
@@ -618,7 +636,7 @@ class Worker:
         # Others that wait for what came before shall not wait for this command as well: neighbours that exchange
         # edges would work one after the other.
         if batch.careful or waits:
-            self.mark()
+            self.mark(anew=True)
         each = records is not None and self.number != HOST and not self.backend.times_operations
         at = 0
         for index, step in enumerate(batch.steps):
@@ -687,7 +705,7 @@ class Worker:
 
     def _idle(self) -> bool:
         """Nothing is queued: mark, sleep, and learn what is complete. True when the thread shall end."""
-        self._free_discarded()
+        self._lingers = self._free_discarded() or self._lingers
         self.mark()
         self.asleep = True
         # Whoever adds work looks at `asleep` after adding, we look for work after setting it: one of the two
@@ -695,11 +713,12 @@ class Worker:
         if self.queue or self._discarded:
             self.asleep = False
             return False
-        if not self.marks:
+        if not self.marks and (self.stopping or not self._lingers):
             if not self.stopping:
                 self._sleep()
             self.asleep = False
             return self.stopping and not self.queue and self.marked == self.issued
+        self._lingers = False
         self._watch()
         return False
 
@@ -717,7 +736,7 @@ class Worker:
         self.turn.release()
         try:
             while (self.marks or rounds) and not self.stopping:
-                if self._gate.acquire(timeout=pause):
+                if self._gate.acquire(timeout=pause) or self._discarded:
                     break
                 if self.issued != issued:  # a thread that issues also looks after what it has issued
                     issued, rounds = self.issued, LINGERING
@@ -744,17 +763,22 @@ class Worker:
         finally:
             self.turn.acquire()
 
-    def _free_discarded(self) -> None:
+    def _free_discarded(self) -> bool:
+        """Whether there was any."""
         if not self._discarded:
-            return
+            return False
         while self._discarded:
-            try:
-                self.free(self._discarded.popleft())
-            except BackendError:
-                self.lost_allocations += 1  # no command's failure: the memory stays taken
+            self._free(self._discarded.popleft())
         if self.records is not None:
             held = self.backend.counters.allocated_nbytes
             self.records.held.append((time.perf_counter_ns(), self.number, held))
+        return True
+
+    def _free(self, allocation: Allocation) -> None:
+        try:
+            self.free(allocation)
+        except BackendError:
+            self.lost_allocations += 1  # no command's failure: the memory stays taken
 
     def _close(self) -> None:
         self._free_discarded()

@@ -228,7 +228,8 @@ def _pack_float(value: Any) -> bytes:
 
 
 _FLOAT = struct.Struct("=f").pack
-_PACKERS: dict[bytes, Callable[[Any], bytes]] = {
+#: by struct character, what makes of a number the bytes of its C type (`packer_of`)
+PACKERS: dict[bytes, Callable[[Any], bytes]] = {
     b"c": _pack_byte,
     b"b": _pack_byte,
     b"B": _pack_byte,
@@ -242,7 +243,7 @@ def packer_of(kind: bytes) -> Callable[[Any], bytes]:
     """What makes of a number the bytes of the C type of that struct character; it raises struct.error or TypeError where
     the number does not fit.
     """
-    packer = _PACKERS.get(kind)
+    packer = PACKERS.get(kind)
     if packer is None:
         fail("Kernel.set_arg_buf_pack", status.INVALID_VALUE, "invalid type char")
     return packer

@@ -20,6 +20,7 @@ from vdev.facade.memory import (
     HOST_NO_ACCESS,
     HOST_READ_ONLY,
     HOST_WRITE_ONLY,
+    Buffer,
     Memory,
     MemoryObjectHolder,
     live_memory,
@@ -70,11 +71,18 @@ class Call:
 
     def memories(self, queue: Any, *holders: Any) -> list[Memory]:
         """The memory objects, live and of the queue's context."""
-        self.check_queue(queue)
+        if type(queue) is not CommandQueue:
+            self.check_queue(queue)
         for holder in holders:
-            check_type(self.function, holder, MemoryObjectHolder)
-        live = [live_memory(holder, self.routine) for holder in holders]
-        context = state_of(queue).context
+            if type(holder) is not Buffer:
+                check_type(self.function, holder, MemoryObjectHolder)
+        live = []
+        for holder in holders:
+            memory = holder._vdev_state
+            if memory is None or memory.references <= 0:
+                live_memory(holder, self.routine)  # which says so
+            live.append(memory)
+        context = queue._vdev_state.context
         for memory in live:
             if memory.context is not context:
                 self.fail(status.INVALID_CONTEXT)
@@ -82,6 +90,8 @@ class Call:
 
     def after(self, queue: CommandQueue, wait_for: WaitList) -> Sequence[Completion]:
         """What the command waits for."""
+        if wait_for is None:
+            return ()
         return parse_wait_list(wait_for, state_of(queue).context, self.routine)
 
     def check_plain(self, memory: Memory) -> None:
@@ -128,12 +138,14 @@ class Call:
         """
         memory, layout = target
         command: Command = NOTHING
-        if is_blocking and self.writes_host and layout is not None and not after:
-            code = state_of(queue).read_at_once(Read(memory.buffer, layout, host))
+        if is_blocking and self.writes_host and layout is not None:
+            code = state_of(queue).read_at_once(Read(memory.buffer, layout, host), after)
             if code is not None:
+                if after and any(earlier.status < 0 for earlier in after):
+                    code = status.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                 if code < 0:
                     self.fail(code)
-                return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf))
+                return make_nanny_event(queue, self.kind, DONE, Ward(hostbuf, in_use=False))
         if layout is not None:
             command = (Read if self.writes_host else Write)(memory.buffer, layout, host)
         if isinstance(command, Write):

@@ -162,9 +162,7 @@ class NannyEvent(Event):
     """
 
     # no __slots__: natively it takes attributes
-    def __init__(self, queue: CommandQueue, command_type: int, completion: Completion, ward: Ward) -> None:
-        Event.__init__(self, queue, state_of(queue).context, command_type, completion)
-        self._ward = ward
+    _ward: Ward
 
     def get_ward(self) -> Any:
         return self._ward.kept
@@ -233,17 +231,20 @@ def _warn_of_failure(ended: int) -> None:
 
 def make_event(queue: CommandQueue, command_type: int, completion: Completion) -> Event:
     """The event of a command in `queue`."""
-    event = _new_event(Event)
-    Event.__init__(event, queue, state_of(queue).context, command_type, completion)
-    return event
+    return Event._vdev_of_command(queue, queue._vdev_state.context, command_type, completion)
 
 
 def make_nanny_event(
     queue: CommandQueue, command_type: int, completion: Completion, ward: Ward
 ) -> NannyEvent:
     """The event of a transfer that uses the memory of `ward`."""
-    event = _new_event(NannyEvent)
-    NannyEvent.__init__(event, queue, command_type, completion, ward)
+    event: NannyEvent = _new_event(NannyEvent)
+    event._handle = 0
+    event._queue = queue
+    event._context = queue._vdev_state.context
+    event._command_type = command_type
+    event._vdev_state = completion
+    event._ward = ward
     return event
 
 
@@ -253,11 +254,11 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
         return ()
     result = []
     for event in wait_for:
-        if not isinstance(event, Event):
+        if type(event) is not Event and not isinstance(event, Event):
             fail_cast()
-        if context_of(event) is not context:
+        if event._context is not context:
             fail(routine, status.INVALID_CONTEXT)
-        result.append(state_of(event))
+        result.append(event._vdev_state)
     return result
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from vdev.facade.arguments import Converter, Kept, converter_of, packer_of, refuse, refuser
+from vdev.facade.arguments import PACKERS, Converter, Kept, converter_of, packer_of, refuse, refuser
 from vdev.facade.errors import as_int, check_type, fail, make_error, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.hostbuf import value_bytes
 from vdev.facade.images import ImageMemory
-from vdev.facade.memory import Memory
+from vdev.facade.memory import Buffer, Memory
 from vdev.facade.platform_device import Device
 from vdev.facade.program import ProgramState, _Program
 from vdev.facade.repeat import Repeat, repeat_of
@@ -59,7 +59,7 @@ class KernelState:
 
     __slots__ = (
         "allows_partial_groups", "args", "context", "converters", "converting", "has_local", "images", "is_ready", "kernel",
-        "known_to_fit", "locals", "nbytes", "ndranges", "program", "repeat", "repetition",
+        "known_to_fit", "locals", "nbytes", "ndranges", "pointers", "program", "repeat", "repetition",
     )  # fmt: skip
 
     def __init__(self, program: _Program, kernel: SessionKernel) -> None:
@@ -72,6 +72,10 @@ class KernelState:
         self.converters: list[Converter] = [self._converter(info) for info in infos]
         #: by argument: what has made of its value what is kept, and does so of others of the type
         self.converting: list[Callable[[Any], Kept]] = [refuse] * len(infos)
+        #: arguments that may be buffers
+        self.pointers = frozenset(
+            index for index, info in enumerate(infos) if info.kind in ("global", "constant")
+        )
         self.images = kernel.images  #: arguments whose descriptors a launch takes besides
         #: by argument: bytes of a value
         self.nbytes: list[int | None] = [info.nbytes if info.kind == "value" else None for info in infos]
@@ -128,7 +132,7 @@ class KernelState:
 class Kernel(Handle):
     """A kernel object with its own argument values."""
 
-    #: `enqueue_nd_range_kernel`, which is in a module above
+    #: `launch_captured`, which is in a module above
     _vdev_launch: ClassVar[Callable[..., Any]]
 
     _retain = "clRetainKernel"
@@ -180,8 +184,10 @@ class Kernel(Handle):
         state = self._vdev_state
         if not kwargs:
             repeat = state.repeat
-            if repeat is not None and repeat.takes(state, args):
-                return self._vdev_launch(args[0], self, args[1], args[2], None, wait_for)
+            if repeat is not None:
+                captured = repeat.takes(state, args)
+                if captured is not None:
+                    return self._vdev_launch(args[0], self, captured, args[1], args[2], wait_for)
             event = self._enqueue(self, *args, wait_for=wait_for)
             state.repeat = repeat_of(state, args)
             return event
@@ -211,13 +217,18 @@ class Kernel(Handle):
         """(index, value, index, value, …)"""
         state = self._vdev_state
         args, converters, converting = state.args, state.converters, state.converting
-        state.forget()
+        pointers, context = state.pointers, state.context
+        state.repeat = state.repetition = None
         index, value = 9998, None
         try:
             pairs = iter(indices_and_args)
             for index, value in zip(pairs, pairs, strict=False):
-                args[index] = converters[index](value)
-                converting[index] = converters[index]
+                converter = converting[index] = converters[index]
+                memory = value._vdev_state if type(value) is Buffer and index in pointers else None
+                if memory is not None and memory.references > 0 and memory.context is context:
+                    args[index] = memory  # what the converter would give
+                else:
+                    args[index] = converter(value)
         except Exception as error:
             raise self._explained(error, index, value) from None
 
@@ -225,7 +236,7 @@ class Kernel(Handle):
         """(index, bytes of the value, …)"""
         state = self._vdev_state
         args, sizes = state.args, state.nbytes
-        state.forget()
+        state.repeat = state.repetition = None
         index, value = 9998, None
         try:
             pairs = iter(indices_and_args)
@@ -241,13 +252,13 @@ class Kernel(Handle):
     def _set_arg_buf_pack_multi(self, indices_chars_and_args: tuple[Any, ...], /) -> None:
         """(index, struct format character, number, …)"""
         state = self._vdev_state
-        args, sizes, converting = state.args, state.nbytes, state.converting
-        state.forget()
+        args, sizes, converting, packers = state.args, state.nbytes, state.converting, PACKERS
+        state.repeat = state.repetition = None
         index, value = 9998, None
         try:
             triples = iter(indices_chars_and_args)
             for index, kind, value in zip(triples, triples, triples, strict=False):
-                packer = packer_of(kind)
+                packer = packers.get(kind) or packer_of(kind)
                 packed = packer(value)
                 if len(packed) != sizes[index]:
                     self._set_arg_buf(index, packed)

@@ -67,36 +67,62 @@ def enqueue_nd_range_kernel(
     if ndrange is None and allow_empty_ndrange:
         return make_event(queue, _MARKER, line.submit(Marker(), after))
     captured = state.capture(_ROUTINE)
-    if state.has_local:
-        _check_local_memory(state)
     if ndrange is None:
+        if state.has_local:
+            _check_local_memory(state)
         return make_event(queue, _COMMAND, line.submit(Marker(), after))
-    completion = _at_once(line, state, captured, ndrange, after)
-    if completion is None:
-        completion = _submit(line, state, Launch(state.kernel, captured, ndrange, tried=True), after)
-    return Event._vdev_of_command(queue, context, _COMMAND, completion)
+    return _launched(queue, state, captured, ndrange, after)
 
 
-Kernel._vdev_launch = staticmethod(enqueue_nd_range_kernel)
+def launch_captured(
+    queue: CommandQueue,
+    kernel: Kernel,
+    args: tuple[Argument, ...],
+    global_size: Sizes,
+    local_size: Sizes | None,
+    wait_for: Iterable[Event] | None,
+) -> Event:
+    """`enqueue_nd_range_kernel` where the kernel's arguments have been captured already."""
+    state = state_of(kernel)
+    try:
+        context = state_of(queue).context
+        ndrange = state.ndranges[global_size, local_size, None, False]
+    except (KeyError, TypeError, AttributeError):
+        ndrange = None
+    if ndrange is None or state.context is not context:
+        return enqueue_nd_range_kernel(queue, kernel, global_size, local_size, None, wait_for)
+    after = parse_wait_list(wait_for, context, _ROUTINE) if wait_for else ()
+    return _launched(queue, state, args, ndrange, after)
 
 
-def _at_once(
-    line: QueueState,
+Kernel._vdev_launch = staticmethod(launch_captured)
+
+
+def _launched(
+    queue: CommandQueue,
     kernel: KernelState,
     args: tuple[Argument, ...],
     ndrange: NDRange,
     after: Sequence[Completion],
-) -> Completion | None:
-    """Launch without a submission; None where it takes one."""
-    if line.is_finalized or (is_in_use() and kernel.kernel.addresses is not None):
-        return None  # else more than its arguments may change under their names
-    repetition = kernel.repetition
-    if repetition is not None:
-        if not after and repetition.again(line.order, ndrange):
-            return repetition.completion
-        kernel.repetition = None
-    at_once = line.session.at_once
-    return None if at_once is None else at_once.launch(kernel.kernel, args, ndrange, after, line.order)
+) -> Event:
+    """Launch, without a submission where that is possible; the event."""
+    line = queue._vdev_state
+    if kernel.has_local:
+        _check_local_memory(kernel)
+    completion: Completion | None = None
+    # Of others more than an argument's value may change under its name.
+    if not (line.is_finalized or (is_in_use() and kernel.kernel.addresses is not None)):
+        repetition, at_once = kernel.repetition, line.session.at_once
+        if repetition is not None:
+            if not after and repetition.again(line.order, ndrange):
+                completion = repetition.completion
+            else:
+                kernel.repetition = None
+        if completion is None and at_once is not None:
+            completion = at_once.launch(kernel.kernel, args, ndrange, after, line.order)
+    if completion is None:
+        completion = _submit(line, kernel, Launch(kernel.kernel, args, ndrange, tried=True), after)
+    return Event._vdev_of_command(queue, line.context, _COMMAND, completion)
 
 
 def _submit(

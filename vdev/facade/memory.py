@@ -39,6 +39,8 @@ _HOST_ACCESS = HOST_WRITE_ONLY | HOST_READ_ONLY | HOST_NO_ACCESS
 _HOST_POINTER = USE_HOST_PTR | ALLOC_HOST_PTR | COPY_HOST_PTR
 _KNOWN_FLAGS = _ACCESS | _HOST_ACCESS | _HOST_POINTER | _mem.KERNEL_READ_AND_WRITE
 
+_MOST = 2**64 - 1  #: flags and bytes that the native module takes
+
 BUFFER_TYPE = native.mem_object_type.BUFFER
 
 #: reentrant: a collection while it is held may drop another memory object
@@ -134,8 +136,9 @@ class MemoryObjectHolder:
         return super().__new__(cls)
 
     def get_info(self, arg: int, /) -> Any:
-        arg = as_int("get_info", arg)
-        query = _QUERIES.get(arg)
+        query = _QUERIES.get(arg) if type(arg) is int else None
+        if query is None:
+            query = _QUERIES.get(as_int("get_info", arg))
         if query is None:
             if arg == native.mem_info.HOST_PTR:
                 fail(
@@ -194,7 +197,8 @@ class MemoryObject(MemoryObjectHolder):
     def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
         # at the interpreter's end a thread that will not run again may hold the lock
         if self._valid and not is_ending():
-            self.release()
+            self._valid = False
+            self._vdev_state.release()
 
     @property
     def hostbuf(self) -> Any:
@@ -213,10 +217,17 @@ class Buffer(MemoryObject):
     """A buffer or sub-buffer (clCreateBuffer, clCreateSubBuffer)."""
 
     def __init__(self, context: Context, flags: int, size: int = 0, hostbuf: Any = None) -> None:
-        check_type("__init__", context, Context)
-        flags = as_int("__init__", flags)
-        nbytes = as_int("__init__", size)
         host: Bytes | None = None
+        nbytes = size
+        if not (
+            type(context) is Context
+            and type(flags) is type(nbytes) is int
+            and 0 <= flags <= _MOST
+            and 0 <= nbytes <= _MOST
+        ):
+            check_type("__init__", context, Context)
+            flags = as_int("__init__", flags)
+            nbytes = as_int("__init__", size)
         if hostbuf is not None:
             if not flags & (USE_HOST_PTR | COPY_HOST_PTR):
                 warnings.warn(
@@ -229,7 +240,8 @@ class Buffer(MemoryObject):
                 fail("Buffer", status.INVALID_VALUE, "specified size is greater than host buffer size")
             nbytes = nbytes or host.size
         check_buffer(context, flags, nbytes, host is not None)
-        super().__init__(create_memory(context, flags, nbytes, host, hostbuf))
+        self._vdev_state = create_memory(context, flags, nbytes, host, hostbuf)
+        self._valid = True
 
     def get_sub_region(self, origin: int, size: int, flags: int = 0) -> Buffer:
         check_type("get_sub_region", self, Buffer)
@@ -295,7 +307,8 @@ def check_flags(routine: str, flags: int) -> None:
 def check_buffer(context: Context, flags: int, nbytes: int, has_host: bool) -> None:
     """What clCreateBuffer refuses (specification 5.2.1)."""
     routine = "create_buffer"
-    check_flags(routine, flags)
+    if flags not in _fitting:
+        check_flags(routine, flags)
     if has_host != bool(flags & (USE_HOST_PTR | COPY_HOST_PTR)):
         fail(routine, status.INVALID_HOST_PTR)
     if nbytes == 0 or nbytes > state_of(context).limits["MAX_MEM_ALLOC_SIZE"]:

@@ -82,11 +82,11 @@ class QueueState:
             fail("clEnqueue", error.status, str(error))
 
     @waits
-    def read_at_once(self, command: Read) -> int | None:
+    def read_at_once(self, command: Read, after: Sequence[Completion]) -> int | None:
         """The status of a blocking read that is done at once; None where it has to be submitted."""
         if self.is_finalized or is_in_use():
             return None
-        return self.session.read_at_once(command, self.order)
+        return self.session.read_at_once(command, self.order, after)
 
     def write_at_once(self, command: Write, after: Sequence[Completion]) -> Completion | None:
         """A write that has read the program's memory when this returns; None where it has to be submitted."""

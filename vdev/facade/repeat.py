@@ -18,6 +18,7 @@ from vdev.facade.memory import Memory, MemoryObjectHolder
 
 if TYPE_CHECKING:
     from vdev.facade.kernel import KernelState
+    from vdev.session.commands import Argument
 
 _numbers = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)}
 #: what stays as it is
@@ -30,49 +31,58 @@ _AHEAD = 3
 
 
 class Repeat:
-    """The arguments of a kernel's last call: queue, sizes, and those of the kernel."""
+    """The arguments of a kernel's last call, without queue and sizes."""
 
-    __slots__ = ("_count", "_kinds", "_values")
+    __slots__ = ("_captured", "_count", "_kinds", "_values")
 
-    def __init__(self, args: Sequence[Any]) -> None:
+    def __init__(self, kernel: KernelState, args: Sequence[Any]) -> None:
+        given = args[_AHEAD:]
         #: by argument: what was given for it, and the type of what may be given instead. Of a buffer the memory object is
         #: kept and not the wrapper, whose end may be its end.
-        self._values = [state_of(arg) if isinstance(arg, MemoryObjectHolder) else arg for arg in args]
-        self._values[:_AHEAD] = [None] * _AHEAD
+        self._values = [state_of(arg) if isinstance(arg, MemoryObjectHolder) else arg for arg in given]
         self._kinds = [
             type(arg) if type(arg) in _CONVERTED or isinstance(arg, MemoryObjectHolder) else None
-            for arg in args
+            for arg in given
         ]
+        #: the arguments as a launch captures them; what keeps memory alive is left out
+        self._captured: list[Any] = [None if type(kept) is Memory else kept for kept in kernel.args]
         self._count = len(args)
 
-    def takes(self, kernel: KernelState, args: Sequence[Any]) -> bool:
-        """Set the kernel's arguments to those of another call. False where the usual way has to, which says what is
-        wrong with them.
+    def takes(self, kernel: KernelState, args: Sequence[Any]) -> tuple[Argument, ...] | None:
+        """Set the kernel's arguments to those of another call: what a launch captures of them. None where the usual way has
+        to, which says what is wrong with them.
         """
-        values, kinds, kept = self._values, self._kinds, kernel.args
         if len(args) != self._count:
-            return False
-        for at in range(_AHEAD, self._count):
-            value, known = args[at], values[at]
+            return None
+        values, captured, at = self._values, self._captured.copy(), -1
+        for value in args[_AHEAD:]:
+            at += 1
+            known = values[at]
             if value is known:
                 continue
-            if type(value) is not kinds[at]:
-                return False
-            index = at - _AHEAD
+            if type(value) is not self._kinds[at]:
+                return None
             if type(known) is Memory:
-                value = arg = state_of(value)
-                if not _is_usable(arg, kernel):
-                    return False
-            else:
+                memory = value._vdev_state
+                if memory is not known:
+                    if not _is_usable(memory, kernel):
+                        return None
+                    values[at] = kernel.args[at] = memory
+                    kernel.repetition = None
                 try:
-                    arg = kernel.converting[index](value)
-                except Exception:
-                    return False
+                    captured[at] = memory.argument
+                except AttributeError:  # the last reference is gone
+                    return None
+                continue
+            try:
+                arg = kernel.converting[at](value)
+            except Exception:
+                return None
             values[at] = value
-            if arg != kept[index]:
-                kept[index] = arg
+            if arg != captured[at]:
+                captured[at] = self._captured[at] = kernel.args[at] = arg
                 kernel.repetition = None
-        return True
+        return tuple(captured)
 
 
 def _is_usable(memory: Any, kernel: KernelState) -> bool:
@@ -90,4 +100,4 @@ def repeat_of(kernel: KernelState, args: Sequence[Any]) -> Repeat | None:
                 return None
         elif type(arg) not in _FIXED:
             return None
-    return Repeat(args)
+    return Repeat(kernel, args)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from vdev.facade.calls import (
     COPY_BUFFER,
     COPY_BUFFER_RECT,
@@ -26,7 +28,7 @@ from vdev.facade.calls import (
 from vdev.facade.errors import as_int, cast_int, fail, fail_cast, fail_type, status
 from vdev.facade.event import Event
 from vdev.facade.hostbuf import as_bytes, value_bytes
-from vdev.facade.memory import MemoryObject, MemoryObjectHolder
+from vdev.facade.memory import Buffer, Memory, MemoryObject, MemoryObjectHolder
 from vdev.facade.queue import CommandQueue
 from vdev.process.interrupts import waits
 from vdev.session.commands import CopyBuffer, Fill, Migrate
@@ -41,6 +43,14 @@ def _move_span(
     call: Call, queue: CommandQueue, mem: Any, hostbuf: Any, offset: Any, wait_for: WaitList, is_blocking: Any
 ) -> Event:
     """Between consecutive bytes of a buffer and all of the host memory."""
+    memory = (
+        _usual(call, queue, mem, hostbuf, offset) if is_blocking is True or is_blocking is False else None
+    )
+    if memory is not None:
+        after = call.after(queue, wait_for) if wait_for else ()
+        host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
+        layout = Layout.contiguous(memory.offset + offset, host.size)
+        return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
     start = as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if hostbuf is None:
@@ -53,6 +63,31 @@ def _move_span(
     call.check_host_use(memory)
     layout = Layout.contiguous(memory.offset + start, host.size) if host.size else None
     return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
+
+
+def _usual(call: Call, queue: Any, mem: Any, hostbuf: Any, offset: Any) -> Memory | None:
+    """The memory object of a transfer about which nothing is unusual, and which needs no further checks: between a buffer and
+    a plain array. None where each argument is to be looked at.
+    """
+    if not (
+        type(queue) is CommandQueue
+        and type(mem) is Buffer
+        and type(hostbuf) is np.ndarray
+        and type(offset) is int
+    ):
+        return None
+    memory, flags = mem._vdev_state, hostbuf.flags
+    if (
+        memory.references > 0
+        and memory.context is queue._vdev_state.context
+        and flags.c_contiguous
+        and (flags.writeable or not call.writes_host)
+        and offset >= 0
+        and 0 < hostbuf.nbytes <= memory.nbytes - offset
+        and not memory.flags & call.refused
+    ):
+        return memory
+    return None
 
 
 @waits

@@ -204,7 +204,7 @@ class Ledger:
 
     def count(self, kind: str, plan: Plan) -> CommandTally:
         """One more command that is not a launch; its row."""
-        tally = self.command(kind)
+        tally = self.commands.get(kind) or self.command(kind)
         tally.count += 1
         for source, target, nbytes in plan.moved:
             add_route(tally.moved, source, target, nbytes)

@@ -353,11 +353,14 @@ class Balance:
 
 
 def cut_dimension(num_groups: Sequence[int], chunks: Sequence[Chunk]) -> int | None:
-    """The only dimension in which the chunks of an index space were cut; None where there is none, or are several.
+    """The only dimension in which the chunks of an index space were cut; None where there is none, or are several, or the
+    chunks take turns.
 
     >>> cut_dimension((4, 8), [Chunk((0, 0), (4, 3)), Chunk((0, 3), (4, 8))])
     1
     """
+    if any(chunk.cycle is not None for chunk in chunks):
+        return None
     found = [
         dimension
         for dimension, groups in enumerate(num_groups)

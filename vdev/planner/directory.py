@@ -260,9 +260,9 @@ def new_state(nbytes: int) -> BufferState:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def whole_state(nbytes: int, worker: int) -> BufferState:
+def whole_state(nbytes: int, worker: int, kept: int | None = None) -> BufferState:
     """That of a buffer which one worker has whole, and nobody else any of it."""
-    return buffer_state(nbytes, ((worker, Region.span(0, nbytes)),), ((worker, 0, nbytes),))
+    return buffer_state(nbytes, ((worker, Region.span(0, nbytes)),), ((worker, 0, nbytes),), kept)
 
 
 def interned(content: Content) -> BufferState:

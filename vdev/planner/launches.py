@@ -25,9 +25,9 @@ Never looks at a kernel's source: access ranges come from a callable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import product
+from itertools import chain, pairwise, product
 from math import inf, prod
 
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
@@ -54,6 +54,7 @@ from vdev.planner.merges import Merging, combinations, merges_on
 from vdev.planner.partitioner import Partition, all_partitions, make_partition, widest_partitions
 from vdev.planner.pending import Reducing, Unfolded, launch_stands_against, missing_parts
 from vdev.planner.placement import share
+from vdev.planner.successors import Reading, cost_of_reading, cuts_in_stripes
 from vdev.planner.tidying import fitted, tidy
 from vdev.translators.interpreter.summaries import AccessRange, Reason
 from vdev.translators.ranges.ndrange import Chunk, NDRange
@@ -107,6 +108,8 @@ class LaunchOptions:
     pending: bool = False
     #: seconds that a unit of `links` takes, to set what cuts elsewhere move against what they gain; 0: not known
     seconds_per_cost: float = 0.0
+    #: gives the cuts of an index space to choose from, for so many workers; None: the partitioner's
+    cuts: Callable[[tuple[int, ...], int], Sequence[Partition]] | None = None
     #: they are fewer than there are because more would take longer (`spans`)
     fewer: bool = False
 
@@ -144,6 +147,8 @@ class LaunchRequest:
     in_place: bool = False
     #: how launches of the kernel were cut before; None: all cuts are looked at
     habits: Habits | None = None
+    #: by slot, what later launches read of what this one leaves (`successors`)
+    readings: Mapping[int, tuple[Reading, ...]] = field(default_factory=dict)
     #: where launches of the kernel are better cut than evenly, from measured times; None: nothing was measured
     balance: Balance | None = None
     #: what sees to it that a buffer (by slot) stays in few boxes, of which some were written
@@ -216,7 +221,7 @@ class _Search:
         self.reasons: list[str] = []
         self.recut: float | None = None  #: as in `Plan`
         self._footprints: dict[
-            tuple[tuple[int, ...], ...], list[dict[int, Footprint]]
+            tuple[tuple[int, ...], tuple[int, ...], int], list[dict[int, Footprint]]
         ] = {}  #: by cut, of all chunks
 
     def run(self) -> _Candidate:
@@ -228,11 +233,11 @@ class _Search:
         self.reasons = self._against_cutting()
         if self.reasons:
             return self._on_one_worker()
-        usual = self._usual()
+        usual = None if self.request.readings or options.cuts is not None else self._usual()
         if usual is not None:
             self.reasons = [FEWER] if options.fewer else []
             return usual
-        table = widest_partitions if options.compute_cost is None else all_partitions
+        table = options.cuts or (widest_partitions if options.compute_cost is None else all_partitions)
         best, refusals = self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
         if best is None:
             self.reasons.extend(refusals)
@@ -240,8 +245,14 @@ class _Search:
         if options.compute_cost is not None:
             alone = self._on_one_worker()
             best = alone if alone.cost < best.cost else best
-        best = self._in_best_order(best)
-        if self.request.habits is not None and len(best.workers) == available:
+        if best.partition.cycle:
+            blocks = ", ".join(str(stop - start) for start, stop in pairwise(best.partition.edges))
+            self.reasons.append(
+                f"cut into blocks of {blocks} work-groups in turn, as later launches read them"
+            )
+        else:
+            best = self._in_best_order(best)
+        if self.request.habits is not None and not self.request.readings and len(best.workers) == available:
             self.request.habits.learn(
                 len(groups), options.workers, best.partition.cuts, best.workers, best.cost
             )
@@ -325,7 +336,7 @@ class _Search:
         orders = dict.fromkeys(
             (order_of_data(self.states, self.options.workers, self.options.links), self.options.workers)
         )
-        for partition, workers in product(table, orders):
+        for partition, workers in chain(product(table, orders), self._in_stripes()):
             try:
                 found = self._candidate(partition, workers[: len(partition.chunks)])
             except Unmergeable as refusal:
@@ -340,6 +351,16 @@ class _Search:
             if found is best and self._moves_no_more_than_any(found):
                 break
         return best, refusals
+
+    def _in_stripes(self) -> Iterator[tuple[Partition, tuple[int, ...]]]:
+        """Cuts that leave bytes in the stripes in which they are read later."""
+        request = self.request
+        if request.readings:
+            for partition, workers in cuts_in_stripes(
+                request.readings, request.args, request.ndrange, request.evaluate
+            ):
+                if set(workers) <= set(self.options.workers):
+                    yield partition, workers
 
     def _moves_no_more_than_any(self, found: _Candidate) -> bool:
         """Whether other cuts would move hardly less: what no worker has has to come to one of them, however the launch is
@@ -439,7 +460,7 @@ class _Search:
         return resolve(footprints, trust_exact=self.options.trust_exact)
 
     def _footprints_of(self, partition: Partition) -> list[dict[int, Footprint]]:
-        cut = (partition.cuts, partition.edges)
+        cut = (partition.cuts, partition.edges, partition.cycle)
         found = self._footprints.get(cut)
         if found is None:
             request = self.request
@@ -476,6 +497,15 @@ class _Search:
             if candidate.cost > limit:
                 return
         self._add_reductions(candidate)
+        self._add_readings(candidate)
+
+    def _add_readings(self, candidate: _Candidate) -> None:
+        """What later launches bring of what this one leaves."""
+        for slot, readings in self.request.readings.items():
+            if slot in candidate.resolutions:
+                resolution, links = candidate.resolutions[slot], self.options.links
+                for reading in readings:
+                    candidate.cost += cost_of_reading(reading, candidate.workers, resolution, links)
 
     def _add_reductions(self, candidate: _Candidate) -> None:
         """Parts that are not there yet have to be folded some time."""

@@ -6,7 +6,7 @@ not bytes.
 
 A partition is a grid of cuts: one number of parts for each dimension. Its chunks are whole work-groups,
 contiguous in each dimension, disjoint, cover the NDRange, and are balanced to within one work-group in each
-dimension (PPoPP'11 section 3.2, constraints 1 and 2).
+dimension (PPoPP'11 section 3.2, constraints 1 and 2). Or one dimension is cut into blocks that the chunks take in turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
 
-from vdev.translators.ranges.ndrange import Chunk
+from vdev.translators.ranges.ndrange import Chunk, Cycle
 from vdev.translators.values import dataclass
 
 #: work-items in a group where the program leaves it open: enough for a device, few enough that there are
@@ -38,12 +38,13 @@ BALANCE = 1.25
 @dataclass(frozen=True, slots=True)
 class Partition:
     """`cuts`: number of parts in each dimension. `chunks`: in order, the first dimension fastest. `edges`: of the parts in the
-    only dimension that is cut, where they are not about equal (`balance`).
+    only dimension that is cut, where they are not about equal (`balance`); with a `cycle` of so many work-groups, within it.
     """
 
     cuts: tuple[int, ...]
     chunks: tuple[Chunk, ...]
     edges: tuple[int, ...] = ()
+    cycle: int = 0
 
     @property
     def largest(self) -> int:
@@ -127,6 +128,27 @@ def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partit
         type(groups) is int for groups in num_groups
     ):  # traced numbers are not compared needlessly
         check_partition(partition, num_groups)
+    return partition
+
+
+def cyclic_partition(num_groups: tuple[int, ...], axis: int, edges: Sequence[int]) -> Partition:
+    """Chunk k has the work-groups from `edges[k]` to `edges[k + 1]` along `axis` out of every `edges[-1]`, which are fewer than
+    there are.
+
+    >>> [str(box.start + box.stop) for box in cyclic_partition((5,), 0, (0, 1, 2)).chunks[0].boxes()]
+    ['(0, 1)', '(2, 3)', '(4, 5)']
+    """
+    stride = edges[-1]
+    assert edges[0] == 0
+    assert stride < num_groups[axis], "not one whole cycle"
+    chunks = []
+    for start, stop in pairwise(edges):
+        assert start < stop, "an empty chunk"
+        first = tuple(start if d == axis else 0 for d in range(len(num_groups)))
+        chunks.append(Chunk(first, num_groups, Cycle(axis, stop - start, stride)))
+    cuts = tuple(len(chunks) if d == axis else 1 for d in range(len(num_groups)))
+    partition = Partition(cuts, tuple(chunks), tuple(edges), stride)
+    assert sum(chunk.ngroups for chunk in chunks) == prod(num_groups), "not covered, or covered twice"
     return partition
 
 

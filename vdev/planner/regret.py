@@ -62,6 +62,15 @@ def weighty(states: Sequence[BufferState], links: LinkCosts, *, small: bool) -> 
     return tuple(slot for slot, state in enumerate(states) if state.nbytes >= least)
 
 
+def keepers(states: Sequence[BufferState], links: LinkCosts) -> list[int]:
+    """The workers on which a launch's buffers are kept, those that decide where it runs: a few parameters that are kept somewhere
+    do not bring large buffers there.
+    """
+    slots = weighty(states, links, small=True)
+    found = [states[slot].kept for slot in slots]
+    return [worker for worker in dict.fromkeys(found) if worker is not None]
+
+
 def stake_of(
     plan: Plan, states: Sequence[BufferState], links: LinkCosts, nitems: int, *, small: bool = False
 ) -> Stake | None:

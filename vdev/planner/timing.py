@@ -18,6 +18,8 @@ from vdev.translators.values import dataclass
 
 #: what a new measurement weighs in a mean
 _WEIGHT = 0.25
+#: a measurement counts at most so many times what is known: one alone may have waited for something
+_MOST_LONGER = 4.0
 #: the most that is taken for what every kernel takes, in seconds: the least one that was seen may be a long one
 MOST_FLOOR = 2e-5
 #: a share of the work is believed to be so many times an even one at most: one bad measurement shall not stand for all
@@ -92,16 +94,18 @@ class KernelTimes:
     """What launches of one kernel take, by the number of their work-items.
 
     Rates are kept for every power of two of work-items: what a kernel does with a few is not what it does with millions, as
-    the levels of a grid have it.
+    the levels of a grid have it. Measurements err by being too long: the first of a kernel counts until there is another, for drivers
+    load a kernel when it is first launched, and one that is much longer than those before counts in part.
     """
 
-    __slots__ = ("_least", "_rates", "_uneven")
+    __slots__ = ("_first", "_least", "_rates", "_uneven")
 
     def __init__(self, least: Least) -> None:
         """`least`: of the machine."""
         self._least = least
         #: by the bits of the number of work-items: seconds of one worker for each, beyond what every launch takes
         self._rates: dict[int, float] = {}
+        self._first: int | None = None  #: the bits of the first launch, until there is another one of as many
         #: the largest share of the work that a chunk had, over an even one
         self._uneven = 1.0
 
@@ -118,7 +122,15 @@ class KernelTimes:
         works = [max(took - floor, 0.0) for took in chunks]
         rate, bits = sum(works) / max(nitems, 1), nitems.bit_length()
         before = self._rates.get(bits)
-        self._rates[bits] = rate if before is None else before + _WEIGHT * (rate - before)
+        if before is None:
+            self._first = self._first if self._rates else bits
+        elif bits == self._first:
+            self._first = None
+            if rate < before:  # the second launch says more than the first
+                before, self._uneven = None, 1.0
+        before = rate if before is None else before
+        longest = _MOST_LONGER * before if before else rate
+        self._rates[bits] = before + _WEIGHT * (min(rate, longest) - before)
         if len(works) > 1 and sum(works) > 0:
             uneven = min(max(works) * len(works) / sum(works), _MOST_UNEVEN)
             self._uneven += _WEIGHT * (uneven - self._uneven)

@@ -75,6 +75,12 @@ class Account:
         """Whether every launch counts; otherwise only those that exchange much."""
         return (self.keeper is not None and not self.thrifty) or self.ways.regret > 0
 
+    def enter(self, buffer: VirtualBuffer) -> None:
+        """A buffer belongs to it from now on."""
+        buffer.account = self
+        self.buffers.add(buffer)
+        buffer.span = self.span
+
     def set_way(self, buffers: Sequence[VirtualBuffer] | WeakSet[VirtualBuffer]) -> None:
         """Let plans for these buffers be made for the way in use."""
         for buffer in buffers:
@@ -86,18 +92,18 @@ class Accounts:
     """The accounts of one session, by buffer. Under its lock."""
 
     def __init__(self) -> None:
-        self._of: WeakKeyDictionary[VirtualBuffer, Account] = WeakKeyDictionary()
         #: of which every launch counts
         self.open: WeakSet[Account] = WeakSet()
         #: whose launches take no plans
         self.without_plans: WeakSet[Account] = WeakSet()
 
     def __contains__(self, buffer: VirtualBuffer) -> bool:
-        return buffer in self._of
+        return buffer.account is not None
 
     def get(self, buffer: VirtualBuffer) -> Account | None:
         """The account of a buffer, if it has one."""
-        return self._of.get(buffer)
+        account: Account | None = buffer.account
+        return account
 
     def is_open(self, buffer: VirtualBuffer) -> bool:
         account = self.get(buffer)
@@ -111,7 +117,7 @@ class Accounts:
             self._merge(account, other)
         for buffer in buffers:
             if buffer not in account.buffers:
-                self._enter(account, buffer)
+                account.enter(buffer)
         if account.keeper != kept:  # the first of them that is kept decides, as for the plan
             account.keeper = kept
             account.thrifty = account.thrifty and kept is not None
@@ -137,9 +143,14 @@ class Accounts:
         account.split_states.update(other.split_states)
         account.set_way(other.buffers)
         for buffer in other.buffers:
-            self._enter(account, buffer)
+            account.enter(buffer)
         self.open.discard(other)
         account.cramped = max(account.cramped, other.cramped)
+
+    def enter_kept(self, buffer: VirtualBuffer, account: Account) -> None:
+        """A buffer without an account that `account.keeper` has whole belongs to what is kept there."""
+        account.enter(buffer)
+        account.set_way((buffer,))
 
     def found(self, buffer: VirtualBuffer) -> Account | None:
         """The account of a buffer; one that a launch without a plan has left on a worker belongs to those that are there."""
@@ -148,12 +159,19 @@ class Accounts:
             there = (other for other in self.without_plans if other.keeper == buffer.state.kept)
             account = next(there, None)
             if account is not None:
-                self._enter(account, buffer)
+                account.enter(buffer)
         return account
 
-    def are_kept_together(self, buffers: Sequence[VirtualBuffer], account: Account) -> bool:
-        accounts, keeper = self._of, account.keeper
-        return all(buffer.state.kept == keeper and accounts.get(buffer) is account for buffer in buffers)
+    @staticmethod
+    def kept_together(buffers: Sequence[VirtualBuffer]) -> int | None:
+        """The worker on which all of these buffers are kept by accounts whose launches take no plans; None where that is none."""
+        keeper: int | None = None
+        for buffer in buffers:
+            account = buffer.account
+            if account is None or not account.thrifty or (keeper is not None and account.keeper != keeper):
+                return None
+            keeper = account.keeper
+        return keeper
 
     def set_open(self, account: Account) -> None:
         """Note whether every launch of an account counts."""
@@ -161,11 +179,6 @@ class Accounts:
             self.open.add(account)
         else:
             self.open.discard(account)
-
-    def _enter(self, account: Account, buffer: VirtualBuffer) -> None:
-        self._of[buffer] = account
-        account.buffers.add(buffer)
-        buffer.span = account.span
 
 
 def have_room(account: Account, occupancy: Occupancy, workers: Sequence[int], in_use: int) -> bool:

@@ -7,12 +7,12 @@ these are launches on buffers that are kept on one, and transfers of bytes that 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vdev.executor.job import Job
-from vdev.executor.mark import MARKS_IN_FLIGHT
-from vdev.executor.stretch import Entry, Line, Part
+from vdev.executor.stretch import Entry, Line, Part, Stretch
 from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from vdev.backends.base import Bytes
     from vdev.executor import Completion
     from vdev.executor.holdings import Holdings
+    from vdev.session.accounts import Account
     from vdev.session.core import SessionCore
     from vdev.session.ordering import QueueOrder
     from vdev.session.programs import SessionKernel
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
 
+#: launches in a row that were handed over at once to one of several workers after which new buffers begin there, too
+_LONG = 64
 #: what transfers are counted as
 _NAMES: dict[type, str] = {Fill: "fill", CopyBuffer: "copybuffer"}
 
@@ -45,7 +48,10 @@ class AtOnce:
         self._session = session
         self._executor = session.executor
         self._only = 0 if len(session.workers) == 1 else None  #: the only worker
-        self._until_planned = UNTIL_LOOKED_AT
+        self._until_looked_at = UNTIL_LOOKED_AT
+        self._is_timed = False  #: the launch in hand is one that was looked at
+        #: the worker to which the last launches were handed over at once, and how many of these there were in a row
+        self._at, self._in_a_row = 0, 0
         #: of several workers, one keeps buffers only where ways are chosen
         self._launches = self._only is not None or session.choosing is not None
         self._transfers = transfers
@@ -76,6 +82,7 @@ class AtOnce:
         """The same for a launch that reaches nothing but by its arguments."""
         session, executor = self._session, self._executor
         with session.lock:
+            in_a_row, self._in_a_row = self._in_a_row, 0
             if queue.profiled or session.observers or session.deferrals.held or session.checker is not None:
                 return None
             standing, found = executor.standing, self._found(kernel.plans, args)
@@ -84,27 +91,28 @@ class AtOnce:
             cached, worker, buffers, holdings, places = found
             line = executor.lines[worker]
             if line is None or not (
-                self._only is not None or self._is_kept(kernel, worker, buffers, holdings, queue)
+                self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)
             ):
                 return None
-            if (after or queue.barrier or executor.failures.any) and not (
-                self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
-            ):
+            if (after or queue.barrier) and not self.may_follow(after, queue, worker):
+                return None
+            if executor.failures.any and not all(each.is_sound for each in holdings):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
-            if session.recorder is None:
+            if session.recorder is None and not self._is_timed:
                 part = line.hand_over(entry, standing)
             else:
-                part = self._recorded(line, entry, standing, cached, queue)
+                part = self._noted(line, entry, standing, cached, queue)
             if part is None:
                 return None
             number = session.number = session.number + 1
+            self._in_a_row, self._at = in_a_row + 1 if worker == self._at else 1, worker
             for buffer in buffers:
                 buffer.used = number
             cached.outcome.launches += 1
             if queue.last is not part.stretch.completion:
                 queue.remember(part.stretch.completion)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -114,44 +122,63 @@ class AtOnce:
         """
         if cache is None or not self._launches:
             return None
-        worker = self._only
+        worker, pointers, account = self._only, cache.pointers, None
+        if worker is None:
+            account = _account(cache, args)
+            if account is None:
+                return None
+            worker = account.keeper
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        places: list[tuple[int, int, int]] = []
-        for index in cache.pointers:
+        are_plain = True
+        for index in pointers:
             arg = args[index]
             if type(arg) is not BufferArg:
                 continue
             buffer = arg.buffer
+            if arg.offset:
+                are_plain = False
             if buffer in buffers:
-                places.append((index, buffers.index(buffer), arg.offset))
                 continue
-            resident = buffer.state.resident
-            if resident is None and self._only is not None:
-                resident = self._placed(buffer)
+            resident = buffer.resident
+            if resident is None:
+                resident = self._placed(buffer, worker, account)
             if resident != worker or resident is None:
-                if buffers or worker is not None or resident is None:
-                    return None
-                worker = resident
-            places.append((index, len(buffers), arg.offset))
+                return None
             buffers.append(buffer)
             holdings.append(buffer.holdings)
         if worker is None:
             return None
         cached = cache.resident.get((worker, len(buffers)))
-        return None if cached is None else (cached, worker, buffers, holdings, tuple(places))
+        if cached is None:
+            return None
+        if are_plain and len(buffers) == len(pointers):
+            places = cache.plain_places
+        else:
+            places = tuple(
+                (index, buffers.index(arg.buffer), arg.offset)
+                for index in pointers
+                if type(arg := args[index]) is BufferArg
+            )
+        return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
-        """A new one's is, where there is one worker, that in which it is when it has been given its memory."""
-        if buffer.state.resident is None:
-            self._placed(buffer)
+        """A new one's is, where there is one worker, that in which it is when it has been given its memory; and where a program
+        has been on one of several for long.
+        """
+        if buffer.resident is None:
+            there = self._at if self._in_a_row >= _LONG else None
+            self._placed(buffer, there if self._only is None else self._only)
         return buffer.state
 
-    def _placed(self, buffer: VirtualBuffer) -> int | None:
-        """Give a new buffer, of which nothing was ever written, its memory on the only worker, as a plan of a launch would:
-        that worker; None where it takes a plan.
+    def _placed(
+        self, buffer: VirtualBuffer, worker: int | None, account: Account | None = None
+    ) -> int | None:
+        """Give a new buffer, of which nothing was ever written, its memory on the only worker, or on the one where those are
+        kept that a launch uses with it, those of `account`, as a plan of a launch would: that worker; None where it takes a
+        plan.
         """
-        worker, state, nbytes = self._only, buffer.state, buffer.nbytes
+        state, nbytes = buffer.state, buffer.nbytes
         if worker is None or state is not new_state(nbytes):
             return None
         occupancy, line = self._session.room.occupancy, self._executor.lines[worker]
@@ -160,35 +187,51 @@ class AtOnce:
             return None
         if not line.place(buffer.holdings):
             return None
-        buffer.state = whole_state(nbytes, worker)
+        if account is None:
+            buffer.state = whole_state(nbytes, worker)
+        else:
+            buffer.state = whole_state(nbytes, worker, worker)
+            account.enter(buffer)
         return worker
 
     def _is_kept(
-        self,
-        kernel: SessionKernel,
-        worker: int,
-        buffers: Sequence[VirtualBuffer],
-        holdings: Sequence[Holdings],
-        queue: QueueOrder,
+        self, line: Line, cache: LaunchCache | None, ndrange: NDRange, found: _Found, queue: QueueOrder
     ) -> bool:
-        """Of several workers: whether launches on these buffers, which are on that worker, run there without a plan, and
-        nobody else has to do with them. Now and then one is to be submitted, which looks whether they still should.
+        """Of several workers: whether launches on these buffers, which are on one, run there without a plan, and nobody else
+        has to do with them. Now and then one looks whether they still should, and is timed.
         """
-        choosing, cache = self._session.choosing, kernel.plans
+        choosing, (_, worker, buffers, holdings, _) = self._session.choosing, found
+        self._is_timed = False
         if choosing is None or cache is None:
             return False
-        # Where buffers begin to be kept, or meet, the launch is submitted.
-        if {buffer.state.kept for buffer in buffers} - {None} != {worker}:
+        for buffer in buffers:
+            account = buffer.account
+            if account is None or not account.thrifty or account.keeper != worker:
+                if choosing.keeper_without_plans(buffers, cache.tally) != worker:
+                    return False
+                break
+        if not self._is_free(line, holdings, queue):
             return False
-        if choosing.keeper_without_plans(buffers, cache.tally) != worker:
-            return False
-        if not _is_free(worker, holdings, queue):
-            return False
-        self._until_planned -= choosing.counts_for(cache.tally)
-        if self._until_planned < 0:
-            self._until_planned = UNTIL_LOOKED_AT
-            return False
-        return True
+        self._until_looked_at -= cache.weight
+        if self._until_looked_at >= 0:
+            return True
+        self._until_looked_at = UNTIL_LOOKED_AT
+        self._is_timed = not choosing.is_to_be_submitted(cache, ndrange, buffers)
+        return self._is_timed
+
+    def _noted(
+        self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
+    ) -> Part | None:
+        """Hand over a launch that is recorded, or was looked at: what that takes is to be known."""
+        timed, self._is_timed = self._is_timed, False
+        choosing = self._session.choosing
+        if self._session.recorder is not None:
+            return self._recorded(line, entry, standing, cached, queue)
+        began = time.thread_time_ns()
+        part = line.hand_over(entry, standing)
+        if part is not None and timed and choosing is not None:
+            choosing.handed_over_at_once((time.thread_time_ns() - began) * 1e-9)
+        return part
 
     def _recorded(
         self, line: Line, entry: Entry, standing: object, cached: CachedPlan, queue: QueueOrder
@@ -213,20 +256,23 @@ class AtOnce:
         session = self._session
         if session.recorder is not None or session.checker is not None:
             return None
+        buffers, what = _taken(command)
         with session.lock:
-            standing, transfer = self._executor.standing, transfer_of(command)
-            states = [self._state_of(buffer) for buffer in transfer.buffers]
-            found = self._transfers.find((type(command), transfer.what, *states))
-            if found is None or found.prepared.step is None or [*found.plan.states] != states:
-                return None
+            standing, states = self._executor.standing, [self._state_of(buffer) for buffer in buffers]
+            found = self._transfers.find_same(what, states)
+            if found is None:
+                found = self._transfers.find((type(command), transfer_of(command).what, *states))
+                if found is None or found.prepared.step is None or [*found.plan.states] != states:
+                    return None
+                self._transfers.remember_same(what, states, found)
             line = self._line_of(found)
             if line is None:
                 return None
-            part = self._transferred(line, found, transfer.buffers, after, queue, standing)
+            part = self._transferred(line, found, buffers, after, queue, standing)
             if part is None:
                 return None
             session.ledger.count(_NAMES[type(command)], found.plan)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -250,7 +296,7 @@ class AtOnce:
             if part is None:
                 return None
             session.ledger.count("write", found.plan)
-        if len(line.worker.marks) > MARKS_IN_FLIGHT:
+        if line.worker.marked != line.looked_at:
             line.throttle()
         return part
 
@@ -274,11 +320,11 @@ class AtOnce:
         if queue.profiled or session.observers or session.deferrals.held:
             return None
         holdings = [buffer.holdings for buffer in buffers]
-        if self._only is None and not _is_free(worker, holdings, queue):
+        if self._only is None and not self._is_free(line, holdings, queue):
             return None
-        if (after or queue.barrier or self._executor.failures.any) and not (
-            self._may_follow(after, queue, worker) and all(each.is_sound for each in holdings)
-        ):
+        if (after or queue.barrier) and not self.may_follow(after, queue, worker):
+            return None
+        if self._executor.failures.any and not all(each.is_sound for each in holdings):
             return None
         part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
         if part is None:
@@ -290,7 +336,7 @@ class AtOnce:
             queue.remember(part.stretch.completion)
         return part
 
-    def _may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
+    def may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
         """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have
         failed.
         """
@@ -301,25 +347,58 @@ class AtOnce:
                 stretch = item.stretch
                 if stretch.parts is not None or stretch.worker != worker:
                     return False
-            elif not self._is_behind(item):
+            elif not self._is_behind(item, worker):
                 return False
         return True
 
-    def _is_behind(self, earlier: Completion) -> bool:
+    def _is_free(self, line: Line, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
+        """Of several workers: whether nobody else reads what one has of some buffers, or has to come before in the queue."""
+        worker = line.worker.number
+        for each in holdings:
+            readers = each.readers[worker]
+            if readers is not None and not self._executor.have_ended(readers):
+                return False
+        last = queue.last
+        return not queue.in_order or last is None or _stands_at(last, worker)
+
+    def _is_behind(self, earlier: Completion, worker: int | None) -> bool:
         if earlier.settled:
             return earlier.status == 0
-        return self._only is not None and earlier.progress is not None and earlier.error is None
+        if earlier.progress is None or earlier.error is not None:
+            return False
+        return self._only is not None or (worker is not None and _stands_at(earlier, worker))
 
 
-def _is_free(worker: int, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
-    """Of several workers: whether nobody else reads what it has of some buffers, or has to come before in the queue."""
-    if any(each.readers[worker] is not None for each in holdings):
-        return False
-    last = queue.last
-    return not queue.in_order or last is None or last.settled or _stands_at(last, worker)
+def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
+    """Of the first of a launch's buffers that is kept on a worker without plans; None where there is none."""
+    for index in cache.pointers:
+        arg = args[index]
+        if type(arg) is BufferArg:
+            account: Account | None = arg.buffer.account
+            if account is not None and account.thrifty:
+                return account
+    return None
+
+
+def _taken(command: Fill | CopyBuffer) -> tuple[list[VirtualBuffer], tuple[Any, ...]]:
+    """Its buffers, each once, and what its plan depends on besides."""
+    if type(command) is Fill:
+        return [command.buffer], (Fill, command.offset, command.nbytes, command.pattern)
+    assert type(command) is CopyBuffer
+    source, target = command.source, command.target
+    return [source] if source is target else [source, target], (
+        CopyBuffer,
+        command.shape,
+        command.source_start,
+        command.source_pitches,
+        command.target_start,
+        command.target_pitches,
+    )
 
 
 def _stands_at(completion: Completion, worker: int) -> bool:
     """Whether it is of commands of which only that worker has still to do something."""
     progress = completion.progress
-    return isinstance(progress, Job) and progress.is_open_at_most_at(worker)
+    if type(progress) is Stretch and progress.worker == worker:
+        return True
+    return completion.settled or (isinstance(progress, Job) and progress.is_open_at_most_at(worker))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from weakref import WeakValueDictionary
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from vdev.executor.executor import Executor
 from vdev.executor.holdings import Holdings
 from vdev.planner.directory import HOST, BufferState, Replicas, buffer_state, fine_grain_state, new_state
 from vdev.translators.ranges.region import Region
+
+if TYPE_CHECKING:
+    from vdev.session.launching import LaunchCache
 
 #: Alignment of a home in bytes: that of the largest OpenCL type (CL_DEVICE_MEM_BASE_ADDR_ALIGN is in bits),
 #: and of a page for mappings.
@@ -51,13 +55,15 @@ class _Home:
         return memory
 
 
-#: every buffer that is alive, by the identity of its holdings, which live at least as long
-_by_holdings: WeakValueDictionary[int, VirtualBuffer] = WeakValueDictionary()
+#: every buffer that is alive, by the identity of its holdings, which live at least as long. Programs make many: a dictionary
+#: of weak values would make an object and a call for each.
+_by_holdings: dict[int, ref[VirtualBuffer]] = {}
 
 
 def buffer_of(holdings: Holdings) -> VirtualBuffer | None:
     """The buffer with these holdings; None where the program has dropped it."""
-    return _by_holdings.get(id(holdings))
+    found = _by_holdings.get(id(holdings))
+    return None if found is None else found()
 
 
 class Occupancy:
@@ -104,7 +110,19 @@ class VirtualBuffer:
     only.
     """
 
-    __slots__ = ("__weakref__", "_state", "holdings", "home", "nbytes", "occupancy", "span", "used")
+    __slots__ = (
+        "__weakref__",
+        "_state",
+        "account",
+        "holdings",
+        "home",
+        "nbytes",
+        "occupancy",
+        "resident",
+        "span",
+        "used",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -125,6 +143,10 @@ class VirtualBuffer:
         self.span = (
             0  #: over how many workers launches on it are split (`planner.spans`); 0: nothing was chosen
         )
+        #: of the buffers that belong together with it, where ways are chosen (`accounts`)
+        self.account: Any = None
+        #: the cache of plans of the launch that changed it last, and which launches of it are alike; None: something else did
+        self.writer: tuple[LaunchCache, Hashable] | None = None
         self.home = _Home(nbytes, host_memory)
         self.holdings = executor.holdings(nbytes, self.home, blank=host_memory is None, fine=fine)
         if fine:
@@ -133,7 +155,9 @@ class VirtualBuffer:
             self._state = new_state(nbytes)
         else:
             self._state = buffer_state(nbytes, ((HOST, Region.span(0, nbytes)),))
-        _by_holdings[id(self.holdings)] = self
+        #: the worker that alone holds all of it, as its state says, which each launch asks for
+        self.resident: int | None = None
+        _by_holdings[id(self.holdings)] = ref(self)
 
     @property
     def state(self) -> BufferState:
@@ -144,15 +168,18 @@ class VirtualBuffer:
     def state(self, state: BufferState) -> None:
         before = self._state
         if state is not before:
-            self._state = state
+            self._state, self.resident = state, state.resident
             if self.occupancy is not None and state.replicas != before.replicas:
                 self.occupancy.change(before.replicas, state.replicas)
 
-    def __del__(self) -> None:
-        occupancy = getattr(self, "occupancy", None)
-        state = getattr(self, "_state", None)  # none where `__init__` has failed
-        if occupancy is not None and state is not None and state.replicas:
-            occupancy.release(state.replicas)
+    def __del__(self, known: dict[int, ref[VirtualBuffer]] = _by_holdings) -> None:
+        try:
+            occupancy, replicas = self.occupancy, self._state.replicas
+            known.pop(id(self.holdings), None)
+        except AttributeError:  # `__init__` has failed
+            return
+        if occupancy is not None and replicas:
+            occupancy.release(replicas)
 
     def __repr__(self) -> str:
         return f"<VirtualBuffer {self._state!r}>"
@@ -162,7 +189,7 @@ def buffers_of(occupancy: Occupancy) -> list[VirtualBuffer]:
     """The buffers that are counted there and have replicas, the longest unused first."""
     found = [
         buffer
-        for buffer in list(_by_holdings.values())
-        if buffer.occupancy is occupancy and buffer.state.replicas
+        for buffer in [found() for found in list(_by_holdings.values())]
+        if buffer is not None and buffer.occupancy is occupancy and buffer.state.replicas
     ]
     return sorted(found, key=lambda buffer: buffer.used)

@@ -134,7 +134,7 @@ class DirectLaunches:
         if kept:
             plan = keep(plan, worker, self._links, small=True)
         recipe = LaunchRecipe(
-            kernel.program.native, kernel.name, None, hidden_packer(kernel), _narrowed(kernel)
+            kernel.program.native, kernel.name, None, hidden_packer(kernel.subgrid), _narrowed(kernel)
         )
         prepared = self._executor.prepare(plan, recipe)
         available = len(self._executor.workers)

@@ -40,6 +40,7 @@ from vdev.planner.regret import (
     Stretch,
     TwoWays,
     exchange_of,
+    keepers,
     stake_of,
     weighty,
 )
@@ -48,7 +49,7 @@ from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.kernel_timing import FIRST_SAMPLES, SAMPLE_EVERY, UNTIL_LOOKED_AT, KernelTiming
+from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launching import CachedPlan, LaunchCache
 from vdev.session.samples import FIRST_PLAN, Samples
 from vdev.session.split_plans import SplitPlans
@@ -64,8 +65,8 @@ _IDLE = 64
 _FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.004, 0.0005, 0.006
 #: each return to one worker makes it so many times dearer to leave it again
 _RETURN = 4
-#: returns that the program's last run counts for, where it ended on one worker
-_KEPT_RETURNS = 3
+#: returns that the program's last run counts for, where it ended on one worker: it may have been too short to gain
+_KEPT_RETURNS = 1
 #: launches of a kernel after which it is weighed although its times are not known
 _LONG_UNKNOWN = 64
 #: seconds of a launch that is short
@@ -168,11 +169,29 @@ class Choosing:
             return False
         timing = self.times.timing(tally)
         timing.direct += 1
-        return timing.direct <= FIRST_SAMPLES or timing.direct % SAMPLE_EVERY == 0
+        return timing.samples_direct(timing.direct)
+
+    def is_to_be_submitted(
+        self, cache: LaunchCache, ndrange: NDRange, buffers: Sequence[VirtualBuffer]
+    ) -> bool:
+        """Whether a launch without a plan that is looked at (`LaunchCache.weight`) takes another way than those before, or is to
+        be sampled.
+        """
+        timing = self.times.timing(cache.tally)
+        if self.thrifty and not self._shared and timing.samples_direct(timing.direct + 1):
+            return True
+        timing.direct += 1
+        changes = self.reconsider(ndrange, cache.tally, buffers)
+        cache.weight = self.counts_for(cache.tally)
+        return changes
 
     def handed_over(self, tally: KernelTally, cached: CachedPlan, seconds: float) -> None:
         """The host took so long to hand over a launch that was weighed or sampled."""
         self.times.handed_over(tally, cached, seconds)
+
+    def handed_over_at_once(self, seconds: float) -> None:
+        """The host took so long to hand over a launch without a plan that was looked at."""
+        self.times.handed_over_at_once(seconds)
 
     def balances(self, cache: LaunchCache, cached: CachedPlan, ndrange: NDRange) -> bool:
         """Whether a launch is to be looked at for what its chunks take beside each other."""
@@ -203,7 +222,7 @@ class Choosing:
         timing.cache = launch.kernel.plans
         moved = max(stake.moved - account.budget, 0.0)
         if account.keeper is not None:
-            self._count_kept(account, thought)
+            self._count_kept(account, thought + self.times.lost_by_plans(timing, stake))
             change = self._weigh_kept(account, launch, timing, cached, stake, moved, buffers)
         elif account.barred:
             change = False
@@ -237,7 +256,9 @@ class Choosing:
         return False
 
     def _count_kept(self, account: Account, thought: float) -> None:
-        """Count planning for kept buffers: once it is much, their launches take no plans, for which nothing has to move."""
+        """Count planning for kept buffers, and handing plans over: once it is much, their launches take no plans, for which
+        nothing has to move.
+        """
         account.thought += thought
         if account.thought > _FLOOR / 2:
             account.thrifty = True
@@ -310,7 +331,7 @@ class Choosing:
         if self._shared:
             return self._weigh_shared(account, tally, timing, stake, change)
         if any(
-            not each.times.known and tally.launches - seen < _LONG_UNKNOWN
+            not each.times.known and each.may_gain and tally.launches - seen < _LONG_UNKNOWN
             for tally, each, seen in account.kernels.values()
         ):
             return False  # later, once it is known what they take
@@ -325,6 +346,11 @@ class Choosing:
             split + Way(thought, 0.0), one, least if in_vain else max(change, _FLOOR / 2)
         )
         timing.looked_at(account.thrift.regret == 0 and account.spans.regret == 0)
+        if done:
+            logger.debug(
+                "launches up to one of %s take %.3g s, of it the host %.3g; planning %.3g; on one worker %.3g",
+                tally.name, split.seconds, split.host, thought, one.seconds,
+            )  # fmt: skip
         return done
 
     def _note_split(
@@ -334,9 +360,10 @@ class Choosing:
         launches = tally.launches
         if id(tally) not in account.kernels and timing.thought.value is None:
             thought = min(thought, FIRST_PLAN)
-        account.thought += thought
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
-        timing.thought.add(thought / max(launches + 1 - seen, 1))
+        once = timing.planned(thought, launches + 1 - seen)
+        if not (once and account.returns):  # what came back to being split has gained that before
+            account.thought += thought
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
 
@@ -461,23 +488,25 @@ class Choosing:
 
     def keeper_without_plans(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
         """The worker on which a launch on these buffers runs without a plan; None where it takes one."""
-        account = self._accounts.get(buffers[0]) if buffers else None
-        if account is not None and account.thrifty and self._accounts.are_kept_together(buffers, account):
-            return account.keeper  # as nearly always where there are such
-        keepers = {buffer.state.kept for buffer in buffers}
-        keepers.discard(None)
-        if not keepers:
+        keeper = self._accounts.kept_together(buffers)
+        if keeper is not None:
+            return keeper  # as nearly always where there are such
+        found_on = keepers([buffer.state for buffer in buffers], self._options.links)
+        if not found_on:
             if id(tally) not in self.alone or any(buffer in self._accounts for buffer in buffers):
                 return None
             return self._begin_alone(buffers, tally)
         found = list(filter(None, map(self._accounts.found, buffers)))
-        first = next((account for account in found if account.thrifty), None)
+        first = next((account for account in found if account.thrifty and account.keeper in found_on), None)
         if first is None:
             return None
-        if len(keepers) > 1:  # they meet, and are kept together from now on
+        if len(found_on) > 1:  # they meet, and are kept together from now on
             met = [buffer for buffer in buffers if buffer in self._accounts]
             met.sort(key=lambda buffer: self._accounts.get(buffer) is not first)
             self._accounts.joined(met, first.keeper)
+        for buffer in buffers:
+            if buffer.account is None and buffer.state.resident == first.keeper:
+                self._accounts.enter_kept(buffer, first)
         return first.keeper
 
     def _begin_alone(self, buffers: Sequence[VirtualBuffer], tally: KernelTally) -> int | None:
@@ -503,7 +532,7 @@ class Choosing:
             return 1 if tally.launches >= _LONG_UNKNOWN else UNTIL_LOOKED_AT
         return timing.counts_for
 
-    def reconsider(self, launch: Launch, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
+    def reconsider(self, ndrange: NDRange, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
         timing = self.times.known(tally)
         if timing is None or not timing.times.known or self._shared:
@@ -511,7 +540,8 @@ class Choosing:
         if not timing.is_due_at(tally.launches + 1):
             return False
         states = [buffer.state for buffer in buffers]
-        kept = next(state.kept for state in states if state.kept is not None)
+        found_on = keepers(states, self._options.links)
+        kept = found_on[0] if found_on else self._accounts.kept_together(buffers)
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         account = self._accounts.joined(large, kept)
         launches = tally.launches + 1
@@ -520,7 +550,7 @@ class Choosing:
         count = launches - seen
         thought = timing.thought.value or 0.0
         timing.thought.value = thought * (1 - _FORGET_THOUGHT / (1 << min(account.returns, 20))) ** count
-        nitems = launch.ndrange.nitems
+        nitems = ndrange.nitems
         timing.counts_for = 1 + int(timing.times.whole(nitems) / _SHORT)
         # of what it exchanged in bulk, too, all counts
         stake = timing.stake or self._even_stake(nitems)
@@ -531,11 +561,18 @@ class Choosing:
         account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
         best = account.spans.best() or now
         split = ways[best]
-        change = max(self.times.changing(buffers), _FLOOR_HANDS / 2) * _RETURN ** min(account.returns, 10)
+        # Half of it, since a change counts there and back, and what is planned once is not planned again on the way back.
+        planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
+        change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
+        change *= _RETURN ** min(account.returns, 10)
         one = self.times.one_way(timing, nitems)
         timing.looked_at(split.seconds >= one.seconds)
         if not account.thrift.weigh(one.times(count), split.times(count), change):
             return False
+        logger.debug(
+            "%s gains by being split: %.3g s in place of %.3g, of it the host %.3g",
+            tally.name, split.seconds, one.seconds, split.host,
+        )  # fmt: skip
         self._set_span(account, best)
         return self._change(account)
 

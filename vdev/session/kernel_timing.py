@@ -18,6 +18,8 @@ _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 UNTIL_LOOKED_AT = 64
 #: the most launches of a kernel that gains between two that are looked at
 _MOST_PAUSE = 256
+#: plans of a kernel that are made until its buffers' states come again: buffers that change places, halos that are there
+SETTLING = 6
 
 
 class KernelTiming:
@@ -33,6 +35,8 @@ class KernelTiming:
         "handed",
         "launches",
         "pause",
+        "plan",
+        "settling",
         "skipped",
         "stake",
         "stakes",
@@ -47,9 +51,11 @@ class KernelTiming:
         #: seconds that a unit of costs takes among its transfers: columns are slower than blocks
         self.unit = Median(_TRANSFERS, _ENOUGH_TRANSFERS)
         self.times = KernelTimes(least)
-        #: of split launches: seconds of planning and of handing over, and costs of what moved
+        #: of split launches: seconds of planning that goes on, once the plans that are made once are there, and costs of what moved
         self.thought, self.exchanged = Mean(0.125), Mean(0.125)
-        #: the second by number of workers and whether these exchanged anything
+        #: plans still to come that are made once, whatever follows, and what one takes
+        self.settling, self.plan = SETTLING, Mean(0.25)
+        #: what handing over takes by number of workers and whether these exchanged anything
         self.handed: dict[tuple[int, bool], Median] = {}
         self.stake: Stake | None = None  #: of the last split launch that was weighed
         #: the same by the number of workers that there were for it, and after how many launches
@@ -62,10 +68,20 @@ class KernelTiming:
         #: by index space, in the unit of costs: what was brought to one worker beyond changing over
         self.gathered: dict[object, Mean] = {}
 
+    @property
+    def may_gain(self) -> bool:
+        """Whether launches may gain by being split: the last had more than one chunk."""
+        return self.stake is None or self.stake.workers > 1
+
     def wants_sample(self, stake: Stake) -> bool:
         many = stake.exchanges and stake.kept is None and self.launches < SAMPLE_EVERY
         every = _SAMPLE_EXCHANGE_EVERY if many else SAMPLE_EVERY
         return self.launches <= FIRST_SAMPLES or self.launches % every == 0
+
+    @staticmethod
+    def samples_direct(number: int) -> bool:
+        """Whether one without a plan is sampled, of that number among those that were looked at."""
+        return number <= FIRST_SAMPLES or number % SAMPLE_EVERY == 0
 
     def is_due(self, launches: int = 1) -> bool:
         """Whether the last of so many more launches is to be looked at although nothing else speaks for it."""
@@ -78,6 +94,20 @@ class KernelTiming:
         """
         before, self.due_at = self.due_at, launches
         return self.is_due(max(launches - before, 1))
+
+    def planned(self, seconds: float, launches: int) -> bool:
+        """The first of so many split launches had a plan made, which took so long; 0: none. Whether that one is made once."""
+        once = seconds > 0 and self.settling > 0
+        if seconds > 0:
+            self.plan.add(seconds)
+            self.settling -= once
+        self.thought.add(0.0 if once else seconds / max(launches, 1))
+        return once
+
+    @property
+    def settling_seconds(self) -> float:
+        """What the plans take that are still to be made once."""
+        return self.settling * (self.plan.value or 0.0)
 
     def looked_at(self, gains: bool) -> None:
         """It was: the next one is later where it gains."""

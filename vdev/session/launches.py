@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vdev.errors import DEPENDENCY_FAILED
+from vdev.planner.successors import readings_of
 from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
-from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
+from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan, place_in
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
 from vdev.session.repetition import open_repetition
@@ -94,7 +95,8 @@ class Launches:
             order=order,
         )
         if choosing is not None:
-            choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
+            if not cached.direct or session.executor.lines[0] is None:  # else most of these are not submitted
+                choosing.handed_over(cache.tally, cached, (time.thread_time_ns() - began) * 1e-9)
             if choosing.take_recut():
                 session.executor.standing = object()  # plans are made anew: none is repeated
         if session.recorder is not None and cached.shape is not None:
@@ -118,11 +120,27 @@ class Launches:
             session.executor.standing = object()
             for buffer, state in zip(buffers, cached.states, strict=True):
                 buffer.state = state
+            if len(cached.plan.partition) > 1:
+                self._follow(command, cached, buffers)
         cached.outcome.launches += 1
         if cached.traffic is not None:
             cached.traffic.count()
         if session.observers:
             session.observe(command, cached.plan)
+
+    def _follow(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
+        """Tell those that wrote what this launch reads how it reads it, and note what this one writes."""
+        for slot, reading in cached.readings:
+            writer = buffers[slot].writer
+            if writer is not None and writer[0].successors.note(writer[1], reading):
+                writer[0].forget()
+        cache: LaunchCache | None = command.kernel.plans
+        if cache is None:
+            return
+        for index in cache.written:
+            arg = command.args[index]
+            if type(arg) is BufferArg:
+                arg.buffer.writer = cache, place_in(command, index, arg.buffer)
 
     def _be_ready(
         self,
@@ -161,7 +179,7 @@ class Launches:
         if choosing is None:
             return cached, buffers, False
         if cached.direct:
-            if choosing.reconsider(command, cache.tally, buffers):
+            if choosing.reconsider(command.ndrange, cache.tally, buffers):
                 cached, buffers = self._finder()(cache, command)
             return cached, buffers, cached.direct and choosing.counts_direct(cache.tally)
         stake, thought = cached.stake, self._thought_ns * 1e-9
@@ -257,6 +275,8 @@ class Launches:
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             cached = replace(cached, stake=stake)
+        if not room:
+            cached = replace(cached, readings=tuple(readings_of(cached.plan)))
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)

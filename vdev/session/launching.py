@@ -8,7 +8,7 @@ cannot change which bytes are touched. The plan itself is the planner's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -34,7 +34,8 @@ from vdev.planner.instructions import Plan
 from vdev.planner.launches import Evaluate, LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded
-from vdev.planner.regret import Stake, weighty
+from vdev.planner.regret import Stake, keepers, weighty
+from vdev.planner.successors import Reading, Successors
 from vdev.planner.turns import plan_in_turns
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
@@ -48,6 +49,7 @@ from vdev.session.requests import (
     everything,
     hidden_packer,
     pointer_args,
+    recipe_of,
     request_of,
     request_with,
     scalar_readers,
@@ -74,6 +76,8 @@ THRIFTY = (
 _MOST_PLANS = 1024
 #: launches in a row that are not made again, after which only those with the arguments of the one before may be
 _MOST_IN_VAIN = 8
+#: the weight of a launch of which nothing is known: each is looked at
+_EVERY = 1 << 20
 #: boxes of bytes in a remembered plan of a transfer
 _MOST_TRANSFER_BOXES = 256
 
@@ -100,6 +104,8 @@ class CachedPlan:
     filled: bool = False
     #: what it moves is to move once: the next launch alike is planned anew
     once: bool = False
+    #: what its chunks read of buffers of which they bring much from each other, by slot
+    readings: tuple[tuple[int, Reading], ...] = ()
     #: slots whose pending bytes have to be folded before: there is no plan yet
     unfolded: tuple[int, ...] = ()
 
@@ -120,12 +126,14 @@ class TransferPlans:
     A program that goes on doing the same transfers plans none of them twice.
     """
 
-    __slots__ = ("_known", "_same")
+    __slots__ = ("_known", "_others", "_same")
 
     def __init__(self) -> None:
         self._known: dict[Any, ReadyPlan] = {}
         #: of reads and writes, by the identities of layout and state
         self._same: dict[tuple[type, int, int], tuple[Layout, BufferState, ReadyPlan]] = {}
+        #: of others, by what they depend on and the identities of their buffers' states
+        self._others: dict[tuple[Any, ...], tuple[Sequence[BufferState], ReadyPlan]] = {}
 
     def find(self, key: Any) -> ReadyPlan | None:
         return self._known.get(key)
@@ -145,6 +153,17 @@ class TransferPlans:
             self._same[key] = (layout, state, found)
         return found
 
+    def find_same(self, what: tuple[Any, ...], states: Sequence[BufferState]) -> ReadyPlan | None:
+        """What `remember_same` was given for the same: found by identity, since to hash states takes longer than the rest."""
+        same = self._others.get((*what, *map(id, states)))
+        return None if same is None else same[1]
+
+    def remember_same(self, what: tuple[Any, ...], states: Sequence[BufferState], found: ReadyPlan) -> None:
+        """Keep the plan of something in these states, which live as long as that is known."""
+        if len(self._others) >= _MOST_PLANS:
+            self._others.clear()
+        self._others[(*what, *map(id, states))] = (states, found)
+
     def remember(self, key: Any, found: ReadyPlan) -> None:
         """Unless it is long: rectangles of many rows cost more to keep than to plan."""
         nboxes = sum(touch.region.nboxes for touches in found.plan.touches for touch in touches)
@@ -158,6 +177,8 @@ class TransferPlans:
     def forget(self) -> None:
         """Forget all of them: they are made anew when they are wanted."""
         self._known.clear()
+        self._same.clear()
+        self._others.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,16 +201,20 @@ class LaunchCache:
         "_readers",
         "_scalars",
         "_span_kept",
+        "_written",
         "balance",
         "forms",
         "habits",
         "placed",
+        "plain_places",
         "pointers",
         "ranges",
         "repeated",
         "resident",
         "span",
+        "successors",
         "tally",
+        "weight",
     )
 
     def __init__(self, kernel: SessionKernel, tally: KernelTally) -> None:
@@ -197,6 +222,8 @@ class LaunchCache:
         self._kernel = kernel
         self.tally = tally
         self.pointers = kernel.pointers
+        #: where they point if each points to the beginning of a buffer of its own: (argument, slot, bytes into the buffer)
+        self.plain_places = tuple((index, slot, 0) for slot, index in enumerate(self.pointers))
         self._scalars: tuple[int, ...] | None = None  #: known once the kernel is analysed
         self._plans: dict[Any, CachedPlan] = {}
         self._once: set[int] = set()  #: hashes of the keys of plans that were filled in and not kept
@@ -205,6 +232,8 @@ class LaunchCache:
         self.ranges = RangeCache()
         self.habits = Habits()
         self.balance = Balance()
+        self.successors = Successors()
+        self._written: tuple[int, ...] | None = None
         #: over how many workers launches on buffers are split for which nothing was chosen; 0: all
         self.span = 0
         self._span_kept: int | None = None  #: of the program's last run, or for its next
@@ -216,6 +245,8 @@ class LaunchCache:
         #: plans of direct launches: by worker and number of buffers where all are there, else by their states
         self.resident: dict[tuple[int, int], CachedPlan] = {}
         self.placed: dict[Any, CachedPlan] = {}
+        #: of launches without a plan, one of which is looked at now and then: of how many short ones each has the weight
+        self.weight = _EVERY
 
     @property
     def readers(self) -> tuple[Reader, ...]:
@@ -223,6 +254,26 @@ class LaunchCache:
         if self._readers is None:
             self._readers = scalar_readers(self._kernel)
         return self._readers
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The pointer arguments through which the kernel writes."""
+        if self._written is None:
+            summary = self._kernel.summary
+            accesses = () if summary is None else summary.accesses
+            self._written = tuple(sorted({item.arg for item in accesses if item.mode != "read"}))
+        return self._written
+
+    def readings(self, launch: Launch, pointers: Sequence[PointerArg]) -> dict[int, tuple[Reading, ...]]:
+        """By slot, what later launches read of what `launch` leaves."""
+        found = {}
+        for pointer in pointers:
+            arg = launch.args[pointer.arg]
+            if type(arg) is BufferArg and (
+                known := self.successors.of(place_in(launch, pointer.arg, arg.buffer))
+            ):
+                found[pointer.slot] = known
+        return found
 
     def place_of(self, launch: Launch, buffers: Sequence[VirtualBuffer]) -> Place:
         """One object for all launches that point to the same places. `buffers`: by slot."""
@@ -350,6 +401,11 @@ def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) 
             parts.append(slot)
 
 
+def place_in(launch: Launch, arg: int, buffer: VirtualBuffer) -> Hashable:
+    """What launches of a kernel have in common that leave the same in a buffer through an argument."""
+    return arg, launch.ndrange.num_groups, buffer.nbytes
+
+
 class NoTurns(Exception):
     """No part of a launch fits into the workers' memory."""
 
@@ -367,11 +423,18 @@ def make_plan(
     """
     kernel = launch.kernel
     states = [buffer.state for buffer in buffers]
-    if kernel.plans is not None and not room and _may_be_filled_in(launch, states, kernel.plans.balance):
+    if (
+        kernel.plans is not None
+        and not room
+        and options.cuts is None
+        and _may_be_filled_in(launch, states, kernel.plans)
+    ):
         filled = _filled_in(launch, buffers, states, options, executor)
         if filled is not None:
             return filled
     request = request_of(launch, buffers)
+    if kernel.plans is not None and kernel.plans.successors:
+        request = replace(request, readings=kernel.plans.readings(launch, request.args))
     pointers, evaluate = request.args, request.evaluate
     options, kept = _on_workers(launch, states, options, executor)
     if any(state.fine for state in states):
@@ -389,7 +452,10 @@ def make_plan(
         plan = replace(plan, reasons=tuple(str(reason) for reason in kernel.one_worker))
     if kept is not None:
         plan = keep(plan, kept, options.links)
-    recipe = LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
+    recipe = recipe_of(launch, plan.partition, executor)
+    if recipe is None:  # chunks in turn are not to be had
+        kernel.plans.successors.clear()
+        return make_plan(launch, buffers, replace(options, cuts=None), executor, room)
     prepared = executor.prepare(plan, recipe)
     if kernel.plans is None:
         return CachedPlan(plan, prepared, plan.states)
@@ -408,7 +474,7 @@ def _on_workers(
         return replace(options, workers=options.workers[:1]), None
     if launch.shared:
         return options, None
-    kept = next((state.kept for state in states if state.kept is not None), None)
+    kept = next(iter(keepers(states, options.links)), None)
     if kept is not None:
         return replace(options, workers=(kept,)), kept
     if any(state.fine for state in states):
@@ -433,14 +499,14 @@ def _planned(
         return _plan(states, everywhere, options, room), evaluate
 
 
-def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], balance: Balance) -> bool:
+def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], cache: LaunchCache) -> bool:
     """Whether the planner alone decides on the launch, by what `Forms` goes by."""
     if launch.shared or launch.kernel.subgrid is None or launch.kernel.summary is None:
         return False
     for state in states:
         if state.fine or state.kept is not None or state.pending:
             return False
-    return not balance.elsewhere(launch.ndrange.num_groups)
+    return not cache.successors and not cache.balance.elsewhere(launch.ndrange.num_groups)
 
 
 @dataclass(slots=True, eq=False)
@@ -486,7 +552,7 @@ def _filled_in(
     steady = tuple(states) == plan.states
     kept: _Filled | None = shape.kept
     if kept is None or kept.recipe.ndrange != ndrange:
-        recipe = LaunchRecipe(kernel.program.native, kernel.name, ndrange, hidden_packer(kernel))
+        recipe = LaunchRecipe(kernel.program.native, kernel.name, ndrange, hidden_packer(kernel.subgrid))
     else:
         recipe = kept.recipe
     if kept is None:

@@ -14,6 +14,7 @@ from vdev.executor.at_once import Reading, begin_reading, calm, is_to_be_calm
 from vdev.executor.job import is_complete
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
+from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
 from vdev.session.commands import Command, Marker, Read
 from vdev.session.launching import ReadyPlan, TransferPlans
@@ -33,9 +34,9 @@ class Moves:
     def __init__(self, session: SessionCore) -> None:
         self._session = session
         self.plans = TransferPlans()
-        workers = session.executor.all_workers[:-1]
+        self._workers = session.executor.all_workers[:-1]
         #: the only worker; None where there are several
-        self._only = workers[0] if len(workers) == 1 else None
+        self._only = self._workers[0] if len(self._workers) == 1 else None
 
     def submit(
         self,
@@ -113,22 +114,24 @@ class Moves:
             self._session.recorder.submitted(job, self._session.recorder.empty_shape("marker"))
 
     @waits
-    def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
-        """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
-        quiet = self._only
+    def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
+        """Read and return when it is done: its status. None where it has to be submitted."""
+        quiet, holder = self._only, command.buffer.resident
+        if quiet is None and holder is not None:
+            quiet = self._workers[holder]
         if quiet is not None and is_to_be_calm(quiet, command.layout.nbytes):
             calm(quiet)
         else:
             quiet = None
         with self._session.lock:
             order = queue.last if queue.in_order else None
-            reading = self._begin_reading(command, queue, quiet)
+            reading = self._begin_reading(command, queue, after, quiet)
         if isinstance(reading, Worker):
             quiet = reading
             calm(quiet)
             with self._session.lock:
                 order = queue.last if queue.in_order else None
-                reading = self._begin_reading(command, queue, quiet)
+                reading = self._begin_reading(command, queue, after, quiet)
         if not isinstance(reading, Reading):
             return None
         status = reading.wait()
@@ -137,7 +140,7 @@ class Moves:
         return status
 
     def _begin_reading(
-        self, command: Read, queue: QueueOrder, quiet: Worker | None = None
+        self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None
     ) -> Reading | Worker | None:
         """Hand over a read like one whose plan is known, where nobody wants to hear of it (`begin_reading`)."""
         session = self._session
@@ -153,10 +156,20 @@ class Moves:
         step = None if found is None else found.prepared.download
         if found is None or step is None or found.prepared.alone is None or found.plan.growth:
             return None
+        if after and not self._is_behind(after, queue, found.prepared.alone):
+            return None
         reading = begin_reading(
             session.executor, step, found.prepared.alone, buffer.holdings, command.host, command.layout, quiet
         )
         if isinstance(reading, Reading):
-            buffer.used = session.next_number()
+            buffer.used = session.number = session.number + 1
             session.ledger.count("read", found.plan)
         return reading
+
+    def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
+        """Whether what a worker is handed now comes behind all of `after`, of which nothing is known to have failed."""
+        session = self._session
+        home = session.executor.all_workers[HOST]
+        if session.at_once is None or home.completed < home.submitted:
+            return False
+        return session.at_once.may_follow(after, queue, worker)

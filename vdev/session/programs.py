@@ -14,6 +14,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import ArgInfo, ArgKind, KernelInfo, Untranslatable
 from vdev.translators.frontend.options import split_options
 from vdev.translators.interpreter.summaries import KernelSummary, Reason
+from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
     from vdev.translators.dialects.image_lowering import LoweredProgram
@@ -109,6 +111,14 @@ class SessionKernel:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Renumbered:
+    """A program whose kernels run chunks with cycles."""
+
+    native: BackendProgram
+    kernels: Mapping[str, SubgridKernel]
+
+
 class SessionProgram:
     """A built program. `source` is OpenCL C, or an intermediate language where it is bytes.
 
@@ -130,6 +140,8 @@ class SessionProgram:
         self._kept: KeptProgram | None = None
         self._parsed: ParsedProgram | None = None
         self._lowered: LoweredProgram | None = None
+        self._renumbered: Renumbered | None = None
+        self._renumbers = True  #: False once it was asked for
 
     @property
     def binary(self) -> bytes:
@@ -242,6 +254,33 @@ class SessionProgram:
             key=key,
             native_images=translation.native_images,
         )
+
+    def renumbered(
+        self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
+    ) -> Renumbered | None:
+        """The same for launches with cycles in their chunks, translated and built when it is first asked for; None where that is
+        not possible.
+        """
+        if self._renumbers:
+            self._renumbers, self._renumbered = False, self._renumber(build_on_workers)
+        return self._renumbered
+
+    def _renumber(
+        self, build_on_workers: Callable[[BackendProgram], Sequence[BuildResult]]
+    ) -> Renumbered | None:
+        translation, program = self._translation, self.lowered
+        if translation is None or program is None or self.reasons or translation.native_images:
+            return None
+        from vdev.translators.dialects.subgrid import translate_subgrid  # loads libclang
+
+        try:
+            subgrid = translate_subgrid(program.program, renumbers=True)
+            native = replace(self._program_for_workers(translation), source=subgrid.source, renumbers=True)
+            build_on_workers(native)
+        except (Untranslatable, BuildFailure) as refusal:
+            logger.warning("a program cannot be had with renumbered work-groups: %s", refusal)
+            return None
+        return Renumbered(native, subgrid.kernels)
 
     def summary(self, kernel: str) -> KernelSummary | None:
         """What a kernel touches, as far as it was kept or can be analysed now."""

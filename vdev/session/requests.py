@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vdev.executor.executor import Executor
+from vdev.executor.steps import LaunchRecipe
 from vdev.planner.footprints import PointerArg
 from vdev.planner.launches import LaunchRequest
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel
+from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.interpreter.summaries import AccessRange
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
@@ -167,11 +170,24 @@ def scalar_readers(kernel: SessionKernel) -> tuple[Reader, ...]:
     return tuple((index, None if code is None else struct.Struct("=" + code).unpack) for index, code in codes)
 
 
+def recipe_of(
+    launch: Launch, partition: Sequence[tuple[int, Chunk]], executor: Executor
+) -> LaunchRecipe | None:
+    """The kernel that runs these chunks; None where none runs chunks with cycles."""
+    kernel, program = launch.kernel, launch.kernel.program
+    native, subgrid = program.native, kernel.subgrid
+    if any(chunk.cycle is not None for _, chunk in partition):
+        renumbered = program.renumbered(executor.build)
+        if renumbered is None:
+            return None
+        native, subgrid = renumbered.native, renumbered.kernels[kernel.name]
+    return LaunchRecipe(native, kernel.name, launch.ndrange, hidden_packer(subgrid))
+
+
 def hidden_packer(
-    kernel: SessionKernel,
+    subgrid: SubgridKernel | None,
 ) -> Callable[[NDRange, Chunk, tuple[tuple[int, int], ...]], bytes] | None:
     """What fills the hidden argument of a chunk; None for a kernel that has none."""
-    subgrid = kernel.subgrid
     if subgrid is None:
         return None
 

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from vdev.backends.base import Backend, BackendProgram, Bytes
 from vdev.errors import DEPENDENCY_FAILED, OUT_OF_RESOURCES, BuildError, NoRoom
-from vdev.executor import Completion, Executor, repaired
+from vdev.executor import Completion, Executor, is_done_at_once, repaired
 from vdev.observe.tallies import Ledger
 from vdev.planner.links import LinkCosts
 from vdev.process import forking
@@ -176,9 +176,9 @@ class Session(SessionCore):
         return completion
 
     @waits
-    def read_at_once(self, command: Read, queue: QueueOrder) -> int | None:
-        """Read and return when it is done, without a wait list: its status. None where it has to be submitted."""
-        return self.moves.read_at_once(command, queue)
+    def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion] = ()) -> int | None:
+        """Read and return when it is done: its status. None where it has to be submitted."""
+        return self.moves.read_at_once(command, queue, after)
 
     def write_at_once(
         self, command: Write, after: Sequence[Completion], queue: QueueOrder
@@ -254,7 +254,8 @@ class Session(SessionCore):
         with self.lock:
             waiting = queue.unsettled()
         for completion in reversed(waiting):
-            completion.wait()
+            if not is_done_at_once(completion):
+                completion.wait()
 
     def close(self) -> None:
         """End the workers' threads."""

@@ -26,7 +26,7 @@ from vdev.planner.pending import plan_fold
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.programs import SessionProgram
-from vdev.session.requests import hidden_packer
+from vdev.session.requests import recipe_of
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.ranges.region import Region
@@ -94,12 +94,14 @@ class Shadows:
             return None
         return native
 
-    def recipe(self, launch: Launch, original: BackendProgram | None = None) -> LaunchRecipe:
-        """The translated kernel of `launch`, or the one in `original`, which can only run whole."""
+    def recipe(self, launch: Launch, chunk: Chunk, original: BackendProgram | None = None) -> LaunchRecipe:
+        """The translated kernel of `launch` that runs `chunk`, or the one in `original`, which can only run whole."""
         kernel = launch.kernel
         if original is not None:
             return LaunchRecipe(original, kernel.name, launch.ndrange, None)
-        return LaunchRecipe(kernel.program.native, kernel.name, launch.ndrange, hidden_packer(kernel))
+        found = recipe_of(launch, ((0, chunk),), self._executor)
+        assert found is not None, "a chunk that was launched"
+        return found
 
     def run(
         self,

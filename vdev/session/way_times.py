@@ -60,12 +60,27 @@ class WayTimes:
         if cached.direct:
             if cached.steady:
                 self._handed.add(seconds)
-        elif cached.stake is not None:
+        elif (
+            cached.stake is not None and not cached.plan.growth
+        ):  # memory is taken once, however long the driver takes
             key = _hands(cached.stake)
             handed = self.timing(tally).handed
             if key not in handed:
                 handed[key] = Median(_HANDOVERS, _ENOUGH_HANDOVERS)
             handed[key].add(seconds)
+
+    def handed_over_at_once(self, seconds: float) -> None:
+        """The host took so long to hand over a launch without a plan."""
+        self._handed.add(seconds)
+
+    def lost_by_plans(self, timing: KernelTiming, stake: Stake) -> float:
+        """Seconds that a launch on buffers which are kept on one worker takes more since it has a plan, which is handed over
+        as any is.
+        """
+        handed = timing.handed.get(_hands(stake))
+        if handed is None or handed.value is None or not timing.times.known:
+            return 0.0
+        return max(handed.value - self.one_way(timing, stake.nitems).seconds, 0.0)
 
     def changing(self, buffers: Sequence[VirtualBuffer]) -> float:
         """Seconds that it takes to bring buffers to one worker that are evenly spread over all."""
@@ -81,7 +96,7 @@ class WayTimes:
         handed = timing.handed.get(_hands(stake))
         host = None if handed is None else handed.value
         if host is None:
-            host = machine.handing_over(stake.workers, stake.messages)
+            host = machine.handing_over(stake.workers, stake.messages) * self._as_direct
         # What is exchanged in bulk is weighed elsewhere, with what it took when it was measured.
         moved = 0.0 if self._exchanges and stake.exchanges else stake.moved
         exchange = machine.exchanging(stake.busiest, moved)
@@ -101,8 +116,16 @@ class WayTimes:
         """What handing over launches of a kernel takes, over what it takes by what was measured of the machine."""
         measured = timing.handed.get(_hands(stake))
         if measured is None or measured.value is None:
-            return 1.0
+            return self._as_direct
         return measured.value / self.machine.handing_over(stake.workers, stake.messages)
+
+    @property
+    def _as_direct(self) -> float:
+        """What handing over launches takes, over what it takes by what was measured of the machine, as far as those without plans
+        tell: one over several workers takes no less.
+        """
+        direct = self._handed.value
+        return 1.0 if direct is None else max(direct / self.machine.launch, 1.0)
 
     def way_over(self, timing: KernelTiming, stake: Stake, launches: int, now: int, span: int) -> Way:
         """A launch whose plan is for `now` workers, over `span` of them, with all that is exchanged: as it was when these were

@@ -59,8 +59,10 @@ _UNFUSED = re.compile(
 _TRANSLATED = (*BUFFERS, ArgKind.LOCAL, ArgKind.VALUE)
 
 
-def translate_cuda(program: ParsedProgram) -> CudaProgram:
-    """Translate all kernels. Raises Untranslatable with what cannot be, and the user's line."""
+def translate_cuda(program: ParsedProgram, *, renumbers: bool = False) -> CudaProgram:
+    """Translate all kernels. Raises Untranslatable with what cannot be, and the user's line. `renumbers`: for chunks with
+    cycles.
+    """
     options = nvrtc_options(program.engine_options)
     if _UNFUSED.search(program.preprocessed):
         options = tuple("--fmad=false" if option == "--fmad=true" else option for option in options)
@@ -69,7 +71,7 @@ def translate_cuda(program: ParsedProgram) -> CudaProgram:
             if argument.kind not in _TRANSLATED:
                 raise Untranslatable(f"{argument.type_name} arguments are not translated to CUDA", info.line)
     program = without_unused(program)
-    subgrid = translate_subgrid(program, shared_variables=True, offsets=False)
+    subgrid = translate_subgrid(program, shared_variables=True, offsets=False, renumbers=renumbers)
     again = parse_program(subgrid.source, program.engine_options, target=program.target)
     if not again.exact:
         raise Untranslatable("macros could not be expanded: " + "; ".join(again.doubts))

@@ -134,15 +134,14 @@ class CudaBackend(Backend):
         return self.driver.context()
 
     def visit(self) -> object:
-        outside = self._asked_context()
-        if outside == self.context:
-            return None
-        self.driver.set_context(self.context)
-        return outside
+        return self._visit()
+
+    def visitor(self) -> Callable[[], object]:
+        return self.driver.visitor(self.context)
 
     @cached_property
-    def _asked_context(self) -> Callable[[], int]:
-        return self.driver.asked_context()
+    def _visit(self) -> Callable[[], object]:
+        return self.visitor()
 
     def leave(self, outside: object) -> None:
         # A thread without a context would get the first GPU's at its first call of CUDA's runtime anyway; left there, it
@@ -151,15 +150,17 @@ class CudaBackend(Backend):
             self.driver.set_context(outside)
 
     def wait_for_all(self) -> bool:
-        outside = self.visit()
+        outside = self._visit()
         try:
             result = self.driver.stream_synchronize(self.stream)  # what has failed is told by a marker
         finally:
             if outside is not None:
                 self.leave(outside)
-        # What is to be asked for of peers, or let go behind a marker, waits for one.
-        waiting = self._fetches or self._modules.has_unused or self._sparse.is_going
-        return not (result or waiting or self._lost or self._gpu.lost)
+        if (
+            result or self._fetches or self._lost or self._gpu.lost
+        ):  # what is asked for of peers waits for a marker
+            return False
+        return not (self._modules.has_unused or self._sparse.is_going)  # and what is let go behind one
 
     # memory -------------------------------------------------------------------------------------
 
@@ -224,17 +225,19 @@ class CudaBackend(Backend):
         return found
 
     def write(self, target: Allocation, source: Bytes, box: Box) -> None:
-        if box.nbytes:
+        nbytes = box.nbytes
+        if nbytes:
             self._begin()
-            self._host.write(address_of(target), source, box)
-            self.counters.from_host += box.nbytes
+            self._host.write(address_of(target), source, box, nbytes)
+            self.counters.from_host += nbytes
 
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
-        if not box.nbytes:
+        nbytes = box.nbytes
+        if not nbytes:
             return False
         self._begin()
-        done = self._host.read(address_of(source), target, box)
-        self.counters.to_host += box.nbytes
+        done = self._host.read(address_of(source), target, box, nbytes)
+        self.counters.to_host += nbytes
         return done and self._lost is None
 
     def copy(self, source: Allocation, target: Allocation, box: Box) -> None:
@@ -396,17 +399,21 @@ class CudaBackend(Backend):
 
     def launch(self, kernel: object, args: list[KernelArgument], shape: LaunchShape) -> None:
         assert type(kernel) is Kernel
-        known = kernel.shapes.get(id(shape))
+        known = kernel.latest
         if known is None or known.shape is not shape:
             known = kernel.grids(shape)
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        last = kernel.last
-        for index, arg in enumerate(args):
+        last, index = kernel.last, 0
+        for arg in args:
             if arg is not last[index] and arg != last[index]:
                 kernel.set_argument(index, arg)
-        self._begin()
+            index += 1
+        if self._fetches or not self._first or self._gpu.lost is not None:
+            self._begin()
+        else:
+            self._count += 1
         starts = known.starts
         if starts is None or known.shared != kernel.shared:
             starts = kernel.assemble(known, self.stream, self.driver)

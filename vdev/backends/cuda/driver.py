@@ -48,6 +48,9 @@ class Driver:
         self.fill_4 = _declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
         self.set_context = _declared(library.cuCtxSetCurrent, handle)
         self._get_context = _declared(library.cuCtxGetCurrent, handle)
+        #: the same for a ctypes' object
+        self._ask_context = library["cuCtxGetCurrent"]
+        self._ask_context.restype = ctypes.c_int
         self._error_name = _declared(library.cuGetErrorName, ctypes.c_int, handle)
         # These may wait: other threads go on meanwhile.
         waiting = ctypes.CDLL("libcuda.so.1")
@@ -98,6 +101,22 @@ class Driver:
             return 0 if ask() else found.value or 0
 
         return context
+
+    def visitor(self, own: int) -> Callable[[], object]:
+        """What makes `own` the calling thread's context, and gives the one that it had, None where that was `own`; for one
+        thread at a time.
+        """
+        found = ctypes.c_void_p()
+        ask, place, set_context = self._ask_context, ctypes.byref(found), self.set_context
+
+        def visit() -> object:
+            outside = 0 if ask(place) else found.value or 0
+            if outside == own:
+                return None
+            set_context(own)
+            return outside
+
+        return visit
 
     def take_memory(self, nbytes: int, *, managed: bool = False) -> tuple[int, int]:
         """(CUresult, address) of new device memory in the calling thread's context; `managed`: of memory whose pages the driver

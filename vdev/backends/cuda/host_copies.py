@@ -7,6 +7,7 @@ through a packed form in the GPU's memory, or row by row if there is no memory f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from ctypes import addressof, c_char
 
 from vdev.backends.base import Box, Bytes
 from vdev.backends.cuda.boxes import is_packed, packed_pitches, parts
@@ -47,13 +48,15 @@ class HostCopies:
         self._malloc = malloc
         self._copy_box = copy_box
 
-    def write(self, target: int, source: Bytes, box: Box) -> None:
-        """From the host's memory to that at `target`; the host's may change once this returns."""
-        address, nbytes = target + box.target_start, box.nbytes
+    def write(self, target: int, source: Bytes, box: Box, nbytes: int) -> None:
+        """From the host's memory to that at `target`; the host's may change once this returns. `nbytes`: of the box."""
+        address = target + box.target_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
-            start = source.ctypes.data + box.source_start
+            start = _address(source) + box.source_start
             if nbytes <= AT_ONCE_NBYTES:
-                self._gpu.check(self._gpu.driver.copy(address, start, nbytes, self._stream), "upload")
+                result = self._gpu.driver.copy(address, start, nbytes, self._stream)
+                if result:
+                    self._gpu.check(result, "upload")
             else:  # it waits; other threads may go on meanwhile
                 self._gpu.copy_waiting(address, start, nbytes, _TO_DEVICE, self._stream)
         elif is_packed(box.shape, box.target_pitches):
@@ -70,17 +73,18 @@ class HostCopies:
                     packed.ptr, target, Box(part.shape, 0, to, part.target_start, part.target_pitches)
                 )
 
-    def read(self, source: int, target: Bytes, box: Box) -> bool:
+    def read(self, source: int, target: Bytes, box: Box, nbytes: int) -> bool:
         """From the memory at `source` to the host's, which has it when this returns. True where the stream is known to have
-        done all that came before.
+        done all that came before. `nbytes`: of the box.
         """
-        address, nbytes = source + box.source_start, box.nbytes
+        address = source + box.source_start
         if nbytes < DIRECT_NBYTES and box.is_contiguous:
-            start = target.ctypes.data + box.target_start
-            gpu, driver = self._gpu, self._gpu.driver
-            gpu.check(driver.read_memory(start, address, nbytes, self._stream), "read")
-            # Pageable memory has the bytes by now, memory that the program has pinned need not.
-            gpu.check(driver.stream_synchronize(self._stream), "read")
+            start = _address(target) + box.target_start
+            driver, stream = self._gpu.driver, self._stream
+            # Pageable memory has the bytes by then, memory that the program has pinned need not.
+            result = driver.read_memory(start, address, nbytes, stream) or driver.stream_synchronize(stream)
+            if result:
+                self._gpu.check(result, "read")
             return True
         if is_packed(box.shape, box.source_pitches):
             self._download(target, box, address)
@@ -126,3 +130,11 @@ class HostCopies:
         self._gpu.order(self._copying, self._stream)
         pieces = pieces_of(box.turned(), self._staging.limit(box.nbytes))
         self._staging.download(target, pieces, address, self._context, self._copying)
+
+
+def _address(array: Bytes) -> int:
+    """Where an array's bytes are; quickly where it may be written."""
+    try:
+        return addressof(c_char.from_buffer(array))
+    except TypeError:
+        return int(array.ctypes.data)

@@ -79,6 +79,7 @@ class Kernel:
         "hidden",
         "info",
         "last",
+        "latest",
         "offsets",
         "program",
         "shapes",
@@ -114,6 +115,7 @@ class Kernel:
         self.small: Kernel | None = None
         #: by the identity of a shape: what it means for CUDA
         self.shapes: dict[int, Grids] = {}
+        self.latest: Grids | None = None  #: of these the last that was asked for
 
     def grids(self, shape: LaunchShape) -> Grids:
         """What a shape means for CUDA; remembered, as plans are launched again and again."""
@@ -122,6 +124,7 @@ class Kernel:
             if len(self.shapes) >= 1024:
                 self.shapes.clear()
             known = self.shapes[id(shape)] = Grids(shape, grids(self.info, shape))
+        self.latest = known
         return known
 
     def assemble(self, known: Grids, stream: int, driver: Driver) -> list[tuple[bytes, Callable[[], int]]]:
@@ -244,7 +247,7 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
         chunk, in_order = whole_chunk(ndrange), [0] * len(in_order)
     found: list[Grid] = []
     for part in within_limits(chunk):
-        groups = tuple(stop - start for start, stop in zip(part.start, part.stop, strict=True))
+        groups = part.counts
         if part is chunk and shape.hidden is not None:
             hidden = shape.hidden + _WORK_DIMS[ndrange.work_dim]
         else:
@@ -258,15 +261,17 @@ def grids(info: CudaKernel, shape: LaunchShape) -> list[Grid]:
 
 
 def within_limits(chunk: Chunk) -> list[Chunk]:
-    parts = [chunk]
-    for axis in range(1, len(chunk.start)):
-        if chunk.stop[axis] - chunk.start[axis] <= _MOST_GROUPS:
+    """In parts that CUDA takes."""
+    found, rest = [], [chunk]
+    while rest:
+        part = rest.pop()
+        counts = part.counts
+        axis = next((axis for axis in range(1, len(counts)) if counts[axis] > _MOST_GROUPS), None)
+        if axis is None:
+            found.append(part)
             continue
-        cut = []
-        for part in parts:
-            for start in range(part.start[axis], part.stop[axis], _MOST_GROUPS):
-                low, high = list(part.start), list(part.stop)
-                low[axis], high[axis] = start, min(start + _MOST_GROUPS, part.stop[axis])
-                cut.append(Chunk(tuple(low), tuple(high)))
-        parts = cut
-    return parts
+        most, cycle = _MOST_GROUPS, part.cycle
+        if cycle is not None and cycle.axis == axis and counts[axis] > cycle.block:
+            most = max(most // cycle.block, 1) * cycle.block  # whole blocks
+        rest += reversed(part.cut(axis, most))
+    return found

@@ -187,7 +187,9 @@ def translated(program: BackendProgram, cubins: Cubins) -> Translated:
 def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFailure:
     if isinstance(program.source, bytes):
         return BuildFailure("CUDA workers take OpenCL C, no intermediate language")
-    kept = cubins.translation(program.key)
+    # Both translations of a program have its key.
+    key = f"{program.key} renumbered" if program.key and program.renumbers else program.key
+    kept = cubins.translation(key)
     if kept is not None:
         return Translated(kept, cubins)
     parsed = program.parsed_program()
@@ -196,8 +198,8 @@ def _translate(program: BackendProgram, cubins: Cubins) -> Translated | BuildFai
     from vdev.translators.dialects.cuda.translation import translate_cuda  # loads libclang
 
     try:
-        found = translate_cuda(parsed)
-        cubins.keep_translation(program.key, found)
+        found = translate_cuda(parsed, renumbers=program.renumbers)
+        cubins.keep_translation(key, found)
         return Translated(found, cubins)
     except UnknownOption as refusal:
         return BuildFailure(refusal.reason, _INVALID_BUILD_OPTIONS)
@@ -216,7 +218,12 @@ def _plain_program(program: CudaProgram) -> dict[str, Any]:
             kernel.pointer_args,
             kernel.local_args,
             kernel.max_work_group_size,
-            [kernel.subgrid.name, kernel.subgrid.hidden_index, kernel.subgrid.pointer_args],
+            [
+                kernel.subgrid.name,
+                kernel.subgrid.hidden_index,
+                kernel.subgrid.pointer_args,
+                kernel.subgrid.renumbers,
+            ],
             kernel.local_nbytes,
         ]
         for kernel in program.kernels.values()
@@ -226,9 +233,8 @@ def _plain_program(program: CudaProgram) -> dict[str, Any]:
 
 def _read_program(plain: Mapping[str, Any]) -> CudaProgram:
     kernels = {}
-    for name, entry, hidden, pointers, local, most, (inner, inner_hidden, inner_pointers), nbytes in plain[
-        "kernels"
-    ]:
-        subgrid = SubgridKernel(inner, inner_hidden, tuple(inner_pointers))
+    for name, entry, hidden, pointers, local, most, of_subgrid, nbytes in plain["kernels"]:
+        inner, inner_hidden, inner_pointers, renumbers = of_subgrid
+        subgrid = SubgridKernel(inner, inner_hidden, tuple(inner_pointers), renumbers)
         kernels[name] = CudaKernel(name, entry, hidden, tuple(pointers), tuple(local), most, subgrid, nbytes)
     return CudaProgram(plain["source"], tuple(plain["options"]), kernels)

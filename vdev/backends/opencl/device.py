@@ -82,7 +82,8 @@ class SharedDevice:
         """Launch, after the launches of all queues where the driver asks for it; the event."""
         enqueue = self.cl.enqueue_nd_range_kernel
         # The engine knows best what suits it, where nobody can tell the difference.
-        local_size = None if shape.ndrange.regroups else shape.local_size
+        regroups = shape.ndrange.regroups and shape.chunk.cycle is None  # cycles are of work-groups
+        local_size = None if regroups else shape.local_size
         if self._launch_order is None:
             return enqueue(queue, kernel, shape.global_size, local_size, shape.first, None, False, False)
         with self._launch_order:

@@ -1,0 +1,287 @@
+"""What commands cost the host on several workers where all that they touch is kept on one: as much as on a lone worker.
+
+Python's calls of the submitting thread are counted, and what its workers' threads are asked for; no clock is read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from vdev.translators.ranges.ndrange import NDRange
+from vdev.translators.ranges.rectangles import Layout
+
+from tests.pure.test_choosing import Program
+from tests.pure.test_direct import attempts
+from tests.pure.test_never_slower import Bench, simulated_host
+from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, VirtualGpu
+from vdev.executor import Completion, Executor
+from vdev.executor.executor import _single
+from vdev.executor.steps import CallStep
+from vdev.executor.worker import Worker
+from vdev.observe.statistics import of_session
+from vdev.session import launches
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.samples import FIRST_PLAN
+from vdev.session.session import VirtualBuffer
+
+SOURCE = """
+kernel void add(global uint *to, global const uint *from, const uint step)
+{
+    to[get_global_id(0)] = from[get_global_id(0)] + step;
+}
+kernel void chain(global uint *to, global const uint *from)
+{
+    const uint i = get_global_id(0), n = get_global_size(0);
+    to[i] = from[(i + n / 4) % n] + 1;
+}
+"""
+ITEMS = 65536
+#: launches until everything is kept, plans are made and what kernels take is known
+ENOUGH = 600
+#: seconds of the host that a submission takes, beside what it hands over
+SUBMISSION = 6e-5
+#: calls that a command may cost more than on a lone worker: whether its buffers are kept is looked at
+MOST_MORE = 8
+
+
+@pytest.fixture(autouse=True)
+def as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VirtualGpu, "can_wait_for_all", True)
+    monkeypatch.setattr(VirtualGpu, "wait_for_all", lambda self: True, raising=False)
+    monkeypatch.setattr(VirtualGpu, "small_write_nbytes", 1 << 14)
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Bench]]:
+    """The simulated host, for which each submission takes time."""
+    submit = Executor.submit
+    with simulated_host() as benches:
+
+        def submitted(*args: Any, **named: Any) -> int:
+            if benches:
+                benches[-1].program.machine.host += SUBMISSION
+            return submit(*args, **named)
+
+        monkeypatch.setattr(Executor, "submit", submitted)
+        yield benches
+
+
+class Kept:
+    """A program on so many GPUs whose launches take no time to speak of."""
+
+    def __init__(self, clocks: list[Bench], workers: int) -> None:
+        bench = Bench({"add": 1e-15, "chain": 1e-15}, ITEMS, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(SOURCE)
+        clocks.append(bench)
+        self.program: Program = bench.program
+        self.session, self.queue = self.program.session, self.program.queue
+        self.buffers = [self.program.buffer(4 * ITEMS) for _ in range(2)]
+        self.number = 0
+
+    def launch(
+        self, *buffers: VirtualBuffer, name: str = "add", after: tuple[Completion, ...] = ()
+    ) -> Completion:
+        self.number += 1
+        given: list[Any] = [BufferArg(buffer, 0, buffer.nbytes) for buffer in buffers or self.buffers]
+        if name == "add":
+            given.append(np.uint32(self.number).tobytes())
+        launch = Launch(self.program.kernels[name], tuple(given), NDRange((ITEMS,), (64,), (0,)))
+        return self.session.submit(launch, after, queue=self.queue)
+
+    def turn(self) -> None:
+        """A launch that reads what others have written in the launch before."""
+        self.launch(*self.buffers, name="chain")
+        self.buffers.reverse()
+
+    def settled(self) -> Kept:
+        for _ in range(ENOUGH):
+            self.launch()
+        self.program.wait()
+        return self
+
+
+#: by name, what makes a command of a program
+Command = Callable[[Kept], object]
+
+
+def _read(kept: Kept) -> None:
+    kept.launch()
+    layout = Layout.contiguous(0, 64)
+    command = Read(kept.buffers[0], layout, np.zeros(64, np.uint8))
+    if kept.session.read_at_once(command, kept.queue) is None:
+        kept.session.submit(command, queue=kept.queue).wait()
+
+
+def _write(kept: Kept) -> None:
+    command = Write(kept.buffers[1], Layout.contiguous(0, 64), np.zeros(64, np.uint8))
+    if kept.session.write_at_once(command, (), kept.queue) is None:
+        kept.session.submit(command, queue=kept.queue).wait()
+
+
+COMMANDS: dict[str, Command] = {
+    "launch": lambda kept: kept.launch(),
+    "launch behind another": lambda kept: kept.launch(after=(kept.launch(),)),
+    "launch and wait": lambda kept: kept.launch().wait(),
+    "new buffer": lambda kept: kept.launch(kept.session.create_buffer(4 * ITEMS), kept.buffers[1]),
+    "read": _read,
+    "write": _write,
+    "fill": lambda kept: kept.session.submit(Fill(kept.buffers[0], 0, 64, bytes(4)), queue=kept.queue),
+    "copy": lambda kept: kept.session.submit(
+        CopyBuffer(*kept.buffers, (1, 1, 64), 0, (64, 64), 0, (64, 64)), queue=kept.queue
+    ),
+}
+
+
+def cost(kept: Kept, command: Command, woken: list[int]) -> tuple[int, int, int]:
+    """Of a command in the middle of many: Python's calls, threads woken, markers made."""
+    for _ in range(3):
+        command(kept)
+    found = []
+    for _ in range(9):
+        counts, before = [0], len(woken)
+        markers = sum(worker.marked for worker in kept.session.executor.all_workers)
+
+        def count(frame: object, event: str, arg: object, counts: list[int] = counts) -> None:
+            counts[0] += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            command(kept)
+        finally:
+            sys.setprofile(None)
+        markers = sum(worker.marked for worker in kept.session.executor.all_workers) - markers
+        found.append((counts[0], len(woken) - before, int(markers > 0)))
+    return sorted(found)[len(found) // 2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_on_kept_buffers_costs_what_it_does_on_a_lone_worker(
+    clocks: list[Bench], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[int] = []
+    wake = Worker.wake
+    monkeypatch.setattr(Worker, "wake", lambda worker: woken.append(worker.number) or wake(worker))
+    found = {}
+    for workers in (1, 3):
+        kept = Kept(clocks, workers).settled()
+        if workers > 1:
+            assert [buffer.state.kept for buffer in kept.buffers] == [0, 0]
+        found[workers] = cost(kept, COMMANDS[name], woken)
+    # what a wait for an event or a new buffer does beside its launch is a command's, too
+    most = MOST_MORE * (2 if name in ("launch behind another", "read") else 1)
+    assert found[3][0] <= found[1][0] + most
+    assert found[3][1:] <= found[1][1:]
+
+
+def test_launches_that_depend_across_workers_are_on_one_soon_and_stay(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = attempts(monkeypatch)
+    kept = Kept(clocks, 2)
+    for _ in range(ENOUGH):
+        kept.turn()
+    tried.clear()
+    for _ in range(4000):
+        kept.turn()
+    kept.program.wait()
+    assert of_session(kept.session).kernel("chain").split < 60
+    assert tried.count(True) >= 3900
+
+
+def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks: list[Bench]) -> None:
+    kept = Kept(clocks, 2)
+    before = kept.program.buffer(4 * ITEMS)
+    assert before.state.resident is None
+    kept.settled()
+    filled, copied = kept.program.buffer(4 * ITEMS), kept.session.create_buffer(4 * ITEMS)
+    copy = CopyBuffer(kept.buffers[0], copied, (1, 1, 64), 0, (64, 64), 0, (64, 64))
+    kept.session.submit(copy, queue=kept.queue)
+    assert [filled.state.resident, copied.state.resident] == [0, 0]
+
+
+MIXED = """
+kernel void large(global float *a, global const float *b, global const uint *parameters)
+{
+    a[get_global_id(0)] += b[get_global_id(0)] * parameters[0];
+}
+kernel void small(global uint *parameters) { parameters[get_global_id(0)] += 1; }
+"""
+
+
+def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
+    """A launch runs where its large buffers say: one parameter on a worker does not bring them there."""
+    n = 1 << 24
+    bench = Bench({"large": 2e-3 / n, "small": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
+    bench.build(MIXED)
+    clocks.append(bench)
+    buffers, parameters = [bench.zeros(n) for _ in range(2)], bench.zeros(64)
+    for _ in range(200):
+        bench.run("small", (64,), (64,), parameters)
+    assert parameters.made.state.kept == 0
+    for _ in range(200):
+        bench.run("small", (64,), (64,), parameters)
+        bench.run("large", (n,), (64,), *buffers, parameters)
+        buffers.reverse()
+    bench.program.wait()
+    assert of_session(bench.program.session).kernel("large").split == 200
+
+
+def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is large enough to be split, so that nobody waits for what they take."""
+    names, planned = [f"k{k}" for k in range(60)], []
+    bench = Bench(dict.fromkeys(names, 1e-9), ITEMS, 0, 2, PEER_BYTES_PER_SECOND)
+    text = "kernel void {}(global uint *a, const uint b) {{ a[get_global_id(0)] += b; }}"
+    bench.build("\n".join(map(text.format, names)))
+    clocks.append(bench)
+    make_plan = launches.make_plan
+
+    def slowly(*args: Any) -> Any:
+        planned.append(args)
+        bench.program.machine.host += FIRST_PLAN
+        return make_plan(*args)
+
+    monkeypatch.setattr(launches, "make_plan", slowly)
+    buffer = bench.zeros(64)
+    for name in names:
+        bench.run(name, (64,), (64,), buffer, np.uint32(1))
+    assert len(planned) < 20
+    assert buffer.made.state.kept == 0
+
+
+def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(
+    clocks: list[Bench],
+) -> None:
+    kept = Kept(clocks, 2)
+    kept.turn()
+    account, choosing = kept.buffers[0].account, kept.session.choosing
+    assert choosing is not None
+    assert account.keeper is None
+    assert choosing._change(account)
+    assert not account.thrifty
+    for _ in range(400):
+        kept.turn()
+    assert account.thrifty
+    assert account.keeper == 0
+
+
+def test_what_was_submitted_to_another_worker_is_waited_for(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch that waits for a command of the same worker comes behind it anyway; one of another worker's has to end first."""
+    kept = Kept(clocks, 2).settled()
+    tried, executor = attempts(monkeypatch), kept.session.executor
+    for number, worker in enumerate(executor.all_workers[:-1]):
+        earlier = Completion()
+        executor.submit(_single(number, CallStep(lambda backend: None)), (), earlier)
+        while worker.issued < worker.submitted or worker.busy:
+            pass
+        assert not earlier.settled
+        tried.clear()
+        kept.launch(after=(earlier,))
+        assert tried == ([True] if number == 0 else [])
