@@ -220,6 +220,20 @@ class Bench:
             cl.enqueue_copy(queue, others, seen)
             self.step(queue, size, size, counts, others, np.uint32(number))
 
+        return {
+            "filled": filled,
+            "written": written,
+            "copied": copied,
+            "read": read,
+            "waited": lambda number: add(queue, size, size, counts, np.uint32(number)).wait(),
+        }
+
+    def in_steps(self) -> dict[str, Launch]:
+        """The same in steps, as programs make them that decide with the host what comes next."""
+        queue, add, counts, others, size = self.queue, self.add, self.counts, self.others, (ITEMS,)
+        seen, zero = np.zeros(ITEMS, np.uint32), np.uint32(0)
+        flag, sums, parameters = seen[:1].copy(), seen[:16].copy(), np.zeros((4, 16), np.float32)
+
         def mapped(number: int) -> None:
             add(queue, size, size, counts, np.uint32(number))
             array, _ = cl.enqueue_map_buffer(queue, counts, cl.map_flags.READ, 0, seen.shape, seen.dtype)
@@ -232,12 +246,6 @@ class Bench:
         def finished(number: int) -> None:
             add(queue, size, size, counts, np.uint32(number))
             queue.finish()
-
-        flag, parameters, sums = (
-            np.zeros(1, np.uint32),
-            np.zeros((4, 16), np.float32),
-            np.zeros(16, np.uint32),
-        )
 
         def search(number: int) -> None:
             flag[:] = 0
@@ -259,11 +267,6 @@ class Bench:
             "finished": finished,
             "search": search,
             "clusters": clusters,
-            "filled": filled,
-            "written": written,
-            "copied": copied,
-            "read": read,
-            "waited": lambda number: add(queue, size, size, counts, np.uint32(number)).wait(),
         }
 
     def arrays(self) -> dict[str, Launch]:
@@ -300,7 +303,7 @@ class Bench:
 
 def programs(bench: Bench) -> dict[str, Launch]:
     """By name, the launch of a number."""
-    return bench.in_a_row() | bench.in_turn() | bench.with_others() | bench.arrays()
+    return bench.in_a_row() | bench.in_turn() | bench.with_others() | bench.in_steps() | bench.arrays()
 
 
 def measure(launches: int, only: list[str]) -> columns.Figures:

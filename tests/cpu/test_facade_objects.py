@@ -21,6 +21,7 @@ from vdev.facade import stand_in
 from vdev.facade.errors import native
 from vdev.facade.handles import state_of
 from vdev.facade.platform_device import Platform
+from vdev.facade.queue import QueueState
 from vdev.process.switches import WorkerSpec
 from vdev.session.session import Session
 from vdev.start.workers import open_workers
@@ -545,3 +546,20 @@ def test_pyopencl_is_not_needed_by_the_facade_itself() -> None:
     """What the stand-in is filled from knows PyOpenCL's Python layer only when a kernel is made."""
     assert cl.Context.__module__ == "pyopencl._cl"
     assert "vdev.facade.stand_in" in sys.modules
+
+
+def test_a_read_behind_a_failure_names_the_wait_list(
+    queue: Any, ctx: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it was handed over before anybody knew (specification 5.11)."""
+    buffer = buffer_of(ctx, np.zeros(16, np.float32))
+    host, event = np.empty(16, np.float32), cl._enqueue_marker(queue)
+    event.wait()
+    monkeypatch.setattr(QueueState, "read_at_once", lambda self, command, after: -5)
+    with pytest.raises(native.Error) as plain:
+        cl._enqueue_read_buffer(queue, buffer, host)
+    assert plain.value.args[0].code() == -5
+    monkeypatch.setattr(type(state_of(event)), "status", -9)
+    with pytest.raises(native.Error) as behind:
+        cl._enqueue_read_buffer(queue, buffer, host, wait_for=[event])
+    assert behind.value.args[0].code() == native.status_code.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST

@@ -20,7 +20,7 @@ from vdev.executor import Completion
 from vdev.executor.mark import MARK_EVERY
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.executor.worker import Worker
-from vdev.session.commands import Fill, Marker, Read
+from vdev.session.commands import Fill, Map, Marker, Read, Unmap
 from vdev.session.ordering import QueueOrder
 from vdev.session.session import VirtualBuffer
 
@@ -168,6 +168,40 @@ def test_a_read_does_not_overtake_what_it_waits_for() -> None:
         failed = launch(other, other)
         assert ended(failed) == -5
         assert program.session.read_at_once(command, program.queue, [failed]) is None
+
+
+def test_small_maps_wake_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the worker has nothing to do: the calling thread copies the bytes. What was written by way of a map is what the
+    next launch finds, whatever was mapped before.
+    """
+    readers: list[int] = []
+    plain = ReferenceBackend.read
+    monkeypatch.setattr(
+        ReferenceBackend,
+        "read",
+        lambda each, *move: readers.append(threading.get_ident()) or plain(each, *move),
+    )
+    with Program(1) as program:
+        session = program.session
+        buffer, launch, expected, mine = program.buffer(3), Caller(program), numbers(3), 0
+        for number in range(24):
+            session.executor.quiesce()  # its thread is through, mostly
+            launch(buffer, buffer)
+            expected, writes = triple(expected), number % 3 == 2
+            session.moves.calm(NBYTES)
+            readers.clear()
+            command = Map(buffer, 0, NBYTES, read=True, write=writes)
+            assert ended(program.submit(command)) == 0
+            home = buffer.home().view(np.uint32)
+            assert home.tolist() == expected.tolist()
+            mine += set(readers) == {threading.get_ident()}
+            if writes:
+                home += np.uint32(number)
+                expected = expected + np.uint32(number)
+            assert ended(program.submit(Unmap(command))) == 0
+        launch(buffer, buffer)
+        assert program.content(buffer).tolist() == triple(expected).tolist()
+        assert (mine > 0) is program.backends[0].can_wait_for_all
 
 
 def test_a_queue_that_is_finished_goes_on(at_once: list[bool]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from vdev.translators.ranges.region import Region
@@ -19,6 +21,8 @@ from vdev.planner.instructions import Copy, CopyBetween, Download, Fill, Reserve
 from vdev.planner.links import LinkCosts
 from vdev.planner.tidying import HELD_EACH, HELD_FRESH, MOST_HELD
 from vdev.planner.transfers import Box, plan_copy, plan_fill, plan_map, plan_read, plan_unmap, plan_write
+from vdev.session.commands import Map, Unmap
+from vdev.session.transfers import transfer_of
 
 LINKS = LinkCosts.uniform(2)
 span = Region.span
@@ -368,3 +372,14 @@ def test_what_is_written_into_many_boxes_goes_to_who_had_it() -> None:
     copied = {(item.source, item.target): item.region for item in plan.instructions if isinstance(item, Copy)}
     assert copied == {(HOST, 0): both & mine, (HOST, 1): both & yours}
     assert plan.states == (state,)
+
+
+@pytest.mark.parametrize("changed", ["offset", "nbytes", "read", "write", "before"])
+def test_plans_of_mappings_are_kept_by_what_they_depend_on(changed: str) -> None:
+    """With the buffers' states; what a mapping found says what its end may join."""
+    given: dict[str, Any] = {"offset": 0, "nbytes": 16, "read": True, "write": False, "before": None}
+    other = {"offset": 16, "nbytes": 32, "read": False, "write": True, "before": SPREAD}
+    buffer: Any = SimpleNamespace(state=SPREAD)
+    one, two = (Map(buffer, **each) for each in (given, given | {changed: other[changed]}))
+    assert (transfer_of(one).what != transfer_of(two).what) is (changed != "before")
+    assert (transfer_of(Unmap(one)).what != transfer_of(Unmap(two)).what) is (changed != "read")

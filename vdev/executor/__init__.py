@@ -22,7 +22,6 @@ __all__ = [
     "holdings",
     "is_done_at_once",
     "job",
-    "mark",
     "prepare",
     "records",
     "red_zones",

@@ -13,7 +13,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 
 from vdev.errors import BackendError
-from vdev.executor.worker import TURN_TIMEOUT
+from vdev.executor.worker import SMALL_NBYTES, TURN_TIMEOUT
 from vdev.process.finalisers import may_wait
 from vdev.process.forking import in_driver
 from vdev.process.interrupts import checkpoint, waits
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from vdev.executor.worker import Worker
     from vdev.translators.ranges.rectangles import Layout
 
-#: bytes of reads at most, where a read keeps the calling thread waiting with locks held: some 10 us
-_SMALL_NBYTES = 64 << 10
 #: seconds that a read waits for what is queued before it is queued as well
 _DRAINING = 0.001
 
@@ -84,7 +82,7 @@ def begin_reading(
     worker = executor.all_workers[number]
     if not worker.backend.any_thread or worker.records is not None or not may_wait():
         return None
-    if not worker.takes_transfers and (not worker.backend.can_wait_for_all or layout.nbytes > _SMALL_NBYTES):
+    if not worker.takes_transfers and (not worker.backend.can_wait_for_all or layout.nbytes > SMALL_NBYTES):
         return None
     busy = worker.queue or worker.busy
     if worker is not quiet and (busy or not worker.takes_transfers):
@@ -129,7 +127,7 @@ def is_to_be_calm(worker: Worker, nbytes: int) -> bool:
     backend = worker.backend
     if not (backend.can_wait_for_all and backend.any_thread):
         return False
-    return nbytes <= _SMALL_NBYTES and worker.records is None and may_wait()
+    return nbytes <= SMALL_NBYTES and worker.records is None and may_wait()
 
 
 def _handed_over(

@@ -27,7 +27,7 @@ from vdev.executor.prepare import NOTHING, Batch, PreparedPlan
 from vdev.executor.records import WorkRecords
 from vdev.executor.steps import CallStep, LaunchRecipe, Step
 from vdev.executor.stretch import Line
-from vdev.executor.worker import Waits, Worker
+from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
 from vdev.process.finalisers import may_wait
@@ -257,8 +257,13 @@ class Executor:
             return False
         if prepared.order is not None:
             return True
-        alone = prepared.alone
-        return alone is not None and prepared.uses_host_array and self.all_workers[alone].takes_transfers
+        if prepared.alone is None:
+            return False
+        worker = self.all_workers[prepared.alone]
+        if prepared.uses_host_array and worker.takes_transfers:
+            return True
+        # One whose device has nothing to do copies a few bytes in less time than it takes to wake its thread.
+        return 0 < prepared.home_nbytes <= SMALL_NBYTES and worker.is_quiet_alone
 
     def submit_empty(
         self, completion: Completion, after: Sequence[Completion] = (), order: Completion | None = None

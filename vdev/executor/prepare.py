@@ -119,6 +119,7 @@ class PreparedPlan:
         "batches",
         "download",
         "hazards",
+        "home_nbytes",
         "inline",
         "narrow",
         "order",
@@ -175,6 +176,12 @@ class PreparedPlan:
         if self.order is not None and self.alone is not None and not self.hazards and len(self.order) == 1:
             step = self.batches[0][1].steps[0]
             self.step = None if step.coherent else step
+        #: bytes that it copies to the home from the only worker that does anything; 0 where it does more than that
+        self.home_nbytes = 0
+        if self.alone is not None and all(
+            isinstance(item, Copy) and item.target == HOST for item in plan.instructions
+        ):
+            self.home_nbytes = plan.moved_nbytes
         #: one launch of one worker's and nothing else, on memory that is there
         self.plain = self.alone is not None and self.batches[0][1].plain and not self.hazards
 
@@ -189,6 +196,7 @@ class PreparedPlan:
         found.uses_host_array, found.inline, found.order = self.uses_host_array, self.inline, self.order
         found.workers, found.alone, found.plain = self.workers, self.alone, self.plain
         found.download, found.upload, found.step = self.download, self.upload, None
+        found.home_nbytes = self.home_nbytes
         found.batches = tuple(
             [
                 (worker, batch.with_numbers(items[worker], plan.stages, recipe))

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from vdev.executor.records import WorkRecords
     from vdev.executor.steps import Step
 
+#: bytes at most that the calling thread moves to the host itself where it has to wait for them: some 10 us
+SMALL_NBYTES = 64 << 10
 #: seconds to wait for an idle worker's turn
 TURN_TIMEOUT = 0.001
 #: seconds between two looks of an idle thread at how far the device is: at first, when nothing has come of it for a
@@ -734,9 +736,14 @@ class Worker:
         pause, longest = (HURRIED_PAUSE, GRACE) if self.hurried else (GRACE, LONGEST_PAUSE)
         self.watching = True
         self.turn.release()
+        unused: Allocation | None = None
         try:
             while (self.marks or rounds) and not self.stopping:
-                if self._gate.acquire(timeout=pause) or self._discarded:
+                if self._gate.acquire(timeout=pause):
+                    break
+                # What has been discarded since the last look may be wanted again at once.
+                before, unused = unused, self._first_discarded()
+                if unused is not None and unused is before:
                     break
                 if self.issued != issued:  # a thread that issues also looks after what it has issued
                     issued, rounds = self.issued, LINGERING
@@ -762,6 +769,12 @@ class Worker:
             self._gate.acquire()
         finally:
             self.turn.acquire()
+
+    def _first_discarded(self) -> Allocation | None:
+        try:
+            return self._discarded[0]
+        except IndexError:
+            return None
 
     def _free_discarded(self) -> bool:
         """Whether there was any."""

@@ -164,6 +164,15 @@ class NannyEvent(Event):
     # no __slots__: natively it takes attributes
     _ward: Ward
 
+    @staticmethod
+    def _vdev_of_transfer(
+        queue: CommandQueue, command_type: int, completion: Completion, ward: Ward
+    ) -> NannyEvent:
+        event = _new_event(NannyEvent)
+        Event.__init__(event, queue, queue._vdev_state.context, command_type, completion)
+        event._ward = ward
+        return event
+
     def get_ward(self) -> Any:
         return self._ward.kept
 
@@ -238,14 +247,7 @@ def make_nanny_event(
     queue: CommandQueue, command_type: int, completion: Completion, ward: Ward
 ) -> NannyEvent:
     """The event of a transfer that uses the memory of `ward`."""
-    event: NannyEvent = _new_event(NannyEvent)
-    event._handle = 0
-    event._queue = queue
-    event._context = queue._vdev_state.context
-    event._command_type = command_type
-    event._vdev_state = completion
-    event._ward = ward
-    return event
+    return NannyEvent._vdev_of_transfer(queue, command_type, completion, ward)
 
 
 def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine: str) -> Sequence[Completion]:
@@ -256,7 +258,7 @@ def parse_wait_list(wait_for: Iterable[Event] | None, context: Context, routine:
     for event in wait_for:
         if type(event) is not Event and not isinstance(event, Event):
             fail_cast()
-        if event._context is not context:
+        if context_of(event) is not context:
             fail(routine, status.INVALID_CONTEXT)
         result.append(event._vdev_state)
     return result

@@ -86,6 +86,8 @@ def map_home(
     """Map what `command` says: the array with that shape, type and strides over the object's home from the mapping's
     first byte on, and the mapping's event.
     """
+    if is_blocking and not after:
+        state_of(queue).session.moves.calm(command.nbytes)
     event = call.submit_and_wait(queue, command if command.nbytes else NOTHING, after, is_blocking)
     mapping: MemoryMap = object.__new__(MemoryMap)
     MemoryMap.__init__(mapping, queue, memory, command)

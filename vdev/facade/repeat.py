@@ -54,35 +54,49 @@ class Repeat:
         """
         if len(args) != self._count:
             return None
-        values, captured, at = self._values, self._captured.copy(), -1
+        values, kinds, captured, at = self._values, self._kinds, self._captured.copy(), -1
         for value in args[_AHEAD:]:
             at += 1
             known = values[at]
             if value is known:
                 continue
-            if type(value) is not self._kinds[at]:
+            if type(value) is not kinds[at]:
                 return None
-            if type(known) is Memory:
+            if type(known) is not Memory:
+                arg = self._converted(kernel, at, value)
+            else:
                 memory = value._vdev_state
-                if memory is not known:
-                    if not _is_usable(memory, kernel):
-                        return None
-                    values[at] = kernel.args[at] = memory
-                    kernel.repetition = None
-                try:
-                    captured[at] = memory.argument
-                except AttributeError:  # the last reference is gone
-                    return None
-                continue
-            try:
-                arg = kernel.converting[at](value)
-            except Exception:
+                # None after the last release
+                arg = (
+                    getattr(memory, "argument", None)
+                    if memory is known
+                    else self._replaced(kernel, at, memory)
+                )
+            if arg is None:
                 return None
-            values[at] = value
-            if arg != captured[at]:
-                captured[at] = self._captured[at] = kernel.args[at] = arg
-                kernel.repetition = None
+            captured[at] = arg
         return tuple(captured)
+
+    def _replaced(self, kernel: KernelState, at: int, memory: Any) -> Argument:
+        """What a launch captures of another buffer; None where it must not stand there."""
+        if not _is_usable(memory, kernel):
+            return None
+        self._values[at] = kernel.args[at] = memory
+        kernel.repetition = None
+        found: Argument = getattr(memory, "argument", None)
+        return found
+
+    def _converted(self, kernel: KernelState, at: int, value: Any) -> Argument:
+        """What a launch captures of another value; None where it is none for that argument."""
+        try:
+            arg: Any = kernel.converting[at](value)
+        except Exception:
+            return None
+        self._values[at] = value
+        if arg != self._captured[at]:
+            self._captured[at] = kernel.args[at] = arg
+            kernel.repetition = None
+        return arg  # type: ignore[no-any-return]
 
 
 def _is_usable(memory: Any, kernel: KernelState) -> bool:

@@ -49,8 +49,8 @@ def _move_span(
     if memory is not None:
         after = call.after(queue, wait_for) if wait_for else ()
         host = (hostbuf if hostbuf.ndim == 1 else hostbuf.reshape(-1)).view(np.uint8)
-        layout = Layout.contiguous(memory.offset + offset, host.size)
-        return call.move_host(queue, (memory, layout), host, hostbuf, after, is_blocking)
+        span = Layout.contiguous(memory.offset + offset, host.size)
+        return call.move_host(queue, (memory, span), host, hostbuf, after, is_blocking)
     start = as_int(call.function, offset)
     call.check_blocking(is_blocking)
     if hostbuf is None:

@@ -94,9 +94,9 @@ class AtOnce:
                 self._only is not None or self._is_kept(line, kernel.plans, ndrange, found, queue)
             ):
                 return None
-            if (after or queue.barrier) and not self.may_follow(after, queue, worker):
-                return None
-            if executor.failures.any and not all(each.is_sound for each in holdings):
+            if (after or queue.barrier or executor.failures.any) and not self._may_go(
+                after, queue, worker, holdings
+            ):
                 return None
             entry = (cached.prepared, holdings, args, ndrange, places, after)
             if session.recorder is None and not self._is_timed:
@@ -125,19 +125,18 @@ class AtOnce:
         worker, pointers, account = self._only, cache.pointers, None
         if worker is None:
             account = _account(cache, args)
-            if account is None:
+            if account is None or account.keeper is None:
                 return None
             worker = account.keeper
         buffers: list[VirtualBuffer] = []
         holdings: list[Holdings] = []
-        are_plain = True
+        offsets = 0
         for index in pointers:
             arg = args[index]
             if type(arg) is not BufferArg:
                 continue
             buffer = arg.buffer
-            if arg.offset:
-                are_plain = False
+            offsets += arg.offset
             if buffer in buffers:
                 continue
             resident = buffer.resident
@@ -147,19 +146,11 @@ class AtOnce:
                 return None
             buffers.append(buffer)
             holdings.append(buffer.holdings)
-        if worker is None:
-            return None
         cached = cache.resident.get((worker, len(buffers)))
         if cached is None:
             return None
-        if are_plain and len(buffers) == len(pointers):
-            places = cache.plain_places
-        else:
-            places = tuple(
-                (index, buffers.index(arg.buffer), arg.offset)
-                for index in pointers
-                if type(arg := args[index]) is BufferArg
-            )
+        is_plain = not offsets and len(buffers) == len(pointers)
+        places = cache.plain_places if is_plain else _places(pointers, args, buffers)
         return cached, worker, buffers, holdings, places
 
     def _state_of(self, buffer: VirtualBuffer) -> BufferState:
@@ -322,9 +313,9 @@ class AtOnce:
         holdings = [buffer.holdings for buffer in buffers]
         if self._only is None and not self._is_free(line, holdings, queue):
             return None
-        if (after or queue.barrier) and not self.may_follow(after, queue, worker):
-            return None
-        if self._executor.failures.any and not all(each.is_sound for each in holdings):
+        if (after or queue.barrier or self._executor.failures.any) and not self._may_go(
+            after, queue, worker, holdings
+        ):
             return None
         part = line.hand_over((found.prepared, holdings, (), None, (), after), standing, host)
         if part is None:
@@ -336,20 +327,13 @@ class AtOnce:
             queue.remember(part.stretch.completion)
         return part
 
-    def may_follow(self, after: Sequence[Completion], queue: QueueOrder, worker: int | None) -> bool:
-        """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have
-        failed.
-        """
-        if queue.barrier is not None and not queue.barrier.settled:
+    def _may_go(
+        self, after: Sequence[Completion], queue: QueueOrder, worker: int, holdings: Sequence[Holdings]
+    ) -> bool:
+        """Whether a command on these buffers may be handed to a worker now."""
+        if not may_follow(after, queue, worker, alone=self._only is not None):
             return False
-        for item in after:  # of arrays ten and more
-            if type(item) is Part:
-                stretch = item.stretch
-                if stretch.parts is not None or stretch.worker != worker:
-                    return False
-            elif not self._is_behind(item, worker):
-                return False
-        return True
+        return not self._executor.failures.any or all(each.is_sound for each in holdings)
 
     def _is_free(self, line: Line, holdings: Sequence[Holdings], queue: QueueOrder) -> bool:
         """Of several workers: whether nobody else reads what one has of some buffers, or has to come before in the queue."""
@@ -361,12 +345,18 @@ class AtOnce:
         last = queue.last
         return not queue.in_order or last is None or _stands_at(last, worker)
 
-    def _is_behind(self, earlier: Completion, worker: int | None) -> bool:
-        if earlier.settled:
-            return earlier.status == 0
-        if earlier.progress is None or earlier.error is not None:
-            return False
-        return self._only is not None or (worker is not None and _stands_at(earlier, worker))
+
+def _places(
+    pointers: Sequence[int], args: Sequence[Argument], buffers: Sequence[VirtualBuffer]
+) -> tuple[tuple[int, int, int], ...]:
+    """Where the pointers point: (argument, slot, bytes into the buffer)."""
+    return tuple(
+        [
+            (index, buffers.index(arg.buffer), arg.offset)
+            for index in pointers
+            if type(arg := args[index]) is BufferArg
+        ]
+    )
 
 
 def _account(cache: LaunchCache, args: Sequence[Argument]) -> Account | None:
@@ -402,3 +392,27 @@ def _stands_at(completion: Completion, worker: int) -> bool:
     if type(progress) is Stretch and progress.worker == worker:
         return True
     return completion.settled or (isinstance(progress, Job) and progress.is_open_at_most_at(worker))
+
+
+def may_follow(after: Sequence[Completion], queue: QueueOrder, worker: int, *, alone: bool) -> bool:
+    """Whether all that a command waits for was handed to its worker before it, and nothing of it is known to have failed.
+    `alone`: there is no other worker.
+    """
+    if queue.barrier is not None and not queue.barrier.settled:
+        return False
+    for item in after:  # of arrays ten and more
+        if type(item) is Part:
+            stretch = item.stretch
+            if stretch.parts is not None or stretch.worker != worker:
+                return False
+        elif not _is_behind(item, worker, alone=alone):
+            return False
+    return True
+
+
+def _is_behind(earlier: Completion, worker: int, *, alone: bool) -> bool:
+    if earlier.settled:
+        return earlier.status == 0
+    if earlier.progress is None or earlier.error is not None:
+        return False
+    return alone or _stands_at(earlier, worker)

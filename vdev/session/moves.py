@@ -16,7 +16,8 @@ from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
-from vdev.session.commands import Command, Marker, Read
+from vdev.session.at_once import may_follow
+from vdev.session.commands import Command, Map, Marker, Read
 from vdev.session.launching import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
@@ -50,6 +51,8 @@ class Moves:
         session, transfer = self._session, transfer_of(command)
         found = self._plan_transfer(command, completion, transfer)
         plan, buffers = found.plan, transfer.buffers
+        if type(command) is Map:
+            command.before = buffers[0].state
         number = session.next_number()
         for buffer, state in zip(buffers, plan.states, strict=True):
             buffer.state = state
@@ -114,6 +117,15 @@ class Moves:
             self._session.recorder.submitted(job, self._session.recorder.empty_shape("marker"))
 
     @waits
+    def calm(self, nbytes: int) -> None:
+        """Before a command that the program waits for and that brings so many bytes to the host: where there is one worker, let
+        it end what it was handed, so that the calling thread can do the rest itself.
+        """
+        worker = self._only
+        if worker is not None and is_to_be_calm(worker, nbytes):
+            calm(worker)
+
+    @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
         """Read and return when it is done: its status. None where it has to be submitted."""
         quiet, holder = self._only, command.buffer.resident
@@ -168,8 +180,7 @@ class Moves:
 
     def _is_behind(self, after: Sequence[Completion], queue: QueueOrder, worker: int) -> bool:
         """Whether what a worker is handed now comes behind all of `after`, of which nothing is known to have failed."""
-        session = self._session
-        home = session.executor.all_workers[HOST]
-        if session.at_once is None or home.completed < home.submitted:
+        home = self._session.executor.all_workers[HOST]
+        if home.completed < home.submitted:
             return False
-        return session.at_once.may_follow(after, queue, worker)
+        return may_follow(after, queue, worker, alone=self._only is not None)

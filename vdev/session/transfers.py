@@ -91,13 +91,14 @@ def _fill(command: Fill) -> Transfer:
 def _map(command: Map) -> Transfer:
     buffer = command.buffer
     region = Region.span(command.offset, command.offset + command.nbytes)
-
-    def make(links: LinkCosts) -> Plan:
-        command.before = buffer.state
-        return transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write)
-
     reach = (region if command.read else EMPTY, region if command.write else EMPTY)
-    return Transfer((buffer,), make, reaches=lambda: [reach], homes=(0,))
+    return Transfer(
+        (buffer,),
+        lambda links: transfers.plan_map(buffer.state, region, links, read=command.read, write=command.write),
+        (command.offset, command.nbytes, command.read, command.write),
+        lambda: [reach],
+        homes=(0,),
+    )
 
 
 def _unmap(command: Unmap) -> Transfer:
@@ -109,6 +110,7 @@ def _unmap(command: Unmap) -> Transfer:
         lambda links: transfers.plan_unmap(
             buffer.state, region, links, write=mapping.write, before=mapping.before
         ),
+        (mapping.offset, mapping.nbytes, mapping.write, mapping.before),
         reaches=lambda: [(EMPTY, region if mapping.write else EMPTY)],
         homes=(0,),
     )

@@ -405,11 +405,10 @@ class CudaBackend(Backend):
         if known.threads > kernel.threads:
             kernel = self._modules.with_full_groups(kernel)
             known = kernel.grids(shape)
-        last, index = kernel.last, 0
-        for arg in args:
+        last = kernel.last
+        for index, arg in enumerate(args):
             if arg is not last[index] and arg != last[index]:
                 kernel.set_argument(index, arg)
-            index += 1
         if self._fetches or not self._first or self._gpu.lost is not None:
             self._begin()
         else:

@@ -135,6 +135,6 @@ class HostCopies:
 def _address(array: Bytes) -> int:
     """Where an array's bytes are; quickly where it may be written."""
     try:
-        return addressof(c_char.from_buffer(array))
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     except TypeError:
         return int(array.ctypes.data)
