@@ -20,6 +20,7 @@ __all__ = [
     "pending",
     "regret",
     "spans",
+    "successors",
     "timing",
     "transfers",
     "turns",
