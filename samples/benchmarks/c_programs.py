@@ -41,8 +41,6 @@ def loaders() -> Iterator[str]:
     if found is not None:
         yield from (str(path) for path in Path("/usr").glob(f"lib*/**/{found}"))
     yield from (str(path) for path in Path(sys.prefix, "lib").glob("libOpenCL.so.1"))
-    for place in sys.path:
-        yield from (str(path) for path in Path(place).glob("pyopencl*/.libs/libOpenCL*.so*"))
 
 
 def build(folder: Path, loader: str | None) -> Path:
@@ -51,8 +49,7 @@ def build(folder: Path, loader: str | None) -> Path:
     command = next(compilers(), None)
     if linked is None or command is None:
         sys.exit("needs an OpenCL loader (--loader FILE) and a C compiler")
-    # a loader whose file is named otherwise than libOpenCL.so.1 is found by where it lies
-    program, where = folder / "c_programs", Path(linked).parent
+    program, where = folder / "c_programs", Path(linked).resolve().parent
     words = [*command, "-O1", str(SOURCE), "-o", str(program), linked, f"-Wl,-rpath,{where}"]
     done = subprocess.run(
         [*words, "-Wl,--allow-shlib-undefined"], capture_output=True, text=True, check=False

@@ -161,8 +161,40 @@ __kernel void scatter(__global float *out, __global const int *index, __global c
 """
 
 
+def stripes(queue: cl.CommandQueue) -> None:
+    """A kernel fills a vector, another one reads it in strides of its grid."""
+    program = cl.Program(queue.context, STRIPES).build()
+    fill, add = cl.Kernel(program, "fill"), cl.Kernel(program, "add")
+    count, grid = LONG, 64 * 12 * 8
+    values = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4 * count)
+    sums = cl.Buffer(queue.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(grid, np.int32))
+    for step in range(5):
+        fill(queue, (-(-count // 64) * 64,), (64,), values, np.int32(step), np.int32(count))
+        add(queue, (grid,), (64,), sums, values, np.int32(count))
+    found, last = np.empty(grid, np.int32), np.empty(count, np.int32)
+    cl.enqueue_copy(queue, found, sums)
+    cl.enqueue_copy(queue, last, values)
+    numbers = np.arange(count, dtype=np.int64)
+    expected = np.zeros(grid, np.int64)
+    np.add.at(expected, numbers % grid, sum(numbers * 3 % 1021 + step for step in range(5)))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(last, numbers * 3 % 1021 + 4)
+
+
+LONG = (1 << 20) + 37
+STRIPES = """
+__kernel void fill(__global int *values, int step, int n) {
+    size_t i = get_global_id(0);
+    if (i < n) values[i] = i * 3 % 1021 + step;
+}
+__kernel void add(__global int *sums, __global const int *values, int n) {
+    for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) sums[get_global_id(0)] += values[i];
+}
+"""
+
+
 SCENARIOS: dict[str, Callable[[cl.CommandQueue], None]] = {
-    f.__name__: f for f in (matrix_multiplication, stencil, transpose, saxpy, histogram, scatter)
+    f.__name__: f for f in (matrix_multiplication, stencil, transpose, saxpy, histogram, scatter, stripes)
 }
 
 

@@ -46,6 +46,7 @@ PROGRAMS: dict[str, tuple[str, str, str]] = {
     "commas": ("#if (0, 1)\n#define A 1\n#else\n#define A 2\n#endif\n", "A", ""),
     "octal and binary": ("#if 010 == 8 && 0b101 == 5 && 0X1F == 31 && 1ULL == 1lu\n#define A 1\n#else\n#define A 2\n#endif\n", "A", ""),
     "digraphs": ("constant int v2<:2:> = <%1, 2%>;\n%:define A 4\n%:define S(x) sizeof(%:x)\n%:define C(a, b) a%:%:b\n", "A, S(abc), C(1, 2), v2<:1:>", ""),
+    "digraphs around a body": ("int f(int x) <% int a<:2:> = <%x%>; return a<:0:> + get_group_id(0) - get_group_id(0); %>\n", "f(3), f(4)", ""),
     "trigraphs": ("??=define A 4\n#define S \"??/\"??)\"\n", "A, sizeof(S), 5 ??' 1, sizeof(\"??!\"), sizeof(\"?\\?!\")", ""),
     "counter": ("#define C __COUNTER__\n#define T(x) x + x\n#define R(x) #x\n", "C, C, T(C), sizeof(R(C)), __COUNTER__", ""),
     "include level": ("", "__INCLUDE_LEVEL__", ""),

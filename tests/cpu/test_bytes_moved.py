@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 SIZE, COUNT, BINS = 64, 3 * 4096, 256
+LONG = (1 << 20) + 37
 MATRIX, VECTOR, ROW = SIZE * SIZE * 4, COUNT * 4, SIZE * 4
 FACTOR = 512 * 512 * 4
 
@@ -90,8 +91,21 @@ def test_scatter(count: int) -> None:
 
 
 @workers
+def test_stripes(count: int) -> None:
+    # Left in blocks and read in strides of the grid, twice: all but each worker's own part of its block changes hands.
+    # From then on it is left where it is read.
+    nbytes, sums = 4 * LONG, 4 * 64 * 12 * 8
+    crossing = nbytes - nbytes // count
+    moved = launches("stripes", count)
+    assert moved[0::2] == [0] * 5
+    assert moved[1] == pytest.approx(crossing + sums, rel=0.01)
+    assert moved[3] == pytest.approx(crossing, rel=0.01)
+    assert moved[5::2] == [0] * 3
+
+
+@workers
 @pytest.mark.parametrize(
-    "name", ["matrix_multiplication", "stencil", "transpose", "saxpy", "histogram", "scatter"]
+    "name", ["matrix_multiplication", "stencil", "transpose", "saxpy", "histogram", "scatter", "stripes"]
 )
 def test_plans_say_what_back_ends_count(name: str, count: int) -> None:
     result = run(name, count)

@@ -55,6 +55,7 @@ class Arguments:
     rare: bool = False
     alternatives: bool = False
     light: bool = False  #: structures and little else, for a compiler that optimises
+    odd: bool = False  #: braces that are digraphs, ranges of labels without an end, parameters that are written as arrays
     args: list[Arg] = field(default_factory=list)
     roles: list[Role] = field(default_factory=list)
     body: list[Stmt] = field(default_factory=list)
@@ -77,12 +78,19 @@ class Arguments:
         self.scope = self.prelude.scope
         self.expressions = Expressions(rng, self.scope)
         self.statements = Statements(rng, self.prelude, self.scope, self.expressions, skip=skip)
+        self.statements.endless_ranges = self.odd
         self.expressions.bool_vectors = "bool to vector" not in skip
         self.expressions.narrow_bounds = "narrow bounds" not in skip
 
     # arguments --------------------------------------------------------------------------------------
 
     def add(self, arg: Arg, role: Role) -> None:
+        if (
+            self.odd and arg.kind == "buffer" and (len(self.args) % 2 or role.kind == "row")
+        ):  # a pointer all the same (C99 6.7.5.3p7)
+            space, name = arg.text.rsplit("*", 1)
+            alone = role.kind in ("row", "acc", "scatter")  # in a buffer of its own
+            arg = replace(arg, text=f"{space}{name}[{'restrict 4' if alone else '4'}]")
         self.args.append(arg)
         self.roles.append(role)
 

@@ -235,7 +235,7 @@ class Host:
         if kind == 0:
             return Read(buffer, offset, nbytes)
         if kind == 1:
-            width = rng.choice([1, 2, 4])
+            width = rng.choice([1, 2, 4, 8, 16, 32, 64, 128])
             offset -= offset % width
             nbytes -= nbytes % width
             pattern = bytes(rng.randrange(256) for _ in range(width))

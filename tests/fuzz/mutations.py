@@ -7,12 +7,14 @@ defect has to be written anew. `python -m tests.fuzz.strength` runs the generato
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
 from types import CodeType, ModuleType
 
 
@@ -270,7 +272,7 @@ DEFECTS: tuple[Defect, ...] = (
          "parts = tuple(write & diff for write in writes)", "parts = tuple(write & diff for write in writes[:-1]) + (EMPTY,)"),
     # translation
     _one("group ids begin at 0", "translation", "vdev.translators.dialects.subgrid",
-         "return d < 3 ? get_group_id(d) + (size_t){p}g->group[d] : 0;", "return d < 3 ? get_group_id(d) : 0;"),
+         "return d < 3 ? get_group_id(d) + (size_t){p}g->group[d]{groups} : 0;", "return d < 3 ? get_group_id(d){groups} : 0;"),
     _one("the number of groups is the chunk's", "translation", "vdev.translators.dialects.subgrid",
          "return d < 3 ? (size_t){p}g->groups[d] : 1;", "return get_num_groups(d);"),
     _one("the global size is the chunk's", "translation", "vdev.translators.dialects.subgrid",
@@ -295,6 +297,11 @@ DEFECTS: tuple[Defect, ...] = (
     _analysis("xor with one bit is or", "symbolic.operations",
               "return a.shifted(b.constant).plus(bit, -b.constant * (2 if flips else 1))",
               "return a.shifted(b.constant).plus(bit, -b.constant)"),
+    _analysis("a shift beyond the width is one by all bits but the highest", "interpreter.operators",
+              "amount = ex.const(amount.number & (kind.bits - 1))", "amount = ex.const(max(0, min(amount.number, kind.bits - 1)))"),
+    _analysis("mad_hi is mul_hi", "interpreter.integers", "return ex.add(_mul_hi(a, b, kind), c.expr)", "return _mul_hi(a, b, kind)"),
+    _analysis("a group's copy in steps is one in a row", "interpreter.builtins",
+              "far = Number(ex.mul(counter, stride.observed()), LONG)", "far = step"),
     _analysis("rhadd is hadd", "interpreter.integers",
               "ex.shift_right(ex.add(ex.add(a.observed(), b.observed()), ex.ONE), ex.ONE)",
               "ex.shift_right(ex.add(a.observed(), b.observed()), ex.ONE)"),
@@ -315,6 +322,8 @@ DEFECTS: tuple[Defect, ...] = (
               "            return value\n        return value\n\n    def _widen"),
     _analysis("continue in a switch is nobody's", "interpreter.walk",
               "Jumps(continues=self.jumps[-1].continues if self.jumps else [])", "Jumps()"),
+    _analysis("parameters that are written as arrays are objects", "frontend.syntax_reader",
+              "if isinstance(found, CArray) and _is_pointer(cursor):", "if False:"),
     # plans with parameters
     _planner("a plan is filled in without its conditions", "parameters",
              "] if conditions else []\n", "] if False else []\n"),
@@ -353,6 +362,11 @@ DEFECTS: tuple[Defect, ...] = (
           "{index} < {type_.element_count}; ++{index}", "{index} < {type_.element_count - 1}; ++{index}"),
     _cuda("constants keep their sign", "types", "negative = type_.get_canonical().kind not in _UNSIGNED and number >> (nbits - 1)",
           "negative = number >> (nbits - 1)"),
+    _one("digraphs stay as they are", "cuda", "vdev.translators.frontend.source",
+         "return replace(text, text=without_digraphs(text.text))", "return text"),
+    _cuda("a range of labels ends one early", "printing",
+          "low, high = (literal(clang.evaluate(number), type_) for number in ends)",
+          "low, high = literal(clang.evaluate(ends[0]), type_), literal(clang.evaluate(ends[1]) - 1, type_)"),
     _cuda("a conditional of vectors gives complements", "printing",
           'return ["::vdev_cl::choose("', 'return ["~::vdev_cl::choose("'),
 )  # fmt: skip
@@ -380,6 +394,16 @@ def replaced(text: str, edits: Sequence[tuple[str, str]], module: str) -> str:
             raise LookupError(f"{module} has {text.count(old)} times: {old}")
         text = text.replace(old, new)
     return text
+
+
+def check_applies(defect: Defect) -> None:
+    """Raises LookupError where the code of today does not have a piece once, SyntaxError where what stands there then is none."""
+    for module in {module for module, _, _ in defect.edits}:
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            raise LookupError(f"no module {module}")
+        edits = [(old, new) for where, old, new in defect.edits if where == module]
+        compile(replaced(Path(spec.origin).read_text(), edits, module), module, "exec")
 
 
 class _Finder(MetaPathFinder):
@@ -419,4 +443,4 @@ def nowhere(name: str) -> list[str]:
     return [module for module, _, _ in BY_NAME[name].edits if module not in _PLANTED]
 
 
-__all__ = ["BY_NAME", "DEFECTS", "Defect", "nowhere", "plant", "replaced"]
+__all__ = ["BY_NAME", "DEFECTS", "Defect", "check_applies", "nowhere", "plant", "replaced"]

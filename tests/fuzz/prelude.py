@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from .expressions import Expressions
 from .program import Stmt
 from .scope import Function, Scope, Table
-from .values import INT, INTS, UINT, Ex, IntType, cast, constant, converted
+from .values import INT, INTS, LONG, UINT, ULONG, Ex, IntType, cast, constant, converted
 
 #: -D options of a source, and what `#if` makes of them
 OPTIONS = ("-DUSE=true", "-DNOT=false", "-DNUM=3", "-D FLAG", "-DTWO=(1+1)", "-DNOTHING=")
@@ -24,6 +24,7 @@ CONDITIONS = (
     "!defined(FLAG)", "TWO == 2", "'a' == 97", "'\\\\' == 92", "-1 > 0u", "-1 < 0", "UNKNOWN", "!UNKNOWN",
     "1 ? 0 : 1", "(2 || 1 / 0)", "0 && (1 / 0)", "0x10 == 16", "010 == 8", "1L == 1u", "~0 == -1",
     "(-7 / 2) == -3", "(-7 % 4) == -3", "(1 << 3) > 7", "-8 >> 1 == -4", "NUM /* ; */ == 3", "USE && NUM", "TWO - 2",
+    "0xffffffff + 1 > 0", "0x8000000000000000 > 0", "-1 == 0xffffffffffffffffu", "0x80000000 - 1 > 0", "(1u - 2) > 0",
     "__OPENCL_VERSION__ >= 110", "defined(__OPENCL_C_VERSION__)", "USE == 1", "(USE) + (USE) == 2",
 )  # fmt: skip
 
@@ -126,6 +127,39 @@ class Prelude:
         self.scope.tables.append(Table(name, INTS[0], content))
         self.forms.add("string table")
 
+    def struct_table(self) -> None:
+        """Structures in constant memory, and members of them that are arrays."""
+        rng, name, t, u = self.rng, self.fresh("k"), *self.rng.sample(INTS, 2)
+        kind, count = self.fresh("K"), rng.choice([2, 3, 4])
+        rows = [[rng.randrange(max(x.lo, -3), 6) for x in (t, u, u)] for _ in range(count)]
+        self.declare(f"typedef struct {{ {t.name} a; {u.name} b[2]; }} {kind};")
+        texts = [
+            f"{{{constant(a, t).text}, {{{constant(b, u).text}, {constant(c, u).text}}}}}" for a, b, c in rows
+        ]
+        self.declare(f"constant {kind} {name}[{count}] = {{{', '.join(texts)}}};")
+        index = Expressions(rng, Scope(list(self.scope.leaves))).index(count, 1)
+        firsts, others = [row[0] for row in rows], [x for row in rows for x in row[1:]]
+        self.scope.leaves += [
+            Ex(f"{name}[{index.text}].a", t, min(firsts), max(firsts), uniform=True),
+            Ex(f"({name} + {index.text})->b[{rng.randrange(2)}]", u, min(others), max(others), uniform=True),
+        ]
+        self.forms.add("table of structures")
+
+    def number(self) -> None:
+        """A number at program scope: in constant memory, an enumerator, or a macro."""
+        rng, name = self.rng, self.fresh("n")
+        t = rng.choice([INT, UINT, UINT, LONG, ULONG])
+        value = rng.choice([t.hi, t.hi // 2, t.hi // 2 + 1, t.hi - 1, 3, max(t.lo, -2)])
+        text = constant(value, t).text
+        kinds = [f"constant {t.name} {name} = {text};", f"#define {name} {text}"]
+        if value <= INT.hi:
+            kinds.append(f"enum {{ {name}_ = 7, {name} = {text} }};")
+        chosen = rng.choice(kinds)
+        self.declare(chosen)
+        known = INT if chosen.startswith("enum") else t
+        self.scope.leaves.append(Ex(f"({name})", known, value, value, uniform=True))
+        self.forms.add("number at program scope")
+
     # preprocessor -----------------------------------------------------------------------------------
 
     def condition(self) -> None:
@@ -154,8 +188,39 @@ class Prelude:
     def macro(self) -> None:
         """A function-like macro, used with its arguments on several lines."""
         name = self.fresh("M")
-        kind = self.rng.choice(["first", "second", "or", "line", "paste", "varargs", "statement"])
-        if kind == "paste":
+        kinds = [
+            "first",
+            "second",
+            "or",
+            "line",
+            "paste",
+            "varargs",
+            "statement",
+            "string",
+            "indirect",
+            "empty",
+        ]
+        kind = self.rng.choice([*kinds, *["optional"] * (not self.plain)])
+        if kind == "string":
+            self.declare(f"#define {name}(a) ((int)(#a)[0])")
+            argument, value = self.rng.choice(
+                [("  1 ", 49), ('"x"', 34), ("';'", 39), ("", 0), ("( \n 2)", 40)]
+            )
+            text, lo, hi = f"{name}({argument})", value, value
+        elif kind == "indirect":
+            self.declare(f"#define {name}_(a, b) a ## b\n#define {name}(a, b) {name}_(a, b)")
+            text, lo, hi = self.rng.choice([(f"{name}(NUM, 1)", 31, 31), (f"{name}(1,\n NUM)", 13, 13)])
+        elif kind == "empty":
+            self.declare(f"#define {name}(a, b) (a + b 1)")
+            text, lo, hi = self.rng.choice(
+                [(f"{name}(,)", 1, 1), (f"{name}(2, -)", 1, 1), (f"{name}( , 3 *)", 3, 3)]
+            )
+        elif kind == "optional":
+            self.declare(f"#define {name}(a, ...) (a __VA_OPT__(+) __VA_ARGS__)")
+            text, lo, hi = self.rng.choice(
+                [(f"{name}(2)", 2, 2), (f"{name}(2, 3)", 5, 5), (f"{name}(2,)", 2, 2)]
+            )
+        elif kind == "paste":
             self.declare(f"#define {name}(a, b) a##b")
             text, lo, hi = f"{name}(1, 2)", 12, 12
         elif kind == "varargs":
@@ -260,6 +325,8 @@ class Prelude:
         for make, chance in (
             (self.table, 0.6),
             (self.string, 0.15),
+            (self.struct_table, 0.15),
+            (self.number, 0.25),
             (self.condition, 0.3),
             (self.macro, 0.3),
         ):

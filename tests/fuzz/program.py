@@ -51,10 +51,12 @@ class Kernel:
     args: list[Arg]
     body: list[Stmt]
     attributes: str = ""
+    braces: tuple[str, str] = ("{", "}")
 
     def source(self) -> str:
-        head = f"kernel {self.attributes}void {self.name}({', '.join(arg.text for arg in self.args)}) {{"
-        return "\n".join([head, *(line for s in self.body for line in s.lines()), "}", ""])
+        first, last = self.braces
+        head = f"kernel {self.attributes}void {self.name}({', '.join(arg.text for arg in self.args)}) {first}"
+        return "\n".join([head, *(line for s in self.body for line in s.lines()), last, ""])
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from .values import (
     Ex,
     IntType,
     bits_of_either,
+    bounds,
     cast,
     constant,
     converted,
@@ -72,12 +73,23 @@ class Scalars(Small):
         if kind < 0.2:
             return self.long_string()
         t = self.rng.choice([INT, INT, *self.types])
+        if kind < 0.25:
+            return self.bits_alone()
         if kind < 0.4:
             return constant(self.rng.choice([t.lo, t.hi, t.hi // 2, t.lo // 2 + 1, t.hi - 1]), t)
         low = -5 if t.signed else 0
         return constant(
             self.rng.choice([self.rng.randrange(low, 12), min(t.hi, self.rng.randrange(1, 300))]), t
         )
+
+    def bits_alone(self) -> Ex:
+        """A number that is written in hexadecimal, without a suffix: the first type that has it (C99 6.4.4.1p5), by which the
+        highest bit is a sign or none.
+        """
+        bits = self.rng.choice([8, 16, 32, 32, 32, 64, 64])
+        value = (1 << (bits - 1)) + self.rng.choice([-1, 0, 0, 1, 5, (1 << (bits - 1)) - 1])
+        t = next(t for t in (INT, UINT, LONG, ULONG) if value <= t.hi)
+        return Ex(f"{value:#x}", t, value, value, uniform=True)
 
     CHARACTERS: ClassVar[dict[str, int]] = {
         ";": 59, "(": 40, ")": 41, "{": 123, "}": 125, '"': 34, "\\'": 39, "\\\\": 92, "\\n": 10, "\\0": 0,
@@ -115,11 +127,30 @@ class Scalars(Small):
 
     def shifted(self, depth: int) -> Ex | None:
         a = self.scalar(depth)
+        if self.chance(0.15):
+            return self.shifted_beyond(a, depth)
         if self.chance(0.7):
             by = constant(self.rng.randrange(0, promoted(a.t).bits))
         else:
             by = self.small(3, depth)
         return scalar_operation(self.rng.choice(["<<", ">>", ">>"]), a, by)
+
+    def shifted_beyond(self, a: Ex, depth: int) -> Ex | None:
+        """By any number, of which the lowest bits count alone (6.3.j)."""
+        t = promoted(a.t)
+        if self.chance(0.4):
+            by = self.scalar(depth)
+            ends = (0, t.bits - 1)
+        else:
+            number = self.rng.randrange(t.bits) + t.bits * self.rng.choice([-1, 0, 1, 1, 2, 4])
+            by, ends = constant(number), (number % t.bits, number % t.bits)
+        op = self.rng.choice(["<<", ">>"])
+        if op == "<<" and t.signed:
+            a, t = cast(t.partner(False), a), t.partner(False)
+        low, high = bounds(op, converted(t, a.lo, a.hi), ends)
+        if low < t.lo or high > t.hi:
+            low, high = t.lo, t.hi
+        return Ex(f"({a.text} {op} {by.text})", t, low, high, uniform=a.uniform and by.uniform)
 
     def compared(self, depth: int) -> Ex | None:
         a = self.scalar(depth)
@@ -178,12 +209,23 @@ class Scalars(Small):
              (f"fabs((float){a.text})", 0, max(abs(a.lo), abs(a.hi))),
              (f"fmin((float){a.text}, 3.0f)", min(a.lo, 3), min(a.hi, 3))]
         )  # fmt: skip
+        if self.chance(0.25):
+            return self.saturated_float(a)
         t = self.rng.choice([INT, LONG])
         if lo is None:
             mode = self.rng.choice(["_rte", "_rtz", "_rtp", "_rtn", ""])
             return Ex(f"convert_{t.name}{mode}({inner})", t, a.lo // 2 - 1, a.hi // 2 + 1, uniform=a.uniform)
         text = self.rng.choice([f"(({t.name}){inner})", f"convert_{t.name}({inner})"])
         return Ex(text, t, lo, hi, uniform=a.uniform)
+
+    def saturated_float(self, a: Ex) -> Ex:
+        """Half of a number, or twice and a half of it, rounded and cut to a type that may not have it."""
+        t, mode = self.type(), self.rng.choice(["_rte", "_rtz", "_rtp", "_rtn", ""])
+        by, ends = self.rng.choice([("0.5f", (a.lo // 2 - 1, a.hi // 2 + 1)), ("2.5f", None)])
+        if ends is None:
+            ends = (min(5 * a.lo // 2 - 1, a.lo), max(5 * a.hi // 2 + 1, a.hi))
+        lo, hi = (min(max(x, t.lo), t.hi) for x in ends)
+        return Ex(f"convert_{t.name}_sat{mode}((float){a.text} * {by})", t, lo, hi, uniform=a.uniform)
 
     def reinterpreted(self, depth: int) -> Ex | None:
         a = self.scalar(depth)
@@ -238,7 +280,7 @@ class Scalars(Small):
         return Ex(f"abs_diff({a.text}, {b.text})", u, 0, max(a.hi, b.hi) - min(a.lo, b.lo), uniform=uniform)
 
     def counted(self, depth: int) -> Ex | None:
-        """popcount, clz, hadd, rotate, add_sat, mul_hi, upsample, bitselect: each of its type."""
+        """popcount, clz, hadd, rotate, add_sat, mul_hi, mad_sat, upsample, bitselect: each of its type."""
         t = self.type()
         a, b = cast(t, self.scalar(depth)), cast(t, self.scalar(depth))
         uniform = a.uniform and b.uniform
@@ -252,6 +294,8 @@ class Scalars(Small):
                 "add_sat",
                 "sub_sat",
                 "mul_hi",
+                "mad_hi",
+                "mad_sat",
                 "bitselect",
                 "upsample",
             ]
@@ -269,12 +313,28 @@ class Scalars(Small):
         if kind == "bitselect":
             text = f"bitselect({a.text}, {b.text}, {cast(t, self.leaf()).text})"
             return Ex(text, t, *bits_of_either(t, a, b))
+        if kind == "mad_sat" and t is INT:  # Intel's engine computes something else
+            return None
+        if kind in ("mad_hi", "mad_sat"):
+            return self.multiplied(kind, a, b, cast(t, self.leaf()))
         if kind == "mul_hi":
             corners = [x * y >> t.bits for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
             return Ex(f"mul_hi({a.text}, {b.text})", t, min(corners), max(corners), uniform=uniform)
         if kind == "upsample":
             return self.upsampled(a, b)
         return Ex(f"{kind}({a.text}, {b.text})", t, t.lo, t.hi, uniform=uniform)
+
+    def multiplied(self, kind: str, a: Ex, b: Ex, c: Ex) -> Ex:
+        """`a * b + c`: of the product's upper half, which wraps, or saturated."""
+        t, text = a.t, f"{kind}({a.text}, {b.text}, {c.text})"
+        products = [x * y for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+        if kind == "mad_hi":
+            products = [x >> t.bits for x in products]
+        lo, hi = min(products) + c.lo, max(products) + c.hi
+        if kind == "mad_sat":
+            lo, hi = (min(max(x, t.lo), t.hi) for x in (lo, hi))
+        lo, hi = converted(t, lo, hi)
+        return Ex(text, t, lo, hi, uniform=a.uniform and b.uniform and c.uniform)
 
     def upsampled(self, a: Ex, b: Ex) -> Ex | None:
         """Twice as wide: `a` above the bits of `b`."""

@@ -5,7 +5,7 @@ Decides which statement comes next. What all are made of is in `stores` and `loo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .probes import Probes
 from .program import Stmt
@@ -26,7 +26,9 @@ from .values import (
 
 @dataclass
 class Statements(Probes):
-    """Writes the statements of one kernel."""
+    """Writes the statements of one kernel. `endless_ranges`: of case labels, to the largest number of their type."""
+
+    endless_ranges: bool = False
 
     def block(self, count: int, depth: int) -> list[Stmt]:
         found: list[Stmt] = []
@@ -49,6 +51,8 @@ class Statements(Probes):
         if self.extra and roll < 0.68:
             return self.rng.choice(self.extra)()
         forms = [self.branch, self.loop, self.loop, self.switch, self.odd_loop, self.exit]
+        if "goto" not in self.skip and self.chance(0.15):
+            forms = [self.jump]
         return self.rng.choice(forms)(depth - 1)
 
     # branches ---------------------------------------------------------------------------------------
@@ -74,6 +78,37 @@ class Statements(Probes):
             return [Stmt(f"if ({test.text}) return;")]
         return self.store()
 
+    def jump(self, depth: int) -> list[Stmt]:
+        """By goto: over a block, out of a loop in a loop, or back while a number is small."""
+        label, n = self.fresh("l"), self.fresh("n")
+        self.forms.add("goto")
+        kind = self.rng.randrange(3)
+        if kind == 0:
+            with self.inside():
+                inner = self.block(self.rng.randrange(1, 3), depth)
+            test = self.expressions.scalar(2).text
+            return [
+                Stmt(
+                    "{", [Stmt(f"if ({test}) goto {label};"), Stmt("{", inner, "}"), Stmt(f"{label}:;")], "}"
+                )
+            ]
+        counter = Ex(n, INT, 0, 8)
+        if kind == 1:
+            inner = self.loop_body(depth, counter)
+            test = self.expressions.scalar(2).text
+            loops = f"for (int {n} = 0; {n} < 2; ++{n}) for (int {n}b = 0; {n}b < 2; ++{n}b) {{"
+            body = [Stmt(loops, [*inner, Stmt(f"if ({test}) goto {label};")], "}"), Stmt(f"{label}:;")]
+            return [Stmt("{", body, "}")]
+        rounds = self.rng.randrange(1, 4)
+        before = self.in_loop, self.in_switch
+        self.in_loop = self.in_switch = False  # neither break nor continue has a loop here
+        with self.inside(counter):
+            inner = self.block(1, depth)
+        self.in_loop, self.in_switch = before
+        body = [Stmt(f"int {n} = 0;\n{label}:;"), Stmt("{", inner, "}"),
+                Stmt(f"if (++{n} < {rounds}) goto {label};", droppable=False)]  # fmt: skip
+        return [Stmt("{", body, "}")]
+
     def switch(self, depth: int) -> list[Stmt]:
         """With labels in any order, fall through, declarations before the first label."""
         if "range of case labels" not in self.skip and self.chance(0.2):
@@ -81,11 +116,18 @@ class Statements(Probes):
         e = self.expressions.small(5, 2) if self.chance(0.8) else self.expressions.scalar(2)
         if e.t is BOOL:
             e = cast(INT, e)
+        if self.chance(0.2) and e.width < 10:  # labels with the highest bit of an unsigned type
+            t = self.rng.choice([UINT, ULONG])
+            e = scalar_operation("+", cast(t, e), constant((1 << (t.bits - 1)) - 2 - e.lo, t)) or e
+            if e.width > 10:  # it wraps: the numbers are those beside the highest bit all the same
+                e = replace(e, lo=(1 << (t.bits - 1)) - 2, hi=(1 << (t.bits - 1)) + 6)
         body: list[Stmt] = []
         self.forms.add("switch")
         with self.choosing():
             span = range(e.lo, e.hi + 1) if e.width < 10 else [-1, 0, 1, 5, 255]
-            labels = [f"case {constant(x).text}:" for x in span if self.chance(0.7)]
+            labels = [
+                f"case {constant(x, e.t if e.lo > INT.hi else INT).text}:" for x in span if self.chance(0.7)
+            ]
             if self.chance(0.7):
                 labels.append("default:")
             self.rng.shuffle(labels)
@@ -100,8 +142,9 @@ class Statements(Probes):
 
     def ranges_in_switch(self, depth: int) -> list[Stmt]:
         """Labels that are ranges, as clang and GCC take them, also over the middle of an unsigned type's values."""
-        t, e = self.rng.choice([INT, UINT, LONG, ULONG]), self.expressions.small(7, 2)
-        first = self.rng.choice([0, -3]) if t.signed else (1 << (t.bits - 1)) - 3
+        t, e = self.rng.choice([INT, UINT, UINT, LONG, ULONG, ULONG]), self.expressions.small(7, 2)
+        # of an unsigned type where its highest bit begins, in the middle of a range of labels
+        first = self.rng.choice([0, -3]) if t.signed else (1 << (t.bits - 1)) - self.rng.choice([1, 1, 2, 3])
         condition = scalar_operation("+", cast(t, e), constant(first - e.lo, t))
         if condition is None:
             return self.store()
@@ -112,6 +155,8 @@ class Statements(Probes):
             while low < behind:
                 high = low + self.rng.randrange(4)
                 label = f"case {constant(low, t).text} ... {constant(high, t).text}:"
+                if high >= behind and self.endless_ranges:
+                    label, high = f"case {constant(low, t).text} ... {constant(t.hi, t).text}:", t.hi
                 if body and self.chance(0.2):
                     label, high = "default:", behind
                 with self.inside():
@@ -179,6 +224,7 @@ class Statements(Probes):
             "vector condition as a place": self.flag_store, "__LINE__": self.line_store, "pointer variable": self.chain,
             "bool to vector": self.bool_store, "declared in a switch": self.declared_in_switch,
             "continue in a switch": self.continued_in_switch, "place from a table": self.table_store, "narrowing loop": self.narrowed,
+            "pointers in an array": self.pointers, "half": self.half_store,
         }  # fmt: skip
         return self.rng.choice(
             [form for name, form in forms.items() if name not in self.skip] or [self.store]
@@ -268,13 +314,57 @@ class Statements(Probes):
         self.forms.add("__LINE__")
         slot = self.expressions.index(own.count, 1)
         left = f"{own.name}[{own.base(self.me)} + {slot.text}]"
-        forms = [f"{left} = __LINE__;", f"{left} = __LINE__ * 2 +\n __LINE__;"]
+        forms = [f"{left} = __LINE__;", f"{left} = __LINE__ * 2 +\n __LINE__;", f"{left} = __COUNTER__;"]
         over_lines = [e.text for e in self.scope.leaves if "\n" in e.text]
         if over_lines and self.chance(0.8):
             call = self.rng.choice(over_lines)
             forms = [f"{left} = {call} + __LINE__;", f"(void){call}; {left} = __LINE__;", f"{left} = __LINE__ + {call};",
                      f"(void){call};\n{left} = __LINE__;"]  # fmt: skip
         return [Stmt(self.rng.choice(forms))]
+
+    def pointers(self) -> list[Stmt]:
+        """Pointers to places of the block in an array, and a pointer to one of these pointers."""
+        found = [own for own in self.owns if own.n == 1 and own.count >= 2]
+        if not found:
+            return self.store()
+        own, ps, e = self.rng.choice(found), self.fresh("ps"), self.expressions
+        size = self.rng.choice([2, 3, 4])
+        base = f"{own.name} + {own.base(self.me)}"
+        places = [f"{base} + {e.index(own.count, 1).text}" for _ in range(size)]
+        lines = [f"global {own.t.name} *{ps}[{size}] = {{{', '.join(places)}}};"]
+        if self.chance(0.4):
+            lines.append(
+                f"if ({e.scalar(1).text}) {ps}[{e.index(size, 1).text}] = {self.rng.choice(places)};"
+            )
+        which, value = e.index(size, 2).text, cast(own.t, e.scalar(1)).text
+        if self.chance(0.5):
+            lines.append(f"*{ps}[{which}] = {value};")
+        else:
+            pp = self.fresh("pp")
+            lines += [f"global {own.t.name} **{pp} = {ps} + {which};", f"**{pp} = {value};"]
+        self.forms.add("pointers in an array")
+        return [Stmt("\n".join(lines))]
+
+    def half_store(self) -> list[Stmt]:
+        """Numbers that a half has, stored as halves or loaded as such."""
+        found = [own for own in self.owns if own.n == 1 and own.t.bits == 16]
+        if not found:
+            return self.store()
+        own, e = self.rng.choice(found), self.expressions
+        n = self.rng.choice([m for m in (1, 2, 3, 4, 8) if m <= own.count])
+        slot = e.index(own.count - n + 1, 1).text
+        values = [f"(float){e.small(200, 1).text}" for _ in range(n)]
+        value = values[0] if n == 1 else f"(float{n})({', '.join(values)})"
+        place = f"(global half *)({own.name} + {own.base(self.me)} + {slot})"
+        name = f"vstore_half{n if n > 1 else ''}{self.rng.choice(['', '_rte', '_rtz'])}"
+        lines = [Stmt(f"{name}({value}, 0, {place});")]
+        self.forms.add("half")
+        if self.chance(0.5):
+            load = f"vload_half{n if n > 1 else ''}(0, {place})"
+            component = "" if n == 1 else f".s{self.rng.randrange(n):x}"
+            left, at = f"{own.name}[{own.base(self.me)}", e.index(own.count, 1).text
+            lines.append(Stmt(f"{left} + {at}] = ({own.t.name})(int){load}{component};"))
+        return [Stmt("\n".join(line.text for line in lines))]
 
     def chain(self) -> list[Stmt]:
         """Several names for one pointer, chosen by a condition."""

@@ -165,6 +165,10 @@ class Draft(Arguments):
             )
             lines.append(Stmt(f"const {t.name} {leaf} = {name}[{place}];"))
             self.scope.leaves.append(Ex(leaf, t, t.lo, t.hi))
+        if rng.random() < 0.3:
+            lines += self.group_copy()
+        if rng.random() < 0.3:
+            lines += self.local_cells()
         if rng.random() < 0.5:
             lines.append(
                 Stmt(
@@ -174,6 +178,47 @@ class Draft(Arguments):
             )
             self.scope.leaves.append(Ex("sum", t, t.lo, t.hi))
         return lines
+
+    def group_copy(self) -> list[Stmt]:
+        """What a work-group copies to its local memory together, in steps or in a row."""
+        rng, e = self.rng, self.expressions
+        found = [m for m in self.scope.memories if not m.base and m.space == "global" and m.n in (1, 2, 4)]
+        if not found:
+            return []
+        memory, count, stride = rng.choice(found), rng.choice([1, 3, 4, 8]), rng.choice([1, 1, 2, 3])
+        room = memory.count - (count - 1) * stride
+        if room < 1:
+            return []
+        with e.only_uniform():
+            e.loads = False
+            at = e.index(min(room, 64), 1).text
+            e.loads = True
+        first = f" + {memory.first}" if memory.first else ""
+        source = f"(const global {memory.element} *)({memory.name}{first} + {at})"
+        how = f"async_work_group_strided_copy(apart, {source}, {count}, {stride}, 0)"
+        if stride == 1 and rng.random() < 0.7:
+            how = f"async_work_group_copy(apart, {source}, {count}, 0)"
+        part = "" if memory.n == 1 else f".s{rng.randrange(memory.n):x}"
+        leaf = Ex(f"apart[{rng.randrange(count)}]{part}", memory.t, memory.t.lo, memory.t.hi)
+        self.scope.leaves.append(leaf)
+        self.prelude.forms.add("copy of a group")
+        text = (
+            f"local {memory.element} apart[{count}];\nevent_t copied = {how};\nwait_group_events(1, &copied);"
+        )
+        return [Stmt(text)]
+
+    def local_cells(self) -> list[Stmt]:
+        """Atomics on local memory that commute."""
+        rng, e, t = self.rng, self.expressions, self.rng.choice([INT, UINT])
+        op = rng.choice(["add", "or", "xor", "and", "min", "max"])
+        text = (
+            f"local {t.name} cells[4];\n"
+            f"if (within == 0) for (int k = 0; k < 4; ++k) cells[k] = k * 3;\nbarrier(CLK_LOCAL_MEM_FENCE);\n"
+            f"atomic_{op}(&cells[{e.index(4, 1).text}], {cast(t, e.scalar(1)).text});\nbarrier(CLK_LOCAL_MEM_FENCE);"
+        )
+        self.scope.leaves.append(Ex(f"cells[{rng.randrange(4)}]", t, t.lo, t.hi))
+        self.prelude.forms.add("local atomics")
+        return [Stmt(text)]
 
     def write(self) -> Program:
         rng, s = self.rng, self.statements
@@ -292,7 +337,7 @@ class Draft(Arguments):
         order = list(range(len(self.args)))
         rng.shuffle(order)
         args, roles = [self.args[i] for i in order], [self.roles[i] for i in order]
-        kernel = Kernel(f"{self.name}", args, body)
+        kernel = Kernel(f"{self.name}", args, body, braces=("<%", "%>") if self.odd else ("{", "}"))
         host = Host(rng, roles, self.shapes, self.capacity, self.items, self.power, self.sweep)
         buffers, steps = host.write()
         forms = self.prelude.forms | self.statements.forms
@@ -323,12 +368,10 @@ def random_batch(seed: int, number: int, size: int, features: Features) -> Batch
     # Launches of NVIDIA's unoptimised code end in OUT_OF_RESOURCES now and then, and few programs a second are compiled.
     if light or features.plain:
         options.remove("-cl-opt-disable")
+    odd = number % 16 == 12 and not features.plain
     for index in range(size):
-        programs.append(
-            Draft(
-                rng, f"p{index}", features, rare, index == number % size and not features.plain, light
-            ).write()
-        )
+        alternatives = index == number % size and not features.plain
+        programs.append(Draft(rng, f"p{index}", features, rare, alternatives, light, odd).write())
     return Batch(number, seed, tuple(options), head + STIR, programs)
 
 

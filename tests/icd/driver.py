@@ -121,19 +121,30 @@ def environment_on_vdev(loader: Loader | None = None, **switches: str) -> dict[s
     return _environment(loader) | {"VDEV_WORKERS": "cpu:3", "VDEV_PLANNING": "always"} | switches
 
 
-def run_natively(*words: str | Path, loader: Loader | None = None) -> subprocess.CompletedProcess[str]:
-    """On the first native driver."""
-    return _run(words, environment_natively(loader))
+def run_natively(
+    *words: str | Path, loader: Loader | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """On the first native driver; in that folder."""
+    return _run(words, environment_natively(loader), folder)
 
 
 def run_on_vdev(
-    *words: str | Path, loader: Loader | None = None, **switches: str
+    *words: str | Path, loader: Loader | None = None, folder: Path | None = None, **switches: str
 ) -> subprocess.CompletedProcess[str]:
-    """On three workers of the CPU, by `vdev-run`."""
-    return _run([sys.executable, "-m", "vdev.cli.run", *words], environment_on_vdev(loader, **switches))
+    """On three workers of the CPU, by `vdev-run`; in that folder."""
+    before = [sys.executable, "-m", "vdev.cli.run"]
+    return _run([*before, *words], environment_on_vdev(loader, **switches), folder)
 
 
-def _run(words: Sequence[str | Path], environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(
+    words: Sequence[str | Path], environ: dict[str, str], folder: Path | None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(word) for word in words], env=environ, capture_output=True, text=True, timeout=900, check=False
+        [str(word) for word in words],
+        env=environ,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )

@@ -1,16 +1,22 @@
 """Programs that nobody here wrote, and libraries that others wrote, natively and on three workers: the same output?
 
-`python -m tests.icd.real_programs [PROGRAM …]` builds what it can from Debian's packages (clinfo, clpeak, libclblast-dev,
-libviennacl-dev, libboost-dev, opencl-clhpp-headers, erlang-cl, hashcat) and, where it is installed, tinygrad, and prints a row
-for each; a program that is named by its path, such as BabelStream's, is run as well. Figures of time and bandwidth differ
-from run to run: of clinfo, clpeak and named programs only the exit status is compared.
+`python -m tests.icd.real_programs [--only] [--ignore PATTERN] [PROGRAM …]` builds what it can from Debian's packages
+(clinfo, clpeak, clblast-tests, libclblast-dev, libviennacl-dev, libboost-dev, opencl-clhpp-headers, erlang-cl, hashcat) and,
+where it is installed, tinygrad, and prints a row for each. PROGRAM is one of yours, such as BabelStream, or a folder of them,
+such as PolyBench's, each of which runs in the folder that it lies in; `--only` runs nothing else. Figures of time and
+bandwidth differ from run to run: lines of their output that contain the pattern are not compared, and of clinfo and
+clpeak only the exit status is.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +38,7 @@ SOURCES = {
 EXACT_COMMANDS = (
     ("escript", str(HERE / "erlang_calls.erl")),
     *([(sys.executable, str(HERE / "tinygrad_calls.py"))] if find_spec("tinygrad") else []),
+    *((f"clblast_test_{name}",) for name in ("xaxpy", "xdot", "xnrm2")),
     (
         "hashcat",
         "--quiet",
@@ -48,36 +55,81 @@ EXACT_COMMANDS = (
 COMMANDS = (("clinfo",), ("clpeak", "--global-bandwidth", "--kernel-latency"))
 
 
-def _compare(name: str, words: list[str | Path], *, output: bool) -> bool:
-    natively, done = run_natively(*words), run_on_vdev(*words, VDEV_EXPLAIN="1")
-    same = natively.returncode == done.returncode and (not output or natively.stdout == done.stdout)
-    split = sum(line.count(", split") + line.count("all split") for line in done.stderr.splitlines())
-    print(f"{name:26} {'same' if same else 'DIFFERENT'}, kernels split: {split}")
+#: with what `VDEV_EXPLAIN=1` begins its report at a program's end
+_REPORT = re.compile(r"^vdev: \d+ launch", re.M)
+
+
+def _compare(words: Sequence[str | Path], *, ignored: str | None, folder: Path | None = None) -> bool:
+    """Print a row about a program. `ignored`: what the lines contain that are not compared; None for all of them."""
+    natively = run_natively(*words, folder=folder)
+    done = run_on_vdev(*words, folder=folder, VDEV_EXPLAIN="1")
+    program, report = done.stderr, ""
+    begin = _REPORT.search(done.stderr)
+    if begin is not None:
+        program, report = done.stderr[: begin.start()], done.stderr[begin.start() :]
+    same = natively.returncode == done.returncode
+    if ignored is not None:
+        texts = ((natively.stdout, done.stdout), (natively.stderr, program))
+        same = same and all(_kept(one, ignored) == _kept(other, ignored) for one, other in texts)
+    split = sum(line.count(", split") + line.count("all split") for line in report.splitlines())
+    print(f"{_name(words):26} {'same' if same else 'DIFFERENT'}, kernels split: {split}", flush=True)
     return same
 
 
-def main(named: list[str]) -> int:
-    """0 where all are the same."""
+def _kept(text: str, ignored: str) -> list[str]:
+    return [line for line in text.splitlines() if not ignored or not re.search(ignored, line, re.I)]
+
+
+def _name(words: Sequence[str | Path]) -> str:
+    """Of a program, or of the script that it runs."""
+    return Path(words[-1] if Path(words[-1]).parent == HERE else words[0]).name
+
+
+def _built(folder: Path) -> Iterator[Path]:
+    """Programs of this folder's sources."""
+    for source, libraries in SOURCES.items():
+        try:
+            yield build(source, folder, links=libraries)
+        except (AssertionError, pytest.skip.Exception) as reason:
+            print(f"{source:26} not built: {str(reason).strip().splitlines()[-1]}")
+
+
+def _named(places: Sequence[Path]) -> Iterator[Path]:
+    """Programs, each given or lying in a folder that is."""
+    for place in places:
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and os.access(path, os.X_OK) and path.read_bytes()[:4] == b"\x7fELF":
+                yield path.resolve()
+
+
+def from_packages() -> bool:
+    """Whether all that can be had here are the same."""
     same = True
     with tempfile.TemporaryDirectory() as folder:
-        for source, libraries in SOURCES.items():
-            try:
-                program = build(source, Path(folder), links=libraries)
-            except (AssertionError, pytest.skip.Exception) as reason:
-                print(f"{source:26} not built: {str(reason).strip().splitlines()[-1]}")
-                continue
+        for program in _built(Path(folder)):
             # the device's name is in its first line
-            same &= _compare(source, [program], output=source != "vector_add.c")
+            same &= _compare([program], ignored=None if program.name == "vector_add" else "")
     for command in EXACT_COMMANDS:
         if shutil.which(command[0]):
-            same &= _compare(
-                Path(command[1]).name if len(command) == 2 else command[0], [*command], output=True
-            )
-    for command in (*COMMANDS, *([word] for word in named)):
+            same &= _compare([*command], ignored="on OpenCL device")
+    for command in COMMANDS:
         if shutil.which(command[0]):
-            same &= _compare(command[0], [*command], output=False)
+            same &= _compare([*command], ignored=None)
+    return same
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0 where all are the same."""
+    parser = argparse.ArgumentParser(prog="python -m tests.icd.real_programs", description=__doc__)
+    parser.add_argument("--only", action="store_true", help="only the programs named")
+    parser.add_argument("--ignore", default="", help="lines of theirs that contain this are not compared")
+    parser.add_argument("programs", nargs="*", type=Path)
+    options = parser.parse_args(words)
+    same = options.only or from_packages()
+    for program in _named(options.programs):
+        same &= _compare([program], ignored=options.ignore, folder=program.parent)
     return 0 if same else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

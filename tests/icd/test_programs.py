@@ -123,3 +123,24 @@ def test_tinygrad() -> None:
     natively, done = run_natively(*words), run_on_vdev(*words, VDEV_EXPLAIN="1")
     assert (done.returncode, done.stdout) == (0, natively.stdout), done.stderr
     assert ", split" in done.stderr
+
+
+def test_clblasts_own_tests() -> None:
+    program = shutil.which("clblast_test_xaxpy")
+    if program is None:
+        pytest.skip("there are no clblast-tests")
+    natively, done = run_natively(program), run_on_vdev(program, VDEV_EXPLAIN="1")
+    assert done.returncode == natively.returncode == 0
+    assert "0 test(s) failed" in done.stdout
+    assert ", split" in done.stderr or "all split" in done.stderr
+
+
+def test_hashcat_finds_what_has_a_hash() -> None:
+    """It tests its kernels by itself before."""
+    program = shutil.which("hashcat")
+    if program is None:
+        pytest.skip("there is no hashcat")
+    hashed = "81dc9bdb52d04dc20036dbd8313ed055"
+    options = ("--quiet", "--force", "--potfile-disable", "-m", "0", "-a", "3")
+    done = run_on_vdev(program, *options, hashed, "?d?d?d?d")
+    assert done.stdout.splitlines()[-1] == f"{hashed}:1234", done.stderr

@@ -2,7 +2,8 @@
 
 The programs are those of `samples/benchmarks/planning.py` at their large sizes, on H200 as `virtual_gpus` has them: linked all to
 all, and eight that are linked by PCIe alone. One GPU takes what NVIDIA's OpenCL took for the program on an H200
-(`samples/benchmarks/results/h200_planning.json`); every work-item takes the same. The host takes time for each
+(`samples/benchmarks/results/h200_planning.json`); every work-item takes the same. `fill_and_sum` and `triangular` are the samples, with
+seconds of each kernel as on an H100. The host takes time for each
 call of a driver and each plan, as in `test_never_slower`. The second half of a program is what counts, when the ways are
 chosen; nothing is kept from one run to the next. `--write FILE` writes a table (.md), its numbers (.json) and a plot (.png);
 `--only NAMES`; `--limit SECONDS` for each cell.
@@ -19,10 +20,14 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from vdev.translators.ranges.ndrange import Chunk
+
+from tests.pure.test_choosing import source_of
 from tests.pure.test_never_slower import FLOOR, PCIE, Bench, planning_programs, simulated_host
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.planner.instructions import Plan
@@ -40,6 +45,39 @@ MACHINES = (
 )
 
 
+def fill_and_sum(bench: Bench) -> Iterator[int]:
+    """The sample: a vector is filled in blocks and added up in strides of the grid, again and again."""
+    n, groups, each = bench.size, 4096, 256
+    bench.build(source_of("fill_and_sum"), GROUP=each)
+    values, sums = bench.zeros(n), bench.zeros(groups)
+    yield bench.steps
+    for number in range(bench.steps):
+        bench.run("fill", (n,), (each,), values, np.float32(1), np.uint32(number), np.uint32(n))
+        bench.run("sum", (groups * each,), (each,), values, sums, np.uint32(n))
+        yield number
+
+
+def triangular(bench: Bench) -> Iterator[int]:
+    """The sample: row i of a matrix has i + 1 elements."""
+    n = bench.size
+    bench.build(source_of("triangular"), GROUP=64)
+    buffers = [bench.zeros(count) for count in (n * (n + 1) // 2, n, n)]
+    yield bench.steps
+    for number in range(bench.steps):
+        bench.run("multiply", (64 * n,), (64,), *buffers)
+        yield number
+
+
+def rows_of_a_triangle(n: int, seconds: float) -> Callable[[Chunk], float]:
+    """What a chunk of rows takes, of a launch that takes so many seconds."""
+    return lambda chunk: seconds * (chunk.stop[0] ** 2 - chunk.start[0] ** 2) / n**2
+
+
+#: samples: program, size, steps, and seconds of each kernel for a work-item or a chunk
+SAMPLES: dict[str, tuple[Any, int, int, dict[str, Any]]] = {
+    "fill_and_sum": (fill_and_sum, 1 << 29, 80, {"fill": 0.9e-3 / (1 << 29), "sum": 1.3e-3 / (4096 * 256)}),
+    "triangular": (triangular, 24576, 400, {"multiply": rows_of_a_triangle(24576, 0.43e-3)}),
+}
 #: what needs sub-buffers or writes arrays, by PyOpenCL's own calls
 FACADES = ("sub_buffers", "ring")
 
@@ -79,8 +117,12 @@ class Halves:
     def __init__(
         self, name: str, per_item: dict[str, float], workers: int, rate: float, benches: list[Bench]
     ) -> None:
-        program, sizes = planning_programs.PROGRAMS[name]
-        self.bench = _Bench(per_item, *sizes["large"], workers, rate)
+        if name in SAMPLES:
+            program, *size, _ = SAMPLES[name]
+        else:
+            program, sizes = planning_programs.PROGRAMS[name]
+            size = [*sizes["large"]]
+        self.bench = _Bench(per_item, *size, workers, rate)
         self.steps: Any = program(self.bench)
         self.total: int = next(self.steps)
         benches.append(self.bench)
@@ -120,13 +162,16 @@ def kernel_times(name: str, seconds: float, benches: list[Bench]) -> dict[str, f
 def rows(only: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
     """For each program: seconds of its second half on one GPU, and by machine how many times as fast, on how many GPUs."""
     measured = json.loads((RESULTS / "h200_planning.json").read_text())["columns"]["native"]["programs"]
-    for name in planning_programs.PROGRAMS:
-        if (only and name not in only) or name not in measured or name in FACADES:
+    for name in (*planning_programs.PROGRAMS, *SAMPLES):
+        if (only and name not in only) or name not in (*measured, *SAMPLES) or name in FACADES:
             continue
         row: dict[str, Any] = {"program": name, "machines": {}}
         try:
             with within(limit), simulated_host() as benches:
-                per_item = kernel_times(name, measured[name]["again"], benches)
+                if name in SAMPLES:
+                    per_item = SAMPLES[name][3]
+                else:
+                    per_item = kernel_times(name, measured[name]["again"], benches)
                 one = Halves(name, per_item, 1, PEER_BYTES_PER_SECOND, benches).run()
                 row["seconds"] = sum(one)
         except TooLong:

@@ -55,6 +55,40 @@ def test_subscript_of_global_id() -> None:
     check(found[1, "read"], (68, 132))
 
 
+@pytest.mark.parametrize(
+    ("parameters", "store"),
+    [
+        ("__global int *a, __global int d[4]", "d[i] = a[i];"),
+        ("__global int *a, __global int d[restrict]", "(d)[i] = a[i];"),
+        ("__global int a[], __global int d[8]", "*(i + d) = a[i];"),
+        ("__global int a[2], __global int d[][1]", "d[i][0] = a[i];"),
+        ("__global int *a, __global int d[4]", "d += i; d++; d[-1] = a[i];"),
+        ("__global int *a, __global int d[4]", "put(a, d, i);"),
+        ("__global int *a, __global int *d", "int t[2] = {1, 5}; halve(t); d[i + t[1] - 2] = a[i];"),
+    ],
+)
+def test_parameters_that_are_written_as_arrays_are_pointers(parameters: str, store: str) -> None:
+    helpers = (
+        "void put(__global int *from, __global int to[3], int i) { to[i] = from[i]; }\n"
+        "void halve(int t[2]) { t[1] >>= 1; }"
+    )
+    found = ranges(f"int i = get_global_id(0); a[i] = 9; {store}", parameters, before=helpers)
+    assert set(found) == {(0, "write"), (0, "read"), (1, "write")}
+    check(found[1, "write"], (64, 128))
+
+
+@pytest.mark.parametrize(
+    "declared", ["__typeof__(d) q = d;", "__auto_type q = d;", "__typeof__(d) q; q = d;"]
+)
+def test_what_has_the_type_of_such_a_parameter_is_not_lost(declared: str) -> None:
+    text = "kernel void k(global int *a, global int d[4])"
+    found = summary(f"{text} {{ int i = get_global_id(0); {declared} a[i] = 9; q[i] = a[i]; }}")
+    written = {
+        r.arg for r in found.evaluate(LINE, SECOND_QUARTER, {}, {0: 4096, 1: 4096}) if r.mode == "write"
+    }
+    assert found.one_worker or written == {0, 1}
+
+
 def test_global_offset_and_partial_group() -> None:
     found = ranges("a[get_global_id(0)] = 1;", ndrange=NDRange((30,), (8,), (5,)), chunk=Chunk((2,), (4,)))
     check(found[0, "write"], ((16 + 5) * 4, (30 + 5) * 4))

@@ -247,6 +247,80 @@ def test_cuts_that_do_not_help_are_given_up() -> None:
     assert anew <= 24
 
 
+@pytest.mark.parametrize("bad", [{1}, {1, 2}, {2, 5, 6}, {1, 4, 7, 10}, {3}], ids=str)
+@pytest.mark.parametrize("how", ["the other way round", "even", "too long", "too short"])
+def test_samples_that_are_wrong_mislead_nobody(bad: set[int], how: str) -> None:
+    """Some launches seem to take what they do not, as where a worker waits for its host between two marks."""
+    case = Rows(triangle, 430e-6, workers=2)
+    right = rows(triangle, 430e-6)
+    launches = 0
+
+    def wrong(chunk: Chunk) -> float:
+        nonlocal launches
+        first = chunk.start[1] == 0
+        launches += first
+        if launches not in bad:
+            return right(chunk)
+        times = {
+            "the other way round": (417e-6, 150e-6),
+            "even": (4e-3, 4.2e-3),
+            "too long": (3e-3, right(chunk)),
+            "too short": (right(chunk), 1e-6),
+        }
+        return times[how][not first]
+
+    case.machine.per_item["uneven"] = wrong  # type: ignore[index]
+    with case.program:
+        for _ in range(300):
+            case.run("uneven")
+            assert case.widths()[0] >= ROWS // 2, "the first rows are the shortest"
+        assert case.widths()[0] == pytest.approx(ROWS * 0.5**0.5, rel=0.06)
+
+
+TRIANGULAR = (Path(__file__).parents[2] / "samples" / "triangular.py").read_text()
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_what_loops_bounds_say_is_known_before_the_first_launch(workers: int) -> None:
+    """Of a triangle, whose rows no launch has to be measured for."""
+    n = 24576
+    done = np.concatenate(([0.0], np.cumsum(np.arange(n) + 20.0)))
+    done *= 430e-6 / done[-1]
+    source = TRIANGULAR.partition('SOURCE = """')[2].partition('"""')[0]
+    per_item = {"multiply": lambda chunk: float(done[chunk.stop[0]] - done[chunk.start[0]])}
+    program = Program(source, per_item, workers=workers, options=("-DGROUP=64",))
+    with program:
+        buffers = [program.buffer(4 * size) for size in (n * (n + 1) // 2, n, n)]
+        began = program.wait()
+        for _ in range(400):
+            program.launch("multiply", (64 * n,), (64,), *buffers)
+        took = program.wait() - began
+        chunks = [chunk for _, chunk in program.plans[0].partition]
+        assert [chunk.stop[0] for chunk in chunks] == pytest.approx(
+            [n * ((number + 1) / workers) ** 0.5 for number in range(workers)], rel=0.02
+        )
+        assert took <= 1.15 * 400 * 430e-6 / workers
+        said = " ".join(as_text(of_session(program.session)).split())
+    assert "cut by the bounds of its loops, into" in said
+
+
+def test_work_that_changes_with_each_launch_is_not_foreseen_each_time() -> None:
+    """Its plans are filled in, which cuts elsewhere would not let them be."""
+    source = """kernel void rest(global float *a, const int first) {
+        int i = get_global_id(0);
+        for (int k = first + i; k < 65536; k++) a[i] += 1;
+    }"""
+    program = Program(source, {"rest": 1e-9}, workers=2)
+    with program:
+        a = program.buffer(4 << 16)
+        for first in range(200):
+            program.launch("rest", (1 << 16,), (64,), a, np.int32(first))
+        program.wait()
+        widths = [[chunk.ngroups for _, chunk in plan.partition] for plan in program.plans]
+    assert widths[0][0] < 400, "the first groups do most"
+    assert widths[-1] == [512, 512]
+
+
 def test_the_report_says_where_launches_are_cut() -> None:
     case = Rows(triangle)
     with case.program:

@@ -480,7 +480,7 @@ def test_every_constant_of_the_language_is_defined() -> None:
         ("kernel void k(global int *a, float x) {\n a[0] = _Generic(x, int: 1, float: 2); }", (), "_Generic", 2),
         ("kernel void k(global int *a) {\n int *p = (int[]){ 1, 2 }; a[0] = p[1]; }", ("-cl-std=CL2.0",), "array literal", 2),
         ("kernel void k(global float4 *a) {\n a[0] = __builtin_shufflevector(a[1], a[2], 0, 4, 1, 5); }", (), "shufflevector", 2),
-        ("kernel void k(global int *a) {\n switch (a[0]) { case 1 ... 30000: a[0] = 2; } }", (), "30000 case labels", 2),
+        ("kernel void k(global int *a) {\n switch (a[0]) { case 3 ... 1: a[0] = 2; } }", (), "empty range", 2),
     ],
 )  # fmt: skip
 def test_refused(source: str, options: tuple[str, ...], reason: str, line: int) -> None:
@@ -498,7 +498,7 @@ float __attribute__((overloadable)) twice(float x) { return 2 * x; }
 __attribute__((always_inline)) int
 refused(int x) {
 #line 20 "other.h"
-  switch (x) { case 1 ... 30000: return 1; } return x; }
+  switch (x) { case 3 ... 1: return 1; } return x; }
 int early(int x) { return twice(x) + 1; }
 kernel void k(global int *a) { a[0] = early(a[1]); a[2] = __LINE__; }
 """

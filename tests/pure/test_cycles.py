@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import struct
 from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from vdev.translators.dialects.cuda.translation import translate_cuda
+from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
 from vdev.translators.ranges.ndrange import Chunk, Cycle, NDRange
@@ -165,6 +167,34 @@ def test_cuda_kernels_divide_nothing() -> None:
     assert done, text[:4000]
     assert "div." not in text
     assert "rem." not in text
+
+
+def test_blocks_are_counted_without_a_division() -> None:
+    """By the factor and the shift of the hidden argument, exactly, for any number below 2**31."""
+    rng = random.Random(7)
+    kernel = SubgridKernel("k", 0, (), renumbers=True)
+    blocks = [
+        1,
+        2,
+        3,
+        7,
+        1 << 30,
+        (1 << 30) + 1,
+        (1 << 31) - 2,
+        *(rng.randrange(1, 1 << rng.randrange(1, 31)) for _ in range(300)),
+    ]
+    for block in blocks:
+        groups = (1 << 32) + 5
+        hidden = kernel.pack(
+            NDRange((groups,), (1,), (0,)), Chunk((0,), (block + 1,), Cycle(0, block, block + 1))
+        )
+        factor, _, _, shift, *_ = struct.unpack("<12Q", hidden[15 * 8 :])
+        assert factor < 1 << 32
+        multiples = [block * rng.randrange(1 << 31) // block * block for _ in range(20)]
+        numbers = [0, block - 1, block, (1 << 31) - 1, *multiples, *(number - 1 for number in multiples)]
+        for number in numbers:
+            if 0 <= number < 1 << 31:
+                assert number * factor >> shift == number // block
 
 
 def test_cudas_limit_of_groups() -> None:

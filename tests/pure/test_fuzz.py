@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import random
 import sys
@@ -13,9 +12,10 @@ import pytest
 
 from tests.fuzz.__main__ import worker_lists
 from tests.fuzz.host import ALIGNMENT, LAUNCHES
-from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, nowhere, plant, replaced
+from tests.fuzz.mutations import BY_NAME, DEFECTS, Defect, check_applies, nowhere, plant
 from tests.fuzz.program import Bound, Launch
 from tests.fuzz.run import Options, Run
+from tests.fuzz.strength import measured
 from tests.fuzz.values import INTS, Ex, IntType, bits_of_either, converted, scalar_operation, truncated
 from tests.fuzz.writer import Features, random_batch
 
@@ -157,7 +157,8 @@ def test_all_forms_come(batches: list) -> None:
         "place from a table", "place from data", "pointer variable", "preprocessor condition", "private array",
         "result of a group", "store as another type", "string table", "structure", "switch", "the same from all", "union",
         "row", "sweep", "by branches", "by switch", "by jumps", "by counting", "by pointer", "by helper", "pointer to one of two",
-        "in an array", "in a structure",
+        "in an array", "in a structure", "goto", "pointers in an array", "half", "table of structures", "number at program scope",
+        "copy of a group", "local atomics", "range of case labels",
         "vector", "vector condition as a place", "vector store", "walking loop", "work-item functions in a helper", "wrapping loop",
     }  # fmt: skip
     assert not wanted - set(forms)
@@ -166,12 +167,13 @@ def test_all_forms_come(batches: list) -> None:
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_a_defect_applies(defect: Defect) -> None:
     """To the code as it is: each piece stands once where it is looked for, and what stands there then is Python."""
-    for module in {module for module, _, _ in defect.edits}:
-        spec = importlib.util.find_spec(module)
-        assert spec is not None
-        assert spec.origin is not None
-        edits = [(old, new) for where, old, new in defect.edits if where == module]
-        compile(replaced(Path(spec.origin).read_text(), edits, module), module, "exec")
+    check_applies(defect)
+
+
+def test_a_defect_that_does_not_apply_is_not_measured() -> None:
+    stale = Defect("stale", "analysis", (("vdev.translators.symbolic.logic", "no such piece", "pass"),))
+    with pytest.raises(LookupError, match="0 times: no such piece"):
+        measured(stale, None)  # type: ignore[arg-type]
 
 
 def test_each_known_fault_is_among_the_defects() -> None:

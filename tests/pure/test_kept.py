@@ -14,6 +14,7 @@ import pytest
 from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 
+from tests.pure import virtual_gpus
 from tests.pure.test_choosing import Program
 from tests.pure.test_direct import attempts
 from tests.pure.test_never_slower import Bench, simulated_host
@@ -276,10 +277,12 @@ def test_what_was_submitted_to_another_worker_is_waited_for(
     """A launch that waits for a command of the same worker comes behind it anyway; one of another worker's has to end first."""
     kept = Kept(clocks, 2).settled()
     tried, executor = attempts(monkeypatch), kept.session.executor
+    executor.quiesce()
+    monkeypatch.setattr(virtual_gpus._Marker, "done", lambda marker: False)
     for number, worker in enumerate(executor.all_workers[:-1]):
         earlier = Completion()
         executor.submit(_single(number, CallStep(lambda backend: None)), (), earlier)
-        while worker.issued < worker.submitted or worker.busy:
+        while worker.issued < worker.submitted or not worker.asleep:
             pass
         assert not earlier.settled
         tried.clear()

@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vdev.translators.ranges.rectangles import Layout
 
 from tests.pure.test_choosing import Program, source_of
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.statistics import of_session
 from vdev.session import at_once, launches
-from vdev.session.commands import Fill
+from vdev.session.commands import Fill, Read, Write
 from vdev.session.gathering import Choosing
 from vdev.session.session import Session, VirtualBuffer
 
@@ -349,6 +350,79 @@ def test_what_is_read_in_stripes_is_written_in_stripes(
     (one, _), (chosen, crossed) = took(1), took(workers)
     assert max(chosen[-10:]) <= 1.05 * min(one) / workers
     assert crossed <= 3 * 4 * n, "until it is known, and then no more"
+
+
+COUNTED = """
+kernel void count(global uint *bins, global const uint *values, const uint n)
+{
+    for (size_t i = get_global_id(0); i < n; i += get_global_size(0))
+        atomic_inc(&bins[values[i] % 1024]);
+}
+kernel void look(global uint *seen, global const uint *bins) { seen[get_global_id(0)] += bins[get_global_id(0)] & 1; }
+kernel void make(global uint *values) { values[get_global_id(0)] = get_global_id(0); }
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_small_sums_that_are_looked_at_each_time_keep_nothing_on_one_worker(
+    clocks: list[Bench], workers: int
+) -> None:
+    """To fold them takes some copies of 4 KiB, of which the kernel that adds gains thousands of microseconds."""
+    n, grid, steps = 1 << 29, 132 * 64 * 256, 150
+
+    def took(workers: int) -> float:
+        per_item = {"count": 3.1e-3 / grid, "look": 1e-12, "make": 0.9e-3 / n}
+        bench = Bench(per_item, n, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(COUNTED)
+        clocks.append(bench)
+        bins, seen, values = (bench.zeros(count) for count in (1024, 1024, n))
+        bench.run("make", (n,), (256,), values)
+        began = bench.program.wait()
+        for _ in range(steps):
+            bench.run("count", (grid,), (256,), bins, values, np.uint32(n))
+            bench.run("look", (1024,), (256,), seen, bins)
+        return bench.program.wait() - began
+
+    assert took(workers) <= 1.1 * took(1) / workers
+
+
+SUMMED = """
+kernel void assign(global int *nearest, global uint *sums, global const float *points, global const float *centres)
+{
+    int i = get_global_id(0);
+    nearest[i] = points[i] > centres[i % 16];
+    if (get_local_id(0) < 16)
+        atomic_add(&sums[get_local_id(0)], (uint)nearest[i]);
+}
+"""
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_what_is_folded_at_each_step_counts_for_the_kernel_that_adds(
+    clocks: list[Bench], workers: int
+) -> None:
+    """As in k-means: centres are written, sums cleared, a short kernel adds to them, and they are read."""
+    n, steps, each = 1 << 22, 200, 1e-4
+
+    def took(workers: int) -> float:
+        bench = Bench({"assign": each / n}, n, 0, workers, PEER_BYTES_PER_SECOND)
+        bench.build(SUMMED)
+        clocks.append(bench)
+        program, host = bench.program, np.zeros(64, np.uint8)
+        session, queue, machine = program.session, program.queue, program.machine
+        nearest, sums, points, centres = (bench.zeros(count).made for count in (n, 16, n, 16))
+        layout, found = Layout.contiguous(0, 64), []
+        for number in range(steps):
+            if number == steps // 2:
+                found.append(program.wait())
+            session.submit(Write(centres, layout, host), queue=queue)
+            session.submit(Fill(sums, 0, 64, bytes(4)), queue=queue)
+            bench.run("assign", (n,), (256,), nearest, sums, points, centres)
+            session.submit(Read(sums, layout, host), queue=queue).wait()
+            machine.host = machine.seconds  # which waits for it
+        return program.wait() - found[0]
+
+    assert took(workers) <= 1.06 * took(1)
 
 
 def test_the_report_has_predicted_times_beside_measured_ones(clocks: list[Bench]) -> None:

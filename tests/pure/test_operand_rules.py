@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pytest
 from vdev.translators.frontend.source import parse_program
 from vdev.translators.interpreter.access import analyse_kernel
-from vdev.translators.interpreter.summaries import KernelSummary, _byte_offset, _Ways
+from vdev.translators.interpreter.summaries import KernelSummary, Ways, _byte_offset
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.symbolic.evaluation import Launch, explore
 
@@ -35,7 +35,7 @@ def allowed(
     (access,) = [access for access in summary.accesses if access.mode == "write"]
     if access.offset is None:
         return [(-(1 << 63), (1 << 63) - 1)]
-    ways = _Ways(
+    ways = Ways(
         Launch(NDRange((nitems,), (1,), (0,)), Chunk((0,), (nitems,)), values, summary.merged).scope()
     )
     found = []

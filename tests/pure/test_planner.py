@@ -17,7 +17,7 @@ from vdev.translators.ranges.region import EMPTY, Region
 
 from vdev.planner.directory import HOST
 from vdev.planner.evictions import plan_evictions, propose_evictions
-from vdev.planner.instructions import Launch
+from vdev.planner.instructions import Launch, Plan
 from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
 from vdev.planner.links import LinkCosts
 from vdev.planner.pending import Unfolded, plan_fold, stands_against
@@ -243,14 +243,14 @@ class Program:
         kernel = self.kernel = self.next_kernel()
         buffers = [self.buffers[slot] for slot in kernel.slots]
         request = LaunchRequest(kernel.args, kernel.ndrange, kernel.evaluate, in_place=self.in_place)
-        found = any(buffer.state.pending for buffer in buffers)
-        try:
-            plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
-        except Unfolded as refusal:
-            for slot in refusal.slots:
-                self.fold(buffers[slot])
+        plan: Plan | None = None
+        while plan is None:  # where cuts come in turn, the next one may want others folded
             found = any(buffer.state.pending for buffer in buffers)
-            plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
+            try:
+                plan = plan_launch([buffer.state for buffer in buffers], request, self.options)
+            except Unfolded as refusal:
+                for slot in refusal.slots:
+                    self.fold(buffers[slot])
         self.pended += found and any(state.pending for state in plan.states)
 
         def run(chunk: Chunk, view: View) -> None:

@@ -64,6 +64,15 @@ kernel void k(global int *a) { a[plain(0)] = both(1); }
     assert "a[plain(0)] = both(vdev_g, 1);" in text
 
 
+def test_digraphs_around_bodies_and_indices() -> None:
+    source = "%:define S(x) %:x\nint f(int x) <% return x + get_group_id(0); %>\n"
+    source += "kernel void k(global int *a) <% a<:get_group_id(0):> = f(1) + S(<%)<:0:>; %>\n"
+    program = translate(source)
+    again = parse_program(program.source)
+    assert again.kernels["k"].args[-1].name == "vdev_hidden"
+    assert '"<%"[ 0 ]' in program.source
+
+
 def test_prefix_avoids_the_users_names() -> None:
     text = user_part(
         translate("kernel void k(global int *vdev_g, int vdev1_x) { vdev_g[get_group_id(0)] = vdev1_x; }")

@@ -23,7 +23,7 @@ from .macros import FEATURE, definitions
 from .options import BuildOptions, may_include, parse_options
 from .preprocessor import Preprocessed, preprocess
 from .target import Target, base_macros, predefined_macros
-from .tokens import tokenize
+from .tokens import tokenize, without_digraphs
 from .types import Space
 
 __all__ = [
@@ -234,7 +234,9 @@ def _expand(source: str, options: BuildOptions, target: Target) -> Preprocessed:
         return Preprocessed(source, (str(error),), ())
     undefined = frozenset(name for name, value in options.macros if value is None) - macros.keys()
     folders = (*options.include_dirs, *target.include_dirs)
-    return preprocess(source, macros, folders, dict(target.answers) | dict.fromkeys(undefined))
+    text = preprocess(source, macros, folders, dict(target.answers) | dict.fromkeys(undefined))
+    # Passes that edit the text look for braces and brackets. Macros see how a token is spelled: not before they are expanded.
+    return replace(text, text=without_digraphs(text.text))
 
 
 def _language(options: BuildOptions, target: Target) -> list[str]:

@@ -124,6 +124,19 @@ _SEQUENCES = {
     TypeKind.VARIABLEARRAY,
 }
 
+_POINTER_NBYTES = 8
+#: What may be an array as an object, besides names and `*p`.
+_ARRAY_OBJECTS = {
+    CursorKind.VAR_DECL,
+    CursorKind.MEMBER_REF_EXPR,
+    CursorKind.ARRAY_SUBSCRIPT_EXPR,
+    CursorKind.STRING_LITERAL,
+    CursorKind.COMPOUND_LITERAL_EXPR,
+    CursorKind.INIT_LIST_EXPR,
+}
+#: With these words, a variable has the type of an expression.
+_DEDUCED = (b"typeof", b"__auto_type")
+
 #: What reading a node takes (see `effort`).
 _STEPS = 7
 
@@ -165,6 +178,10 @@ class SyntaxReader:
         self.exact = program.exact  #: the text is free of macros, so that it may be looked at
         #: whether there may be expressions of one operand that clang shows like implicit conversions
         self._has_rare = any(word in self.text for word in _RARE)
+        self._deduces = not self.exact or any(word in self.text for word in _DEDUCED)
+        self._reads_arrays = (
+            False  #: whether a function that was read has a parameter that is written as an array
+        )
         self._generated = GENERATED_FILE.encode() in self.text
         self._types: dict[int, CType] = {}
         self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
@@ -212,7 +229,10 @@ class SyntaxReader:
         for child in clang.children(cursor):
             kind = child.kind
             if kind is CursorKind.PARM_DECL:
-                parameters.append(Variable(child.hash, child.spelling, self.ctype(child.type), None, None))
+                parameters.append(Variable(child.hash, child.spelling, self._type_of(child), None, None))
+                self._reads_arrays |= (
+                    child.type.kind in _SEQUENCES and child.type.kind is not TypeKind.EXTVECTOR
+                )
             elif kind is CursorKind.COMPOUND_STMT:
                 body = self._compound(child)
         if body is None:
@@ -221,7 +241,11 @@ class SyntaxReader:
 
     def _type_of(self, cursor: Cursor) -> CType:
         found = self._types.get(clang.type_key(cursor))
-        return self.ctype(cursor.type) if found is None else found
+        if found is None:
+            found = self.ctype(cursor.type)
+        if isinstance(found, CArray) and _is_pointer(cursor):
+            return CPointer(_POINTER_NBYTES, found.element)
+        return found
 
     def ctype(self, clang_type: Type) -> CType:
         key = clang_type.data[0]
@@ -351,7 +375,13 @@ class SyntaxReader:
     def _variable(self, cursor: Cursor) -> Variable:
         init = clang.initialiser(cursor)
         node = None if init is None else self.expression(init)
-        return Variable(cursor.hash, cursor.spelling, self.ctype(cursor.type), node, self.line(cursor))
+        ctype = self.ctype(cursor.type)
+        if isinstance(ctype, CArray) and self._reads_arrays and self._deduces:
+            # It may be a pointer: clang shows one whose type is that of such a parameter as an array, too.
+            raise Unsupported(
+                "an array beside parameters that are arrays and deduced types", self.line(cursor)
+            )
+        return Variable(cursor.hash, cursor.spelling, ctype, node, self.line(cursor))
 
     def program_variable(self, key: int) -> Variable:
         """The declaration of a variable that is used (see `Use.key`)."""
@@ -703,6 +733,21 @@ class SyntaxReader:
     #: The same by `clang.kind_number`: to make an object of the wrapper's of each kind takes longer than to find it here.
     _statements_by_number: ClassVar = {kind.value: reader for kind, reader in _statements.items()}
     _readers_by_number: ClassVar = {kind.value: reader for kind, reader in _readers.items()}
+
+
+def _is_pointer(cursor: Cursor) -> bool:
+    """Whether what clang shows as an array is a pointer: a parameter that is written as an array (C99 6.7.5.3p7), or the value of
+    an expression with it. Other arrays are objects.
+    """
+    kind = cursor.kind
+    if kind is CursorKind.DECL_REF_EXPR:
+        return cursor.referenced.kind is CursorKind.PARM_DECL
+    if kind in (CursorKind.PAREN_EXPR, CursorKind.UNEXPOSED_EXPR):
+        inner = clang.children(cursor)
+        return bool(inner) and all(map(_is_pointer, inner))
+    if kind is CursorKind.UNARY_OPERATOR:
+        return clang.unary_operator(cursor) is not Placed.DEREFERENCE
+    return kind not in _ARRAY_OBJECTS
 
 
 def _unspread(node: Cast) -> Cast:

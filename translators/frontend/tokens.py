@@ -18,6 +18,11 @@ _TOKEN = re.compile(
     |(?P<op>%:%:|\#\#|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|<:|:>|<%|%>|%:|.)""",
     re.VERBOSE,
 )
+#: Digraphs, and what hides them.
+_DIGRAPH = re.compile(
+    r"""(?P<hidden>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|//[^\n]*|/\*.*?\*/)|<%|%>|<:|:>""", re.DOTALL
+)
+_PRIMARY = {"<%": "{ ", "%>": " }", "<:": "[ ", ":>": " ]"}
 _EMPTY: frozenset[str] = frozenset()
 _OPERATOR_CHARACTERS = frozenset("+-*/%&|^<>=!.#:")
 
@@ -80,6 +85,17 @@ def spell(tokens: Sequence[Token]) -> str:
         pieces.append(token.text)
         last = token
     return "".join(pieces).lstrip()
+
+
+def without_digraphs(text: str) -> str:
+    """Text with alternative spellings of braces and brackets (C99 6.4.6p3) in their usual ones, each as wide as before.
+
+    >>> without_digraphs("a<:0:> = '<%'; <% %>")
+    "a[ 0 ] = '<%'; {   }"
+    """
+    if not any(digraph in text for digraph in _PRIMARY):
+        return text
+    return _DIGRAPH.sub(lambda match: match["hidden"] or _PRIMARY[match.group()], text)
 
 
 def _would_join(left: Token, right: Token) -> bool:

@@ -158,7 +158,7 @@ class KernelSummary:
             return ()
         parts: dict[tuple[int, str, str | None, str | None], _Part] = {}
         for piece in uniform_pieces(ndrange, chunk, self.merged):
-            ways = _Ways(Launch(ndrange, piece, values, self.merged).scope())
+            ways = Ways(Launch(ndrange, piece, values, self.merged).scope())
             for access in self.accesses:
                 ahead = before.get(access.arg, 0)
                 size = sizes.get(access.arg, 0) + ahead
@@ -180,7 +180,7 @@ class KernelSummary:
 _Image = tuple[Region, bool, str | None]  #: region, whether it is exact, reason why not
 
 
-class _Ways:
+class Ways:
     """Domains at the ends of ways, each way's conditions evaluated once."""
 
     def __init__(self, root: Scope) -> None:
@@ -291,7 +291,7 @@ class _Part:
         self.unmergeable: tuple[str, int | None] | None = None
         self.full = False
 
-    def add(self, access: Access, ways: _Ways) -> None:
+    def add(self, access: Access, ways: Ways) -> None:
         offset = access.offset
         touched = False
         if offset is None:

@@ -146,8 +146,12 @@ def _partition(partition: PartitionStatistics) -> list[str]:
     lines = [f"  {partition.launches} x on {of}: {shape}"]
     if len(partition.chunks) > 1:
         shown = [
-            f"worker {worker}: {_span(start, stop)}"
-            for worker, start, stop in partition.chunks[:_MOST_CHUNKS]
+            f"worker {worker}: {_span(start, stop, cycle)}"
+            for (worker, start, stop), cycle in zip(
+                partition.chunks[:_MOST_CHUNKS],
+                (partition.cycles or (None,) * len(partition.chunks))[:_MOST_CHUNKS],
+                strict=True,
+            )
         ]
         more = len(partition.chunks) - _MOST_CHUNKS
         text = "work-groups of " + ", ".join(shown) + (f" and {more} more" if more > 0 else "")
@@ -159,8 +163,16 @@ def _partition(partition: PartitionStatistics) -> list[str]:
     return lines
 
 
-def _span(start: Sequence[int], stop: Sequence[int]) -> str:
-    return " x ".join(f"{first}..{last - 1}" for first, last in zip(start, stop, strict=True))
+def _span(start: Sequence[int], stop: Sequence[int], cycle: tuple[int, int, int] | None = None) -> str:
+    """
+    >>> _span((2, 0), (16, 4), (0, 2, 8))
+    '2..3 of every 8 x 0..3'
+    """
+    shown = [f"{first}..{last - 1}" for first, last in zip(start, stop, strict=True)]
+    if cycle is not None:
+        axis, block, stride = cycle
+        shown[axis] = f"{start[axis]}..{start[axis] + block - 1} of every {stride}"
+    return " x ".join(shown)
 
 
 def _arguments(arguments: Sequence[ArgumentStatistics]) -> list[str]:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from vdev.observe.figures import Moved, Times
+from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.values import dataclass
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class PartitionStatistics:
     """A way in which launches of a kernel were run.
 
     `chunks` are those of the first such launch: (worker, first work-group, one past the last), for every
-    dimension; with `global_size` and `local_size` as it had them.
+    dimension; with `global_size` and `local_size` as it had them. `cycles`: of chunks that take turns, (dimension, work-groups of a
+    block, work-groups from one block to the next), None of others.
     """
 
     launches: int
@@ -63,6 +65,7 @@ class PartitionStatistics:
     local_size: tuple[int, ...]
     chunks: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
     reasons: tuple[Reason, ...]
+    cycles: tuple[tuple[int, int, int] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -324,7 +327,13 @@ def _partition(outcome: Outcome) -> PartitionStatistics:
         () if ndrange is None else ndrange.local_size,
         tuple((worker, chunk.start, chunk.stop) for worker, chunk in outcome.chunks),
         tuple(Reason(*reason) for reason in outcome.reasons),
+        tuple(_cycle(chunk) for _, chunk in outcome.chunks),
     )
+
+
+def _cycle(chunk: Chunk) -> tuple[int, int, int] | None:
+    cycle = chunk.cycle
+    return None if cycle is None else (cycle.axis, cycle.block, cycle.stride)
 
 
 def _argument(tally: ArgumentTally) -> ArgumentStatistics:

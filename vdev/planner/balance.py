@@ -1,9 +1,11 @@
 """Balance: where launches of a kernel are cut whose work-groups take unequal times, or whose workers are unequal.
 
-Rows of a triangle or of a fractal take what their data says, which no analysis knows: an even cut leaves all workers waiting
-for one. What the chunks of a launch took is measured; from that follows how the work is spread over the cut dimension
-(`WorkProfile`), and where the cuts are to be so that all chunks take the same time. A chunk's time is its worker's, too: a
-slower one gets fewer work-groups. After a few launches nothing is left to be gained, and nothing is measured any more until
+Rows of a triangle take what their loops' bounds say, rows of a fractal what their data says: an even cut leaves all workers
+waiting for one. How the work is spread over the cut dimension (`WorkProfile`) is foreseen from the bounds where they tell it, so
+that the first launch is cut by it. What the chunks of a launch took is measured; from that follows the rest, and where
+the cuts are to be so that all chunks take the same time. A chunk's time is its worker's, too: a
+slower one gets fewer work-groups. No single measurement is believed: several have to agree on the chunks' shares, and those that do
+not are left out. After a few launches nothing is left to be gained, and nothing is measured any more until
 the kernel has been launched some times as often. What did not make launches faster is given up, and tried again later.
 
 The best of them are plain data, for the program's next run to begin with (`Balance.plain`, `Balance.take`).
@@ -14,8 +16,8 @@ Decides where cuts are wanted and what they gain; whether a launch is cut so, wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import field, replace
 from itertools import pairwise
 from math import inf
 from typing import Any
@@ -29,10 +31,17 @@ from vdev.translators.values import dataclass
 
 #: seconds and part of the longest chunk's time that cuts elsewhere have to gain
 LEAST_GAIN, LEAST_SHARE = 2e-5, 0.05
+#: seconds that it has to gain where they are not measured: estimates are several times too long or too short
+_LEAST_FORESEEN = LEAST_GAIN / 4
 #: of the same launch cut evenly, what cuts elsewhere take at most: else they are given up
 _MOST_KEPT = 0.97
-#: measurements of a cut, of which the least counts for each chunk: the first may be of cold memory
-_LOOKS = 2
+#: measurements of a cut that have to agree, of a launch of at least so many seconds in all and of a shorter one; after so many in
+#: all that do not, nothing is learnt. The first may be of cold memory, any of a worker that waited for its host
+_LOOKS_LONG, _LONG, _LOOKS, _MOST_LOOKS = 2, 5e-3, 3, 9
+#: they agree with one of them where no chunk's share of the time is further from its share there than this part of an even one
+_APART = 0.25
+#: samples of a cut on their way at a time: a program may be far ahead of its workers
+_UNDER_WAY = 4
 #: changes of the cuts before they stay
 _MOST_CHANGES = 8
 #: when nothing is left to gain, the next look comes after so many times as many launches, and so many more
@@ -53,6 +62,17 @@ class WorkProfile:
     def __init__(self, ngroups: int) -> None:
         self._edges: npt.NDArray[np.int64] = np.array([0, ngroups])
         self._density: npt.NDArray[np.float64] = np.ones(1)
+
+    @staticmethod
+    def foreseen(edges: Sequence[int], seconds: Sequence[float]) -> WorkProfile:
+        """The groups from `edges[k]` to `edges[k + 1]` take `seconds[k]` each.
+
+        >>> WorkProfile.foreseen((0, 4, 8), (1.0, 3.0)).even(2)
+        (0, 5, 8)
+        """
+        profile = WorkProfile(edges[-1])
+        profile._edges, profile._density = np.array(edges), np.maximum(np.array(seconds), 1e-12)
+        return profile
 
     def measured(self, edges: Sequence[int], seconds: Sequence[float]) -> None:
         """Chunk k, the groups from `edges[k]` to `edges[k + 1]`, took `seconds[k]`."""
@@ -94,6 +114,7 @@ class Recut:
     gain: float  #: seconds that it takes less with each launch
     #: seconds that may go once into moving bytes to where the new cuts want them
     budget: float
+    by: str = "measured times"  #: how it is known
 
     @property
     def again(self) -> float:
@@ -112,16 +133,19 @@ class _Case:
 
     profile: WorkProfile
     edges: tuple[int, ...] = ()  #: of the cut that is being measured
-    took: tuple[float, ...] = ()  #: by chunk, the least that was seen of it
+    took: tuple[float, ...] = ()  #: by chunk, what the measurements that agree say
+    seen: list[tuple[float, ...]] = field(default_factory=list)  #: the last measurements of it
     moving: float = inf  #: seconds that moving bytes for a launch took, the least that was seen
-    looks: int = 0  #: measurements of it
+    #: what the launch depends on that the profile was foreseen for; None where it was not, or no longer counts
+    foreseen: Hashable = None
     evenly: float = 0.0  #: seconds that the even cut took
     moving_evenly: float = 0.0  #: and moving bytes for it
     recut: Recut | None = None
     best: tuple[float, tuple[int, ...]] | None = None  #: the shortest launch that was seen, and its cut
     changes: int = 0
     since: int = 0  #: launches when the cuts were changed last
-    asked: int = -1  #: when a sample was taken that has not arrived: launches by then; -1: none
+    asked: int = -1  #: when the last sample was taken that has not arrived: launches by then
+    under_way: int = 0  #: samples that have not arrived
     next: int = 0  #: launches before it is looked at again
     patience: int = _PATIENCE
 
@@ -137,10 +161,13 @@ class _Case:
                 return False
         elif self.edges != self.recut.edges:  # what it would have moved is more than it gains: not yet
             return self._give_up(launches)
-        if self.looks < _LOOKS:
-            return False
         if self.recut is None:
             self.evenly, self.moving_evenly, self.best = longest, self.moving, None
+        elif self.evenly == 0.0:  # foreseen
+            count = len(self.took)
+            even = [part * self.edges[-1] // count for part in range(count + 1)]
+            self.evenly = longest * self.profile.foretell(even) / self.profile.foretell(self.edges)
+            self.best = longest, self.edges
         elif self._moves_too_much(longest):
             return self._give_up(launches)
         self.profile.measured(self.edges, self.took)
@@ -178,7 +205,8 @@ class _Case:
     def _settle(self, launches: int) -> bool:
         """Nothing is to be gained for now."""
         self.next = max(launches * self.patience, launches + _MORE)
-        self.edges, self.took, self.looks, self.changes = (), (), 0, 0
+        self.edges, self.took, self.changes = (), (), 0
+        self.seen.clear()
         return False
 
     def _waits(self, gain: float, launches: int, thought: float) -> bool:
@@ -196,7 +224,7 @@ class _Case:
     def _give_up(self, launches: int) -> bool:
         """Cut launches evenly, for longer than before. Whether they were not."""
         cut_so = self.recut is not None and self.edges == self.recut.edges
-        self.profile, self.recut, self.best = WorkProfile(self.edges[-1]), None, None
+        self.profile, self.recut, self.best, self.foreseen = WorkProfile(self.edges[-1]), None, None, None
         self.patience = min(self.patience * _PATIENCE, 1 << 20)
         self._settle(launches)
         return cut_so
@@ -212,13 +240,46 @@ class Balance:
         self._elsewhere: set[tuple[int, ...]] = set()  #: index spaces, in work-groups
         self._kept: list[Any] = []  #: what was plain when it was looked at last
 
-    def find(self, num_groups: Sequence[int], partition: Partition, workers: Sequence[int]) -> Recut | None:
-        """Where a launch is better cut than in an even `partition`; None where nothing is known to be better."""
+    def find(
+        self,
+        num_groups: Sequence[int],
+        partition: Partition,
+        workers: Sequence[int],
+        work: Callable[[int], WorkProfile | None] | None = None,
+        depends: Hashable = None,
+    ) -> Recut | None:
+        """Where a launch is better cut than in an even `partition`; None where nothing is known to be better. `work`: what is
+        foreseen of it along a dimension, by all that `depends` names.
+        """
         dimension = cut_dimension(num_groups, partition.chunks)
         if dimension is None:
             return None
         case = self._cases.get((tuple(num_groups), dimension, tuple(workers)))
+        if case is None and work is not None and (profile := work(dimension)) is not None:
+            case = self._case(num_groups, partition.chunks, workers, make=True)
+            assert case is not None
+            self._foresee(case, profile, num_groups, _edges(partition.chunks, dimension), depends)
+        if case is not None and case.foreseen is not None and case.foreseen != depends:
+            # Launches whose work is spread in another way each time are planned faster if they are all cut evenly.
+            case.profile, case.recut, case.foreseen = WorkProfile(num_groups[dimension]), None, None
+            self._elsewhere.discard(tuple(num_groups))
         return None if case is None else case.recut
+
+    def _foresee(
+        self,
+        case: _Case,
+        profile: WorkProfile,
+        num_groups: Sequence[int],
+        evenly: tuple[int, ...],
+        depends: Hashable,
+    ) -> None:
+        """Begin with cuts by what is foreseen, where that gains."""
+        edges, longest = profile.even(len(evenly) - 1), profile.foretell(evenly)
+        gain = longest - profile.foretell(edges)
+        if gain >= max(_LEAST_FORESEEN, LEAST_SHARE * longest):
+            case.profile, case.foreseen = profile, depends
+            case.recut = Recut(edges, gain, gain * _MORE, "the bounds of its loops")
+            self._elsewhere.add(tuple(num_groups))
 
     def spend(
         self, num_groups: Sequence[int], chunks: Sequence[Chunk], workers: Sequence[int], seconds: float
@@ -253,9 +314,11 @@ class Balance:
             return False
         case = self._case(num_groups, chunks, workers)
         assert case is not None
-        if case.asked >= 0 and launches - case.asked < _LOST:
+        if case.under_way and launches - case.asked >= _LOST:
+            case.under_way = 0
+        if case.under_way >= _UNDER_WAY:
             return False
-        case.asked = launches
+        case.asked, case.under_way = launches, case.under_way + 1
         return True
 
     def measured(
@@ -279,14 +342,22 @@ class Balance:
             return False
         dimension = cut_dimension(num_groups, chunks)
         assert dimension is not None
-        case.asked = -1
+        case.under_way = max(case.under_way - 1, 0)
         if number <= case.since:  # its plan is one of those before
             return False
         edges = _edges(chunks, dimension)
         if edges != case.edges:
-            case.edges, case.took, case.moving, case.looks = edges, tuple(seconds), moving, 0
-        case.took, case.moving = tuple(map(min, case.took, seconds)), min(case.moving, moving)
-        case.looks += 1
+            case.edges, case.moving = edges, inf
+            case.seen.clear()
+        case.seen = [*case.seen[1 - _MOST_LOOKS :], tuple(seconds)]
+        case.moving = min(case.moving, moving)
+        agreed = agreement(case.seen)
+        if agreed is None:
+            if len(case.seen) >= _MOST_LOOKS:
+                case.next = max(launches * case.patience, launches + _MORE)
+                case.seen.clear()
+            return False
+        case.took = agreed
         changed = case.judge(launches, thought, each)
         if changed:
             case.since = launches
@@ -350,6 +421,25 @@ class Balance:
                 self._elsewhere.clear()
             found = self._cases[key] = _Case(WorkProfile(num_groups[dimension]))
         return found
+
+
+def agreement(seen: Sequence[Sequence[float]]) -> tuple[float, ...] | None:
+    """By chunk, the median of those measurements in which the chunks have about the same shares; None where too few have.
+
+    >>> agreement([(4.17e-4, 1.5e-4), (1.1e-4, 3.2e-4), (1.0e-4, 3.3e-4)])
+    >>> agreement([(4.17e-4, 1.5e-4), (1.1e-4, 3.2e-4), (1.0e-4, 3.3e-4), (1.2e-4, 3.1e-4)])
+    (0.00011, 0.00032)
+    """
+    times = np.array(seen)
+    totals = times.sum(axis=1)
+    shares = times / np.maximum(totals, 1e-12)[:, None]
+    apart = np.abs(shares[:, None] - shares[None]).max(axis=2)  # of any two measurements
+    alike = apart <= _APART / times.shape[1]
+    near = alike[alike.sum(axis=1).argmax()]
+    fewest = _LOOKS_LONG if np.median(totals) >= _LONG else _LOOKS
+    if near.sum() < fewest or 2 * near.sum() <= len(near):
+        return None
+    return tuple(np.median(times[near], axis=0).tolist())
 
 
 def cut_dimension(num_groups: Sequence[int], chunks: Sequence[Chunk]) -> int | None:

@@ -25,13 +25,13 @@ Never looks at a kernel's source: access ranges come from a callable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain, pairwise, product
 from math import inf, prod
 
 from vdev.planner.assignment import Share, assign_chunks, order_of_data
-from vdev.planner.balance import Balance, cut_at
+from vdev.planner.balance import Balance, WorkProfile, cut_at
 from vdev.planner.builder import PlanBuilder
 from vdev.planner.directory import HOST, BufferState
 from vdev.planner.footprints import (
@@ -151,6 +151,9 @@ class LaunchRequest:
     readings: Mapping[int, tuple[Reading, ...]] = field(default_factory=dict)
     #: where launches of the kernel are better cut than evenly, from measured times; None: nothing was measured
     balance: Balance | None = None
+    #: how its work is spread along a dimension, by its loops' bounds; None: nothing of that is known
+    work: Callable[[int], WorkProfile | None] | None = None
+    work_depends: Hashable = None  #: what `work` depends on beside the index space
     #: what sees to it that a buffer (by slot) stays in few boxes, of which some were written
     tidied: Callable[[PlanBuilder, int, Sequence[Region]], None] = tidy
 
@@ -270,7 +273,8 @@ class _Search:
         groups = self.request.ndrange.num_groups
         recut = None
         if balance is not None and unit > 0 and len(chosen.workers) > 1 and not chosen.unfolded:
-            recut = balance.find(groups, chosen.partition, chosen.workers)
+            of_work = self.request.work, self.request.work_depends
+            recut = balance.find(groups, chosen.partition, chosen.workers, *of_work)
         if recut is None:
             return chosen
         try:
@@ -283,7 +287,7 @@ class _Search:
             return chosen
         self.recut = more
         parts = ", ".join(f"{chunk.ngroups / prod(groups):.0%}" for chunk in found.partition.chunks)
-        self.reasons.append(f"cut by measured times, into {parts} of its work-groups")
+        self.reasons.append(f"cut by {recut.by}, into {parts} of its work-groups")
         return found
 
     def _usual(self) -> _Candidate | None:

@@ -80,6 +80,8 @@ def stake_of(
     `nitems`: work-items of the launch. `small`: every launch has one, since to plan it takes time.
     """
     slots = weighty(states, links, small=small)
+    # What a launch adds to is folded for whoever looks: both are weighed together, or only the folds would count.
+    slots += tuple(slot for slot, state in enumerate(plan.states) if state.pending and slot not in slots)
     kept = next((states[slot].kept for slot in slots if states[slot].kept is not None), None)
     if not slots or not plan.partition:
         return None

@@ -40,7 +40,7 @@ class Reading:
 
 
 def readings_of(plan: Plan) -> Iterator[tuple[int, Reading]]:
-    """By slot, what the chunks of a plan read of buffers of which much was brought from other workers."""
+    """By slot, what the chunks of a plan read in stripes of buffers, where much was brought from other workers."""
     if len(plan.partition) < 2:
         return
     brought = sum(nbytes for source, target, nbytes in plan.moved if HOST not in (source, target))
@@ -55,7 +55,9 @@ def readings_of(plan: Plan) -> Iterator[tuple[int, Reading]]:
                 found.setdefault(touch.slot, {})[item.worker] = touch.region
     for slot, parts in found.items():
         if len(parts) > 1 and sum(region.nboxes for region in parts.values()) <= _MOST_BOXES:
-            yield slot, Reading(tuple(sorted(parts.items())))
+            reading = Reading(tuple(sorted(parts.items(), key=lambda part: part[0])))
+            if _stripes(reading) is not None:
+                yield slot, reading
 
 
 class Successors:

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vdev.errors import DEPENDENCY_FAILED
-from vdev.planner.successors import readings_of
+from vdev.planner.successors import LEAST_NBYTES, readings_of
 from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
-from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan, place_in
+from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
 from vdev.session.repetition import open_repetition
@@ -139,8 +139,8 @@ class Launches:
             return
         for index in cache.written:
             arg = command.args[index]
-            if type(arg) is BufferArg:
-                arg.buffer.writer = cache, place_in(command, index, arg.buffer)
+            if type(arg) is BufferArg and arg.buffer.nbytes >= LEAST_NBYTES:  # of others no reading matters
+                arg.buffer.writer = cache, cache.left_in(command, index, arg.buffer)
 
     def _be_ready(
         self,
@@ -275,8 +275,8 @@ class Launches:
         if self._session.choosing is not None and not any(buffer.state.fine for buffer in buffers):
             stake = self._session.choosing.stake(cached.plan, buffers, command.ndrange.nitems)
             cached = replace(cached, stake=stake)
-        if not room:
-            cached = replace(cached, readings=tuple(readings_of(cached.plan)))
+        if not room and (readings := tuple(readings_of(cached.plan))):
+            cached = replace(cached, readings=readings)
         kernel, recut = command.kernel, cached.plan.recut
         if kernel.plans is not None and recut is not None:
             workers, chunks = zip(*cached.plan.partition, strict=True)

@@ -265,13 +265,27 @@ class LaunchCache:
             self._written = tuple(sorted({item.arg for item in accesses if item.mode != "read"}))
         return self._written
 
+    def is_read_in_stripes(self, launch: Launch) -> bool:
+        """Whether `launch` is planned for what later ones read."""
+        args = launch.args
+        return any(
+            type(arg := args[index]) is BufferArg
+            and self.successors.of(self.left_in(launch, index, arg.buffer))
+            for index in self.written
+        )
+
+    def left_in(self, launch: Launch, index: int, buffer: VirtualBuffer) -> Hashable:
+        """What launches have in common that leave the same in a buffer through an argument."""
+        scalars = tuple([launch.args[number] for number in self._scalars or ()])
+        return index, launch.ndrange.global_size, launch.ndrange.local_size, buffer.nbytes, scalars
+
     def readings(self, launch: Launch, pointers: Sequence[PointerArg]) -> dict[int, tuple[Reading, ...]]:
         """By slot, what later launches read of what `launch` leaves."""
         found = {}
         for pointer in pointers:
             arg = launch.args[pointer.arg]
             if type(arg) is BufferArg and (
-                known := self.successors.of(place_in(launch, pointer.arg, arg.buffer))
+                known := self.successors.of(self.left_in(launch, pointer.arg, arg.buffer))
             ):
                 found[pointer.slot] = known
         return found
@@ -402,11 +416,6 @@ def _add_shared(launch: Launch, buffers: list[VirtualBuffer], parts: list[Any]) 
             parts.append(slot)
 
 
-def place_in(launch: Launch, arg: int, buffer: VirtualBuffer) -> Hashable:
-    """What launches of a kernel have in common that leave the same in a buffer through an argument."""
-    return arg, launch.ndrange.num_groups, buffer.nbytes
-
-
 class NoTurns(Exception):
     """No part of a launch fits into the workers' memory."""
 
@@ -507,7 +516,9 @@ def _may_be_filled_in(launch: Launch, states: Sequence[BufferState], cache: Laun
     for state in states:
         if state.fine or state.kept is not None or state.pending:
             return False
-    return not cache.successors and not cache.balance.elsewhere(launch.ndrange.num_groups)
+    if cache.successors and cache.is_read_in_stripes(launch):
+        return False
+    return not cache.balance.elsewhere(launch.ndrange.num_groups)
 
 
 @dataclass(slots=True, eq=False)

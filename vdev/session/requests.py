@@ -13,6 +13,7 @@ from typing import Any
 
 from vdev.executor.executor import Executor
 from vdev.executor.steps import LaunchRecipe
+from vdev.planner.balance import WorkProfile
 from vdev.planner.footprints import PointerArg
 from vdev.planner.launches import LaunchRequest
 from vdev.session.buffers import VirtualBuffer
@@ -20,6 +21,7 @@ from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.interpreter.work import spread_of_work
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.ranges.region import Region
 
@@ -28,6 +30,9 @@ logger = logging.getLogger("vdev.session.requests")
 #: boxes of bytes in remembered access ranges per kernel, of some hundred bytes each
 _MOST_BOXES = 1 << 16
 
+
+#: what a work-group asks for in a second, of which nothing is measured yet: a fast memory's bandwidth
+_BYTES_PER_SECOND = 4e12
 
 #: a value argument, and what makes a tuple with its number of its bytes; None where they are taken as they are
 Reader = tuple[int, Callable[[Any], tuple[Any, ...]] | None]
@@ -48,7 +53,16 @@ def request_of(launch: Launch, buffers: Sequence[VirtualBuffer]) -> LaunchReques
     key = tuple(launch.args[index] for index in sorted(kernel.scalars))
     places = tuple((pointer.arg, pointer.nbytes, pointer.before) for pointer in pointers)
     evaluate = kernel.plans.ranges.remember((launch.ndrange, key, places), request.evaluate)
-    return replace(request, evaluate=evaluate, balance=kernel.plans.balance)
+    summary = kernel.summary
+
+    def work(axis: int) -> WorkProfile | None:
+        found = None if summary is None else spread_of_work(summary, launch.ndrange, axis, values)
+        if found is None:
+            return None
+        edges, nbytes = found
+        return WorkProfile.foreseen(edges, [each / _BYTES_PER_SECOND for each in nbytes])
+
+    return replace(request, evaluate=evaluate, balance=kernel.plans.balance, work=work, work_depends=key)
 
 
 def request_with(

@@ -49,6 +49,10 @@ STATEMENTS = {
     "2 * __builtin_types_compatible_p(int, uint); r[2] = (x & 3) ?: 9; char k = (char)x; r[3] = sizeof(k ?: k) + (r[2]++ ?: 5); global int *p = 0; r[1] += *(p ?: &r[2]);",
     "ranges": "int t[6] = { [0 ... 2] = 7, [4] = x }; float f[3] = { [1 ... 2] = 1.5f }; switch (x & 15) { case 0 ... 3: r[0] = 1; break; case 7 ... 7: r[0] = 2; break; "
     "case -2 ... -1: case 9: r[0] = 3; break; default: r[0] = 4; } r[1] = t[x & 3]; r[2] = t[4] + t[5]; r[3] = (int)(f[x & 1] + f[2]);",
+    "wide_ranges": "uint u = (uint)x * 0x01010101u; switch (u) { case 0x7fffff00 ... 0xc0000000: r[0] = 1; break; case 1 ... 0x7ffffe: r[0] = 2; break; case 0: "
+    "r[0] = 3; break; default: r[0] = u; } switch ((long)(int)u << 20) { case -0x7fffffffffffffff ... -5: r[1] = 4; case 0x100000000 ... 0x7fffffffffffffff: r[1] += 5; } "
+    "switch ((ulong)u << 32) { case 0x7000000000000000 ... 0x9000000000000000u: r[2] = 6; break; case 0x9000000000000001u ... 0xffffffffffffffffu: r[2] = 7; } "
+    "switch ((char)x) { case -128 ... -1: r[3] = 8; break; case 1 ... 5: case 100 ... 127: r[3] = 9; }",
     "bools_to_vectors": "bool b = x & 1, t = true; char4 c = (char4)b, d = (char4)(b), e = b; ushort2 f = (ushort2)(bool)x; float2 g = (float2)b; int4 v = (int4)(x); "
     "v += b; v.xy ^= (int2)(bool)(x & 2); v = v + (t); r[0] = c.x + 10 * d.y + 100 * e.z; r[1] = f.y + (int)(g.x * 8) + all((char3)t) * 2 + any((long2)(bool)0); "
     "r[2] = v.x * 3 + v.w; e = t; v = (x > 0); uchar8 w = max((uchar8)t, (uchar8)(t)); r[3] = e.w + v.y * 4 + w.s7 * 16 + ((int2)t == t).x * 5000 + ((short2)(b, t)).y;",

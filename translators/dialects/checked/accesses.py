@@ -19,7 +19,7 @@ from ...frontend.types import OWN, Space
 from . import images
 from .barriers import Meetings, Wrap
 from .calls import Call, classify, is_plain
-from .roots import Roots, expression_parts, is_array, is_pointer
+from .roots import Roots, expression_parts, is_array, is_parameter, is_pointer
 from .sites import Recorder, flat, integer_name
 from .uses import (
     ATOMICALLY,
@@ -403,7 +403,7 @@ class Body:
         self._expression(base, part_of(use) if is_array(array) else Use.READ)
         count = (
             array.type.get_canonical().element_count
-            if array.type.get_canonical().kind is TypeKind.CONSTANTARRAY
+            if array.type.get_canonical().kind is TypeKind.CONSTANTARRAY and not is_parameter(array)
             else 0
         )
         if count:

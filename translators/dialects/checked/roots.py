@@ -32,6 +32,16 @@ def is_array(cursor: Cursor) -> bool:
     return cursor.type.get_canonical().kind in _ARRAYS
 
 
+def is_parameter(cursor: Cursor) -> bool:
+    """Whether this names a parameter: one that is written as an array is a pointer, to as many elements as there are."""
+    while cursor.kind in (CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR):
+        parts = expression_parts(cursor)
+        if len(parts) != 1:
+            return False
+        cursor = parts[0]
+    return cursor.kind is CursorKind.DECL_REF_EXPR and cursor.referenced.kind is CursorKind.PARM_DECL
+
+
 class Roots:
     """The roots of one function. `known`: by declaration, what parameters and local arrays are called."""
 

@@ -326,20 +326,20 @@ class For(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch(_Node):
-    """`switch (condition) body`."""
+    """`switch (condition) body`. `ranges`: the ends of its labels that are ranges."""
 
     condition: Node
     body: Node
+    ranges: tuple[tuple[Cursor, Cursor], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case(_Node):
-    """`case first: statement`, or `case first ... last:`; both are the same where there is one number. `condition`: the type of what the
-    `switch` around is of; `label_start`, `label_stop`: of the numbers.
+    """`case first: statement`, or `case first ... last:`. `condition`: the type of what the `switch` around is of; `label_start`,
+    `label_stop`: of the numbers.
     """
 
     first: Cursor
-    last: Cursor
     condition: Type
     label_start: int
     label_stop: int

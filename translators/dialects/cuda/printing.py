@@ -42,8 +42,6 @@ from .unaligned import Unaligned
 
 _TRUTHS = COMPARISONS | LOGICAL
 _KEYWORDS = {CursorKind.STRUCT_DECL: "struct", CursorKind.UNION_DECL: "union"}
-#: Labels of one range: each is written.
-_MOST_CASES = 4096
 _IDENTIFIER = re.compile(r"\w+")
 _ALIGNED = re.compile(rb"_*aligned_*\s*\(")
 _IN_BRACKETS = re.compile(rb"\[\s*((?:(?:static|const|volatile|(?:__)?restrict(?:__)?)\b\s*)+)")
@@ -497,18 +495,21 @@ class Printer(Unaligned):
         return _spliced(node, [*map(self._part, clauses), last])
 
     def _switch(self, node: nodes.Switch) -> Text:
-        """The condition shows its type, after C's promotions, which that of an enumeration is not in C++."""
-        condition = self._around(node.condition, f"({spell(node.condition.type)})(", ")")
+        """The condition shows its type, after C's promotions, which that of an enumeration is not in C++. What lies in a range of
+        labels, which C++ does not have, becomes the range's first number: no other label is in it.
+        """
+        type_, before, behind = node.condition.type, "", ""
+        for ends in node.ranges:
+            if converted(clang.evaluate(ends[0]), type_) > converted(clang.evaluate(ends[1]), type_):
+                raise Untranslatable("an empty range of case labels", clang.line_of(ends[0]))
+            low, high = (literal(clang.evaluate(number), type_) for number in ends)
+            before, behind = f"::vdev_cl::first_of({before}", f"{behind}, {low}, {high})"
+        condition = self._around(node.condition, f"{before}({spell(type_)})(", f"){behind}")
         return _spliced(node, [condition, self._part(node.body)])
 
     def _case(self, node: nodes.Case) -> Text:
         """C99 6.8.4.2p5: each label is converted to the type of the condition, which C++ does not do where the value would change."""
-        type_ = node.condition
-        low, high = (converted(clang.evaluate(number), type_) for number in (node.first, node.last))
-        if not 0 <= high - low < _MOST_CASES:
-            raise Untranslatable(f"{high - low + 1} case labels", clang.line_of(node.first))
-        numbers = ": case ".join(literal(number, type_) for number in range(low, high + 1))
-        label = _at(node.label_start, node.label_stop, numbers)
+        label = _at(node.label_start, node.label_stop, literal(clang.evaluate(node.first), node.condition))
         return _spliced(node, [label, self._part(node.statement)])
 
 

@@ -40,7 +40,8 @@ class Reader:
         self._constants = {name.encode() for name in constants}
         self._longest = max(map(len, self._constants))
         self._single = single
-        self._conditions: list[Type] = []  # of the `switch` statements around
+        #: the `switch` statements around: the condition's type, and the ends of labels that are ranges
+        self._switches: list[tuple[Type, list[tuple[Cursor, Cursor]]]] = []
         self._jumps = False
         #: Where expressions in parentheses begin.
         self.parentheses: set[int] = set()
@@ -380,10 +381,12 @@ class Reader:
     def _switch(self, cursor: Cursor, start: int, stop: int) -> nodes.Switch:
         self._jumps = True
         condition, body = cursor.get_children()
-        self._conditions.append(condition.type)
-        node = nodes.Switch(cursor, start, stop, self.node(condition), self.node(body))
-        self._conditions.pop()
-        return node
+        ranges: list[tuple[Cursor, Cursor]] = []
+        head = self.node(condition)
+        self._switches.append((condition.type, ranges))
+        parts = head, self.node(body)
+        self._switches.pop()
+        return nodes.Switch(cursor, start, stop, *parts, tuple(ranges))
 
     def _goto(self, cursor: Cursor, start: int, stop: int) -> nodes.Plain:
         self._jumps = True
@@ -393,9 +396,10 @@ class Reader:
         *numbers, statement = cursor.get_children()
         first, last = numbers[0], numbers[-1]
         places = clang.extent_of(first)[0], clang.extent_of(last)[1]
-        return nodes.Case(
-            cursor, start, stop, first, last, self._conditions[-1], *places, self.node(statement)
-        )
+        condition, ranges = self._switches[-1]
+        if len(numbers) > 1:
+            ranges.append((first, last))
+        return nodes.Case(cursor, start, stop, first, condition, *places, self.node(statement))
 
     _READERS: ClassVar[dict[CursorKind, Callable[[Reader, Cursor, int, int], Node]]] = {
         CursorKind.DECL_STMT: _declare,

@@ -47,7 +47,7 @@ def spell(type_: Type) -> str | None:
     return cuda_dialect.type_name(name)
 
 
-def literal(number: int, type_: Type) -> str:
+def literal(number: int | float | None, type_: Type) -> str:
     """A number as a constant of an integer type, converted to it as C does."""
     number = converted(number, type_)
     if number == -(1 << 63):

@@ -29,4 +29,6 @@ template <class A, class F> inline auto otherwise(A a, F f) -> decltype(true ? a
 // ++ and -- of a bool, which C++ has no longer.
 inline bool raised(bool &x, bool behind) { bool old = x; x = true; return behind ? old : true; }
 inline bool lowered(bool &x, bool behind) { bool old = x; x = !x; return behind ? old : x; }
+// A range of labels: what lies in it becomes its first number.
+template <class T> inline T first_of(T x, T low, T high) { return low <= x && x <= high ? low : x; }
 }  // namespace vdev_cl

@@ -1,0 +1,116 @@
+"""Cuts for what later launches read: which there are, and whether later launches then bring what was foretold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vdev.translators.interpreter.summaries import AccessRange
+from vdev.translators.ranges.ndrange import Chunk, NDRange
+from vdev.translators.ranges.region import Region
+
+from vdev.planner import successors
+from vdev.planner.directory import BufferState, buffer_state
+from vdev.planner.footprints import PointerArg
+from vdev.planner.instructions import Plan
+from vdev.planner.launches import LaunchOptions, LaunchRequest, plan_launch
+from vdev.planner.links import LinkCosts
+from vdev.planner.successors import Reading, Successors, readings_of
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(successors, "LEAST_NBYTES", 1)
+
+
+def writer(size: int, each: int) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """Work-group g writes the `each` bytes from g * each on."""
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        parts = [Region.span(each * box.start[0], min(each * box.stop[0], size)) for box in chunk.boxes()]
+        return (AccessRange(0, "write", Region.union(parts), True),)
+
+    return evaluate
+
+
+def strider(size: int, each: int, groups: int) -> Callable[[Chunk], Sequence[AccessRange]]:
+    """Of `groups` work-groups each reads `each` bytes at a time, in strides of all of them."""
+
+    def evaluate(chunk: Chunk) -> Sequence[AccessRange]:
+        (start,), (stop,) = chunk.start, chunk.stop
+        width, period = each * (stop - start), each * groups
+        count = -(-size // period)
+        found = Region.boxes(each * start, width, ((period, count),)).clip(0, size)
+        return (AccessRange(0, "read", found, True),) if found else ()
+
+    return evaluate
+
+
+def plan(
+    state: BufferState,
+    groups: int,
+    evaluate: Callable[[Chunk], Sequence[AccessRange]],
+    workers: int,
+    *readings: Reading,
+) -> Plan:
+    request = LaunchRequest(
+        (PointerArg(0, 0, 0, state.nbytes),),
+        NDRange((groups,), (1,), (0,)),
+        evaluate,
+        readings={0: readings} if readings else {},
+    )
+    return plan_launch(
+        [state], request, LaunchOptions(tuple(range(workers)), LinkCosts.uniform(workers, peer=0.1))
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    workers=st.integers(2, 5),
+    each=st.sampled_from([4, 64, 1000]),
+    write_each=st.sampled_from([1, 2, 3]),
+    groups=st.integers(5, 40),
+    rounds=st.integers(3, 9),
+    short=st.integers(0, 70),
+)
+def test_what_is_written_in_stripes_is_not_brought_again(
+    workers: int, each: int, write_each: int, groups: int, rounds: int, short: int
+) -> None:
+    size = max(each * groups * rounds - short, 1)
+    wide = each * write_each
+    written, read = writer(size, wide), strider(size, each, groups)
+    of_writer = -(-size // wide)
+    evenly = plan(buffer_state(size), of_writer, written, workers)
+    brings = plan(evenly.states[0], groups, read, workers)
+    found = dict(readings_of(brings))
+    if not found:
+        return
+    again = plan(brings.states[0], of_writer, written, workers, found[0])
+    later = plan(again.states[0], groups, read, workers)
+    assert later.moved_nbytes <= brings.moved_nbytes
+    edges = [part[1].start for part in found[0].parts]
+    if all(edge % wide == 0 for edge in (*edges, each * groups)) and 2 * each * groups <= of_writer * wide:
+        assert later.moved_nbytes == 0
+        assert all(chunk.cycle is not None for _, chunk in again.partition)
+
+
+def test_a_reading_counts_once_it_was_seen_twice() -> None:
+    known, reading = Successors(), Reading(((0, Region.span(0, 4)), (1, Region.span(4, 8))))
+    assert not known.note("here", reading)
+    assert not known
+    assert known.of("here") == ()
+    assert known.note("here", reading), "plans are made anew"
+    assert known
+    assert known.of("here") == (reading,)
+    assert known.of("elsewhere") == ()
+    assert not known.note("here", reading), "once"
+
+
+def test_readers_that_disagree_are_all_kept_in_mind() -> None:
+    known = Successors()
+    readings = [Reading(((0, Region.span(0, at)), (1, Region.span(at, 8)))) for at in range(1, 8)]
+    for reading in readings * 2:
+        known.note("here", reading)
+    assert known.of("here") == tuple(readings[:4]), "of many the first"
