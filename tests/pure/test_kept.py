@@ -26,7 +26,7 @@ from vdev.executor.worker import Worker
 from vdev.observe.snapshots import of_session
 from vdev.session import launches
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
-from vdev.session.samples import FIRST_PLAN
+from vdev.session.kernel_timing import FIRST_PLAN
 from vdev.session.session import VirtualBuffer
 
 SOURCE = """

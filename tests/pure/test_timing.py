@@ -13,6 +13,7 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.links import LinkCosts
 from vdev.planner.regret import Stake, Stretch, TwoWays
 from vdev.planner.timing import MOST_FLOOR, KernelTimes, Least, MachineTimes, Way
+from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
 from vdev.session.way_times import WayTimes
 
 seconds = st.floats(0, 20, allow_nan=False, width=32)
@@ -91,7 +92,7 @@ def test_what_a_driver_does_when_a_kernel_is_first_launched_is_not_the_kernels_t
 def test_one_launch_that_waited_counts_in_part() -> None:
     found = kernel(*[(1 << 20, [4e-4])] * 4, (1 << 20, [0.1]))
     assert found.whole(1 << 20) < 8e-4
-    found = kernel(*[(1 << 20, [4e-4])] * 4, *[(1 << 20, [0.1])] * 20)
+    found = kernel(*[(1 << 20, [4e-4])] * 4, *[(1 << 20, [0.1])] * 30)
     assert found.whole(1 << 20) == pytest.approx(0.1, rel=0.02), "what stays is believed"
 
 
@@ -108,6 +109,17 @@ def test_more_costs_more(workers: int, messages: int, cost: float) -> None:
     assert machine.exchanging(messages + 1, cost) > machine.exchanging(messages, cost)
     assert machine.exchanging(messages, cost + 1e6) > machine.exchanging(messages, cost)
     assert machine.exchanging(0, 0.0) == 0
+
+
+def test_a_plan_with_which_a_translation_came_is_not_what_plans_take() -> None:
+    timing = KernelTiming(Least())
+    assert timing.believed(0.1) == FIRST_PLAN
+    timing.planned(timing.believed(0.1), 1)
+    timing.planned(timing.believed(2e-3), 1)
+    assert timing.believed(0.1) < 6e-3
+    for _ in range(40):
+        timing.planned(timing.believed(0.1), 1)
+    assert timing.believed(0.1) == 0.1, "what stays is believed"
 
 
 # the rule -------------------------------------------------------------------------------------------

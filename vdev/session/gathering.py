@@ -51,7 +51,7 @@ from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launching import CachedPlan, LaunchCache
-from vdev.session.samples import FIRST_PLAN, Samples
+from vdev.session.samples import Samples
 from vdev.session.split_plans import SplitPlans
 from vdev.session.way_times import FORGET, WayTimes
 from vdev.translators.ranges.ndrange import NDRange
@@ -358,8 +358,7 @@ class Choosing:
     ) -> None:
         """Note what a split launch whose plan took so many seconds to make exchanges."""
         launches = tally.launches
-        if id(tally) not in account.kernels and timing.thought.value is None:
-            thought = min(thought, FIRST_PLAN)
+        thought = timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
         once = timing.planned(thought, launches + 1 - seen)
         if not (once and account.returns):  # what came back to being split has gained that before

@@ -18,6 +18,10 @@ _TRANSFERS, _ENOUGH_TRANSFERS = 9, 3
 UNTIL_LOOKED_AT = 64
 #: the most launches of a kernel that gains between two that are looked at
 _MOST_PAUSE = 256
+#: what the first plan of a kernel counts at most, in seconds: with it comes what is done once
+FIRST_PLAN = 0.001
+#: so many times what its plans have taken counts one that takes longer: a translation may come with it, which is made once as well
+_MOST_LONGER = 4.0
 #: plans of a kernel that are made until its buffers' states come again: buffers that change places, halos that are there
 SETTLING = 6
 
@@ -94,6 +98,10 @@ class KernelTiming:
         """
         before, self.due_at = self.due_at, launches
         return self.is_due(max(launches - before, 1))
+
+    def believed(self, seconds: float) -> float:
+        """What a plan that took so long counts."""
+        return min(seconds, max(FIRST_PLAN, _MOST_LONGER * (self.plan.value or 0.0)))
 
     def planned(self, seconds: float, launches: int) -> bool:
         """The first of so many split launches had a plan made, which took so long; 0: none. Whether that one is made once."""

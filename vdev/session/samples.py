@@ -12,7 +12,7 @@ from math import inf
 from vdev.executor.prepare import PreparedPlan
 from vdev.executor.sampling import Measured, Sample, sampled
 from vdev.planner.regret import Stake
-from vdev.session.kernel_timing import KernelTiming
+from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
 from vdev.session.launching import CachedPlan, LaunchCache
 from vdev.session.way_times import WayTimes
 from vdev.translators.ranges.ndrange import Chunk, NDRange
@@ -20,8 +20,6 @@ from vdev.translators.values import dataclass
 
 #: samples on their way; those of commands that failed never arrive
 _MOST_SAMPLES = 64
-#: what the first plan of a kernel counts at most, in seconds: with it comes what is done once
-FIRST_PLAN = 0.001
 #: seconds that a plan which is not filled in takes, at most
 _PLAN = 0.005
 
