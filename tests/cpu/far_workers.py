@@ -98,9 +98,7 @@ def changing() -> Iterator[None]:
     def odd(*_: object) -> bool:
         return drawn.random() < 1 / 2
 
-    def anywhere(
-        _: Balance, num_groups: Sequence[int], partition: Partition, __: Sequence[int]
-    ) -> Recut | None:
+    def anywhere(_: Balance, num_groups: Sequence[int], partition: Partition, *__: object) -> Recut | None:
         dimension = cut_dimension(num_groups, partition.chunks)
         if dimension is None or odd():
             return None
