@@ -90,10 +90,18 @@ def test_what_is_written_in_stripes_is_not_brought_again(
     again = plan(brings.states[0], of_writer, written, workers, found[0])
     later = plan(again.states[0], groups, read, workers)
     assert later.moved_nbytes <= brings.moved_nbytes
-    edges = [part[1].start for part in found[0].parts]
-    if all(edge % wide == 0 for edge in (*edges, each * groups)) and 2 * each * groups <= of_writer * wide:
-        assert later.moved_nbytes == 0
-        assert all(chunk.cycle is not None for _, chunk in again.partition)
+
+
+def test_blocks_in_turn_leave_nothing_to_be_brought() -> None:
+    size, groups = 1 << 16, 8
+    written, read = writer(size, 256), strider(size, 256, groups)
+    evenly = plan(buffer_state(size), size // 256, written, 2)
+    brings = plan(evenly.states[0], groups, read, 2)
+    (reading,) = dict(readings_of(brings)).values()
+    again = plan(brings.states[0], size // 256, written, 2, reading)
+    assert all(chunk.cycle is not None for _, chunk in again.partition)
+    assert brings.moved_nbytes > 0
+    assert plan(again.states[0], groups, read, 2).moved_nbytes == 0
 
 
 def test_a_reading_counts_once_it_was_seen_twice() -> None:
