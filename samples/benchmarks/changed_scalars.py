@@ -35,7 +35,7 @@ from vdev.observe.tallies import Ledger
 from vdev.planner.directory import HOST, BufferState, buffer_state
 from vdev.planner.launches import LaunchOptions
 from vdev.planner.links import LinkCosts
-from vdev.session import launching, requests
+from vdev.session import launch_plans, requests
 from vdev.session.commands import BufferArg, Launch
 from vdev.session.programs import SessionKernel, SessionProgram
 
@@ -187,7 +187,7 @@ class Bench:
     def command(self, step: Step) -> Launch:
         kernel = self.kernels[step.kernel]
         if kernel.plans is None:
-            kernel.plans = launching.LaunchCache(kernel, self._ledger.kernel(kernel))
+            kernel.plans = launch_plans.LaunchCache(kernel, self._ledger.kernel(kernel))
             assert kernel.summary is not None  # analysed now
         args: list[Any] = []
         for arg in step.args:
@@ -199,7 +199,7 @@ class Bench:
         offset = (0,) * len(step.global_size)
         return Launch(kernel, tuple(args), NDRange(step.global_size, step.local_size, offset))
 
-    def launch(self, command: Launch) -> launching.CachedPlan:
+    def launch(self, command: Launch) -> launch_plans.CachedPlan:
         """The plan of the launch; its buffers are as it leaves them."""
         cache = command.kernel.plans
         assert cache is not None
@@ -213,9 +213,9 @@ class Bench:
         """Plans that were filled in."""
         return sum(kernel.plans.forms.filled for kernel in self.kernels.values() if kernel.plans is not None)
 
-    def _plan(self, command: Launch, buffers: Any) -> launching.CachedPlan:
+    def _plan(self, command: Launch, buffers: Any) -> launch_plans.CachedPlan:
         self.plans += 1
-        return launching.make_plan(command, buffers, self.workers.options, self.workers)  # type: ignore[arg-type]
+        return launch_plans.make_plan(command, buffers, self.workers.options, self.workers)  # type: ignore[arg-type]
 
 
 class Phases:
@@ -228,9 +228,9 @@ class Phases:
         self._inner = 0.0
 
     def __enter__(self) -> Phases:
-        self._kept = launching.plan_launch, launching.count_plan, requests.evaluator
+        self._kept = launch_plans.plan_launch, launch_plans.count_plan, requests.evaluator
         plan, counted, evaluator = self._kept
-        module: Any = launching
+        module: Any = launch_plans
         module.plan_launch = self._timed("plan", plan)
         module.count_plan = self._timed("counted", counted)
         of_requests: Any = requests
@@ -240,7 +240,7 @@ class Phases:
         return self
 
     def __exit__(self, *_: object) -> None:
-        module: Any = launching
+        module: Any = launch_plans
         of_requests: Any = requests
         module.plan_launch, module.count_plan, of_requests.evaluator = self._kept
         Workers.prepare = self._prepare  # type: ignore[method-assign]

@@ -23,8 +23,8 @@ import numpy as np
 from vdev.translators.ranges.grain import Grain
 from vdev.translators.ranges.region import Region
 
+import vdev.session.choosing
 import vdev.session.core
-import vdev.session.gathering
 import vdev.session.split_plans
 import vdev.start.workers
 from vdev.backends.base import Allocation, Backend, Box
@@ -33,7 +33,7 @@ from vdev.backends.opencl.backend import OpenCLBackend
 from vdev.planner import links, merges, regret
 from vdev.planner.balance import Balance, Recut, cut_dimension
 from vdev.planner.partitioner import Partition
-from vdev.session.gathering import Choosing
+from vdev.session.choosing import Choosing
 from vdev.session.session import Session
 
 _SVM_CAPABILITIES = 0x1053  #: CL_DEVICE_
@@ -119,7 +119,7 @@ def changing() -> Iterator[None]:
     with (
         mock.patch.dict(Session.__init__.__kwdefaults__, gather=None),
         mock.patch.object(vdev.session.core, "can_choose", return_value=True),
-        mock.patch.object(vdev.session.gathering, "stake_of", stake_of),
+        mock.patch.object(vdev.session.choosing, "stake_of", stake_of),
         mock.patch.object(vdev.session.split_plans, "stake_of", stake_of),
         mock.patch.object(Balance, "find", anywhere),
         mock.patch.multiple(Balance, elsewhere=odd, wants=odd, wants_sample=odd, measured=odd, spend=odd),

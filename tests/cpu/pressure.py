@@ -29,7 +29,7 @@ from vdev.executor import Completion
 from vdev.executor.worker import Worker
 from vdev.process.switches import parse_memory, parse_workers
 from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
-from vdev.session.launching import CachedPlan
+from vdev.session.launch_plans import CachedPlan
 from vdev.session.session import NoRoom, Session, VirtualBuffer
 from vdev.start.workers import open_workers
 

@@ -19,7 +19,7 @@ import pyopencl as cl
 import pytest
 
 from vdev.backends.opencl.backend import OpenCLBackend
-from vdev.executor.run import Run
+from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Entry, Line, Part
 from vdev.facade.handles import state_of
 

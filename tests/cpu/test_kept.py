@@ -207,8 +207,8 @@ def test_several_processes_at_once(made: tuple[Place, Any], tmp_path: Path) -> N
 
 def test_what_is_kept_is_bounded(made: tuple[Place, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     from vdev.backends.opencl import binaries
-    from vdev.session import kept
+    from vdev.session import program_cache
 
     sizes = [path.stat().st_size for path in made[0].entries()]
     assert sum(sizes) < 1 << 20
-    assert kept.CACHE_NBYTES + binaries.CACHE_NBYTES <= 512 << 20
+    assert program_cache.CACHE_NBYTES + binaries.CACHE_NBYTES <= 512 << 20

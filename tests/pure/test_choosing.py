@@ -21,9 +21,9 @@ from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.observe.advice import advise
 from vdev.observe.snapshots import of_session
 from vdev.planner.instructions import Plan
+from vdev.session.choosing import Choosing, can_choose
 from vdev.session.commands import BufferArg, Command, Fill, Launch
-from vdev.session.gathering import Choosing, can_choose
-from vdev.session.launching import KEPT
+from vdev.session.launch_plans import KEPT
 from vdev.session.session import Session, VirtualBuffer
 
 SAMPLES = Path(__file__).parents[2] / "samples"

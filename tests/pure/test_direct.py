@@ -19,9 +19,9 @@ from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
 from vdev.observe.statistics import KernelStatistics
 from vdev.session.buffers import VirtualBuffer
+from vdev.session.choosing import Choosing
 from vdev.session.direct import ONE_WORKER
-from vdev.session.gathering import Choosing
-from vdev.session.launching import THRIFTY
+from vdev.session.launch_plans import THRIFTY
 from vdev.session.programs import SessionKernel
 from vdev.session.session import Session
 from vdev.session.way_times import WayTimes

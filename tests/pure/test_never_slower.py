@@ -24,9 +24,9 @@ from tests.pure.test_choosing import Program, source_of
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
-from vdev.session import at_once, launches
+from vdev.session import immediate, launches
+from vdev.session.choosing import Choosing
 from vdev.session.commands import Fill, Read, Write
-from vdev.session.gathering import Choosing
 from vdev.session.session import Session, VirtualBuffer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "samples" / "benchmarks"))
@@ -143,7 +143,7 @@ def simulated_host() -> Iterator[list[Bench]]:
     clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=now)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launches, "time", clock)
-        patch.setattr(at_once, "time", clock)
+        patch.setattr(immediate, "time", clock)
         patch.setattr(launches, "make_plan", plan)
         patch.setattr(Session, "__init__", open_session)
         patch.setattr(planning_programs, "cl", SimpleNamespace(enqueue_fill_buffer=_fill))

@@ -18,7 +18,7 @@ from vdev.backends.base import KernelArgument, LaunchShape
 from vdev.backends.reference import Faults, ReferenceBackend
 from vdev.executor import Completion
 from vdev.executor.mark import MARK_EVERY
-from vdev.executor.run import Run
+from vdev.executor.repeated_launch import Run
 from vdev.executor.stretch import Line
 from vdev.session.commands import BufferArg, Fill, Launch, Marker
 from vdev.session.ordering import QueueOrder

@@ -16,7 +16,7 @@ from vdev.planner.launches import FEWER
 from vdev.planner.regret import Stake
 from vdev.planner.spans import ONE, Spans, between, halves, over
 from vdev.planner.timing import Way
-from vdev.session.gathering import Choosing
+from vdev.session.choosing import Choosing
 
 # the rule ---------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdev.backends.base import Backend, BackendProgram, BuildResult, Bytes, Counters, WorkerInfo
 from vdev.errors import OUT_OF_RESOURCES, BackendError
+from vdev.executor.calling_thread import drained, idle_workers, perform_here
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
-from vdev.executor.here import drained, idle_workers, perform_here
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job

@@ -68,7 +68,7 @@ class Job:
         self.prepared = prepared
         self.holdings = holdings
         self.completion = completion
-        #: commands that it stands for, numbered from its own number on: several in a run (`vdev.executor.run`)
+        #: commands that it stands for, numbered from its own number on: several in a run (`vdev.executor.repeated_launch`)
         self.launches = 1
         self.args: Sequence[Any] = ()
         #: of a launch whose plan leaves it open: its index space, and where its pointer arguments point

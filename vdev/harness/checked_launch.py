@@ -43,7 +43,7 @@ from vdev.harness.memories import (
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
 from vdev.harness.small import FLEETING, SmallLaunches, may_be_fleeting
-from vdev.session.kept import KeptProgram
+from vdev.session.program_cache import KeptProgram
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root
 from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from vdev.session.kept import KeptProgram
+from vdev.session.program_cache import KeptProgram
 from vdev.translators.dialects.checked import (
     ON_REQUEST,
     CheckedProgram,

@@ -1,7 +1,7 @@
 """Buffers that belong together, and the way in use for their launches.
 
 Decides which buffers share an account (those that launches use together), and which workers have room for all of them.
-When the ways change is `gathering`'s decision.
+When the ways change is `choosing`'s decision.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Launch:
     places: Sequence[tuple[int, int, int]] = ()
     #: what repeats it, once it has been submitted
     repetition: Repeater | None = None
-    #: whether it could not be handed over at once (`vdev.session.at_once`)
+    #: whether it could not be handed over at once (`vdev.session.immediate`)
     tried: bool = False
 
 

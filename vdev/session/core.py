@@ -24,9 +24,9 @@ from vdev.planner.launches import USUAL_MIN_ITEMS, LaunchOptions
 from vdev.planner.links import LinkCosts
 from vdev.session import calibration
 from vdev.session.buffers import VirtualBuffer
+from vdev.session.choosing import Choosing, can_choose
 from vdev.session.commands import Command, Launch
 from vdev.session.folding import Folding
-from vdev.session.gathering import Choosing, can_choose
 from vdev.session.ordering import Deferrals
 from vdev.session.programs import SessionProgram
 from vdev.session.room import RoomMaker

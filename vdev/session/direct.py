@@ -23,7 +23,7 @@ from vdev.planner.whole import plan_whole
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.capabilities import shares_host_memory
 from vdev.session.commands import BufferArg, Launch
-from vdev.session.launching import THRIFTY, CachedPlan, LaunchCache, keep
+from vdev.session.launch_plans import THRIFTY, CachedPlan, LaunchCache, keep
 from vdev.session.programs import SessionKernel
 from vdev.session.requests import hidden_packer, pointer_args
 

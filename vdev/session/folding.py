@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vdev.executor import Completion
 from vdev.planner.pending import plan_fold, stands_against
-from vdev.session.launching import ReadyPlan, TransferPlans
+from vdev.session.launch_plans import ReadyPlan, TransferPlans
 
 if TYPE_CHECKING:
     from vdev.executor import Executor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vdev.planner.instructions import Plan
     from vdev.planner.links import LinkCosts
     from vdev.session.buffers import VirtualBuffer
-    from vdev.session.gathering import Choosing
+    from vdev.session.choosing import Choosing
     from vdev.session.room import RoomMaker
     from vdev.session.transfers import Transfer
 

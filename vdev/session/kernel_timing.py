@@ -1,14 +1,14 @@
 """How long one kernel's launches take: what a session has learnt from samples, plans and hand-overs.
 
 Decides which of its launches are sampled, and how many pass before one is looked at again. It makes no choice between
-ways: that is `gathering`'s.
+ways: that is `choosing`'s.
 """
 
 from __future__ import annotations
 
 from vdev.planner.regret import Mean, Median, Stake
 from vdev.planner.timing import KernelTimes, Least
-from vdev.session.launching import LaunchCache
+from vdev.session.launch_plans import LaunchCache
 
 #: launches of a kernel that are sampled: the first, one in so many, and at first more of those that exchange much
 FIRST_SAMPLES, SAMPLE_EVERY, _SAMPLE_EXCHANGE_EVERY = 4, 64, 4

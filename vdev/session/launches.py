@@ -19,7 +19,7 @@ from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
-from vdev.session.launching import CachedPlan, LaunchCache, NoTurns, make_plan
+from vdev.session.launch_plans import CachedPlan, LaunchCache, NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
 from vdev.session.repetition import open_repetition
@@ -166,7 +166,7 @@ class Launches:
 
     def _may_come_again(self, cache: LaunchCache, cached: CachedPlan, marked: tuple[Hashable, ...]) -> bool:
         """Whether it is worth while to be ready for the same launch, with these marks, again. Direct ones go another way
-        (`vdev.session.at_once`).
+        (`vdev.session.immediate`).
         """
         if cached is not self._latest or cached.direct:
             return False

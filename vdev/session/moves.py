@@ -1,7 +1,7 @@
 """What a session does with commands other than launches: transfers of all kinds, and markers.
 
 Decides where an earlier plan is found, and which reads the calling thread does by itself
-(`vdev.executor.at_once`). All of it happens under the session's lock, but for the wait for such a read.
+(`vdev.executor.direct_reads`). All of it happens under the session's lock, but for the wait for such a read.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vdev.executor.at_once import Reading, begin_reading, calm, is_to_be_calm
+from vdev.executor.direct_reads import Reading, begin_reading, calm, is_to_be_calm
 from vdev.executor.job import is_complete
 from vdev.executor.worker import Worker
 from vdev.observe.recorder import Shape
 from vdev.planner.instructions import HOST
 from vdev.process.interrupts import waits
-from vdev.session.at_once import may_follow
 from vdev.session.commands import Command, Map, Marker, Read
-from vdev.session.launching import ReadyPlan, TransferPlans
+from vdev.session.immediate import may_follow
+from vdev.session.launch_plans import ReadyPlan, TransferPlans
 from vdev.session.room import fail_for_room
 from vdev.session.transfers import Transfer, transfer_of
 

@@ -2,7 +2,7 @@
 
 Decides what runs when a tool fails on a source: a program that the translators cannot take (`translation`), but a
 worker's own compiler can, is built as it is and its kernels run whole on one worker, with the reason kept. What an
-earlier process kept of a program (`kept`) replaces its translation and the analysis of its kernels; the text is parsed only
+earlier process kept of a program (`program_cache`) replaces its translation and the analysis of its kernels; the text is parsed only
 when something needs it. It never decides how a launch is cut.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
 from vdev.session.capabilities import common_extensions, language_features, makes_images_of_buffers
-from vdev.session.kept import KeptProgram, kept_program
+from vdev.session.program_cache import KeptProgram, kept_program
 from vdev.session.translation import Reading, Translation, lowered, read, translate
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import ArgInfo, ArgKind, KernelInfo, Untranslatable

@@ -1,7 +1,7 @@
 """Repetitions: launches that are repeated at once, without looking at their arguments or their plan.
 
 Decides whether the session is still as the launch left it: nothing submitted since has changed anything for it
-(`vdev.executor.run` knows), and its plan left every buffer as it found it. The same launch then has the same plan. It is
+(`vdev.executor.repeated_launch` knows), and its plan left every buffer as it found it. The same launch then has the same plan. It is
 counted and recorded like any other.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vdev.executor.run import Run, open_run
+from vdev.executor.repeated_launch import Run, open_run
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vdev.executor.executor import Executor
     from vdev.observe.recorder import Recorder
     from vdev.session.commands import Launch
-    from vdev.session.launching import CachedPlan
+    from vdev.session.launch_plans import CachedPlan
     from vdev.session.ordering import QueueOrder
     from vdev.translators.ranges.ndrange import NDRange
 

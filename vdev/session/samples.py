@@ -13,7 +13,7 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.executor.sampling import Measured, Sample, sampled
 from vdev.planner.regret import Stake
 from vdev.session.kernel_timing import FIRST_PLAN, KernelTiming
-from vdev.session.launching import CachedPlan, LaunchCache
+from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.way_times import WayTimes
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass

@@ -22,10 +22,10 @@ from vdev.observe.tallies import Ledger
 from vdev.planner.links import LinkCosts
 from vdev.process import forking
 from vdev.process.interrupts import long, waits
-from vdev.session.at_once import AtOnce
 from vdev.session.buffers import VirtualBuffer, buffer_of
 from vdev.session.commands import Command, Launch, Marker, Read, Write
 from vdev.session.core import Checker, SessionCore
+from vdev.session.immediate import AtOnce
 from vdev.session.launches import Launches
 from vdev.session.moves import Moves
 from vdev.session.ordering import Deferred, QueueOrder, UserCompletion, first_failure
@@ -64,7 +64,7 @@ class Session(SessionCore):
         """`openers` make the back ends, each on its worker's thread. `check`: what makes the checker of launches, if they are checked.
 
         `min_items`: launches of fewer work-items stay on one worker; None: those that `launches` calls small.
-        `gather`: whether buffers are kept on one worker (`vdev.session.gathering`); None: where that is faster. `plan_always`:
+        `gather`: whether buffers are kept on one worker (`vdev.session.choosing`); None: where that is faster. `plan_always`:
         also where planning takes longer than splitting gains.
 
         Raises what the first that fails raises.

@@ -17,7 +17,7 @@ from vdev.planner.regret import Stake, stake_of
 from vdev.session.accounts import Account
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Launch
-from vdev.session.launching import CachedPlan
+from vdev.session.launch_plans import CachedPlan
 from vdev.session.requests import EvaluationFault, request_of
 
 _MOST_PLANS = 1024

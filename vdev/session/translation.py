@@ -2,7 +2,7 @@
 
 Decides what becomes of a source that the translators cannot take, but a worker's own compiler may: it is built as it is,
 and its kernels run whole on one worker, with the reason kept. It compiles nothing except questions to compilers. What is
-kept between processes is `kept`'s affair: the front end is loaded only when a source has to be read.
+kept between processes is `program_cache`'s affair: the front end is loaded only when a source has to be read.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from vdev.planner.spans import UNTRIED, between, over
 from vdev.planner.timing import Least, MachineTimes, Way
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.kernel_timing import KernelTiming
-from vdev.session.launching import CachedPlan
+from vdev.session.launch_plans import CachedPlan
 
 #: what gathering took, and how launches over another number of workers were, is forgotten by so much with each launch, so that
 #: the other way is tried again some time

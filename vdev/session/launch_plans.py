@@ -60,7 +60,7 @@ from vdev.translators.ranges.ndrange import NDRange
 from vdev.translators.ranges.rectangles import Layout
 from vdev.translators.values import dataclass
 
-logger = logging.getLogger("vdev.session.launching")
+logger = logging.getLogger("vdev.session.launch_plans")
 
 KEPT = (
     "kept on one worker: if they were split, launches on these buffers would exchange so much that one worker takes less"

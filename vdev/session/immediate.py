@@ -17,7 +17,7 @@ from vdev.planner.directory import BufferState, new_state, whole_state
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import Argument, BufferArg, Command, CopyBuffer, Fill, Launch, Write
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT
-from vdev.session.launching import CachedPlan, LaunchCache, ReadyPlan, TransferPlans
+from vdev.session.launch_plans import CachedPlan, LaunchCache, ReadyPlan, TransferPlans
 from vdev.session.transfers import transfer_of
 
 if TYPE_CHECKING:

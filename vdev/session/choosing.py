@@ -50,13 +50,13 @@ from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
-from vdev.session.launching import CachedPlan, LaunchCache
+from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.samples import Samples
 from vdev.session.split_plans import SplitPlans
 from vdev.session.way_times import FORGET, WayTimes
 from vdev.translators.ranges.ndrange import NDRange
 
-logger = logging.getLogger("vdev.session.gathering")
+logger = logging.getLogger("vdev.session.choosing")
 
 #: launches on other buffers after which those that exchange little are not looked at until one exchanges much
 _IDLE = 64

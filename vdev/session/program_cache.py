@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CACHE_NBYTES", "KeptProgram", "kept_program", "own_content"]
 
-logger = logging.getLogger("vdev.session.kept")
+logger = logging.getLogger("vdev.session.program_cache")
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ _CLANGS_FOLDERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUD
 #: What plain values raise that are not as expected.
 _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 #: Modules of vdev's own that make what is kept, besides the translators.
-_MAKERS = ("capabilities.py", "kept.py", "programs.py", "translation.py")
+_MAKERS = ("capabilities.py", "program_cache.py", "programs.py", "translation.py")
 
 
 def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram | None:
