@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 
+from tests.pure.one_thread import OneThreadExecutor
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND, Machine
 from vdev.observe.advice import advise
 from vdev.observe.snapshots import of_session
 from vdev.planner.instructions import Plan
+from vdev.session import core
 from vdev.session.choosing import Choosing, can_choose
 from vdev.session.commands import BufferArg, Command, Fill, Launch
 from vdev.session.launch_plans import KEPT
@@ -52,7 +54,9 @@ class Program:
     ) -> None:
         self.machine = Machine(per_item, peer_rate)
         openers = [self.machine.opener(number, memory_nbytes) for number in range(workers)]
-        self.session = Session(openers, min_items=None, gather=gather)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(core, "Executor", OneThreadExecutor)
+            self.session = Session(openers, min_items=None, gather=gather)
         self.queue = self.session.create_queue(in_order=True)
         self.built = self.session.build(source, options)
         self.kernels = self.built.kernels

@@ -63,16 +63,17 @@ class Machine:
 
 
 class _Marker(Marker):
-    __slots__ = ("end", "start")
+    __slots__ = ("end", "machine", "start")
 
-    def __init__(self, start: float | None, end: float) -> None:
-        self.start, self.end = start, end
+    def __init__(self, machine: Machine, start: float | None, end: float) -> None:
+        self.machine, self.start, self.end = machine, start, end
 
     def wait(self) -> None:
-        pass
+        self.machine.host = max(self.machine.host, self.end)
 
     def done(self) -> bool:
-        return True
+        # Where calls take no time, the host's clock stands still but for its waits: it looks when all is over.
+        return not self.machine.call or self.machine.host >= self.end
 
     def times(self) -> Times | None:
         if self.start is None:
@@ -189,7 +190,7 @@ class VirtualGpu(Backend):
         self.machine.host += self.machine.call
         first, self._first = self._first, None
         self._count, self._fetching = 0, False
-        return _Marker(first, self.now)
+        return _Marker(self.machine, first, self.now)
 
     def close(self) -> None:
         pass

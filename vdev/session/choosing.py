@@ -533,6 +533,7 @@ class Choosing:
 
     def reconsider(self, ndrange: NDRange, tally: KernelTally, buffers: Sequence[VirtualBuffer]) -> bool:
         """One more launch without a plan. True where its buffers are split again, and it is to be planned."""
+        self._samples.read()  # those of launches that the program has waited for since
         timing = self.times.known(tally)
         if timing is None or not timing.times.known or self._shared:
             return False  # nothing to gain, or nothing known of it
