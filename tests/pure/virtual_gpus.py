@@ -50,6 +50,7 @@ class Machine:
     #: own times hold as well: the driver loads the kernel between the two events that a launch is timed by
     allocation: float = 0.0
     first_launch: float = 0.0
+    latency: float = 0.0  #: seconds until the host, which waits for a GPU, learns that it is done
     host: float = 0.0  #: the host's clock
     slower: dict[int, float] = field(default_factory=dict)  #: so many times as slow are kernels of these GPUs
 
@@ -69,7 +70,8 @@ class _Marker(Marker):
         self.machine, self.start, self.end = machine, start, end
 
     def wait(self) -> None:
-        self.machine.host = max(self.machine.host, self.end)
+        if self.machine.host < self.end:
+            self.machine.host = self.end + self.machine.latency
 
     def done(self) -> bool:
         # Where calls take no time, the host's clock stands still but for its waits: it looks when all is over.
