@@ -51,6 +51,7 @@ class Machine:
     allocation: float = 0.0
     first_launch: float = 0.0
     latency: float = 0.0  #: seconds until the host, which waits for a GPU, learns that it is done
+    merging: float = 0.0  #: seconds of a GPU for each merge, however small
     host: float = 0.0  #: the host's clock
     slower: dict[int, float] = field(default_factory=dict)  #: so many times as slow are kernels of these GPUs
 
@@ -159,7 +160,7 @@ class VirtualGpu(Backend):
 
     def merge(self, target: Allocation, target_start: int, *args: Any) -> None:
         region = next(arg for arg in args if isinstance(arg, Region))
-        self._take(3 * region.nbytes / MEMORY_BYTES_PER_SECOND)
+        self._take(self.machine.merging + 3 * region.nbytes / MEMORY_BYTES_PER_SECOND)
 
     def build(self, program: BackendProgram) -> BuildResult:
         resources = KernelResources(1024, (0, 0, 0), 0, 0, 32)

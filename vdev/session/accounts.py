@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import BufferState, kept_on
+from vdev.planner.periods import Periods
 from vdev.planner.regret import Stretch, TwoWays
 from vdev.planner.spans import Spans
 from vdev.session.buffers import Occupancy, VirtualBuffer
@@ -35,6 +36,7 @@ class Account:
         "hands",
         "keeper",
         "kernels",
+        "periods",
         "planned",
         "returns",
         "span",
@@ -60,6 +62,7 @@ class Account:
         self.thought = 0.0  #: seconds of planning that have not been weighed yet
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
+        self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
         self.returns = 0  #: how often they were split again after that
         self.span = 0  #: over how many workers launches are split; 0: all

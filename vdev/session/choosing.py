@@ -32,10 +32,12 @@ from vdev.observe.tallies import KernelTally
 from vdev.planner.directory import kept_on
 from vdev.planner.instructions import Plan
 from vdev.planner.launches import LaunchOptions
+from vdev.planner.periods import Turn
 from vdev.planner.regret import (
     NOTHING,
     SMALL_NBYTES,
     Mean,
+    Median,
     Stake,
     Stretch,
     TwoWays,
@@ -51,6 +53,7 @@ from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
+from vdev.session.looks import Looks
 from vdev.session.samples import Samples
 from vdev.session.split_plans import SplitPlans
 from vdev.session.way_times import FORGET, WayTimes
@@ -77,6 +80,8 @@ _PAUSE_SHARED = 15
 _FORGET_THOUGHT = 0.001
 #: index spaces of a kernel for which it is known what was brought to one worker
 _MOST_SPACES = 1024
+#: folds whose times count, and how many there must be
+_FOLDS, _ENOUGH_FOLDS = 9, 3
 #: seconds that launches have to lose over a number of workers, at least, before another number is taken: it takes new plans
 _FLOOR_SPAN = 0.003
 
@@ -109,6 +114,8 @@ class Choosing:
         self.times = WayTimes(machine or MachineTimes(), options.links, exchanges=self.exchanges)
         self.seconds_per_cost = self.times.machine.per_byte  #: that a unit of `LinkCosts` takes
         self._samples = Samples(self.times, shared=shared, forced=forced)
+        self._looks = Looks(self.times)
+        self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
         #: accounts whose launches take no plans
@@ -217,6 +224,7 @@ class Choosing:
             return False
         self._samples.read()
         account = self._accounts.joined(large, stake.kept)
+        self._looks.weighed(account)
         timing = self.times.timing(tally)
         self._set_span(account, launch.kernel.plans.span_of(buffers))
         timing.cache = launch.kernel.plans
@@ -296,6 +304,23 @@ class Choosing:
             buffer.state = kept_on(buffer.state, None)
         return True
 
+    def looked(self, at_ns: int, nbytes: int) -> bool:
+        """The program waits for so many bytes, by the host's clock at `at_ns`. Whether its launches take another way from now on."""
+        if not self.thrifty or self._shared or self._forced:
+            return False
+        turn, account = self._looks.look(at_ns, nbytes), self._looks.account
+        if turn is Turn.GO_ON or account is None:
+            return False
+        if turn is Turn.TRY_ONE:
+            changes = self._change(account, thrifty=True)
+            if changes:
+                account.periods.begin_trial()
+            return changes
+        returns = account.returns
+        changes = self._change(account)
+        account.returns = returns  # it was not for what launches took
+        return changes
+
     # what launches take -----------------------------------------------------------------------------
 
     def _weigh_split(
@@ -338,6 +363,7 @@ class Choosing:
         thought, account.thought = account.thought, 0.0
         account.planned += thought
         split, one = self._since(account, tally, thought)
+        split += account.periods.take_toll(split=True)
         least = max(change, _FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
         # Plans that are made once do not count at once, unless there is nothing to gain from them.
@@ -544,6 +570,7 @@ class Choosing:
         kept = found_on[0] if found_on else self._accounts.kept_together(buffers)
         large = [buffers[slot] for slot in weighty(states, self._options.links, small=True)]
         account = self._accounts.joined(large, kept)
+        self._looks.weighed(account)
         launches = tally.launches + 1
         _, _, seen = account.kernels.get(id(tally), (tally, timing, launches - 1))
         account.kernels[id(tally)] = (tally, timing, launches)
@@ -566,8 +593,9 @@ class Choosing:
         change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
         change *= _RETURN ** min(account.returns, 10)
         one = self.times.one_way(timing, nitems)
-        timing.looked_at(split.seconds >= one.seconds)
-        if not account.thrift.weigh(one.times(count), split.times(count), change):
+        all_split = split.times(count) + account.periods.take_toll(split=False)
+        timing.looked_at(all_split.seconds >= one.seconds * count)
+        if account.periods.on_trial or not account.thrift.weigh(one.times(count), all_split, change):
             return False
         logger.debug(
             "%s gains by being split: %.3g s in place of %.3g, of it the host %.3g",
@@ -584,9 +612,9 @@ class Choosing:
 
     # pending reductions -----------------------------------------------------------------------------
 
-    def folded(self, buffer: VirtualBuffer, plan: Plan) -> None:
+    def folded(self, buffer: VirtualBuffer, plan: Plan, host: float) -> None:
         """What launches had left pending of a buffer was folded, which it was not on one worker: it counts like a launch
-        that has exchanged as much.
+        that has exchanged as much. `host`: seconds that it took to hand the fold over.
         """
         account = self._accounts.get(buffer)
         if account is None or account.keeper is not None or account.barred:
@@ -598,10 +626,16 @@ class Choosing:
             self._accounts.open.add(account)
             self.open = True
         if self.thrifty and not self._shared:
-            host = machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
-            took = Way(host, machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved))
-            account.thrift.add(took)
-            account.hands.add(took)
+            self._folds.add(host)
+            least = machine.handing_over(len(plan.workers), sum(exchange.messages.values()))
+            took = Way(
+                max(self._folds.value or 0.0, least),
+                machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved),
+            )
+            account.periods.fold(took.host + took.device)
+            if not account.periods.toll:  # of which folds are a part
+                account.thrift.add(took)
+                account.hands.add(took)
 
     # transfers, split plans -------------------------------------------------------------------------
 
@@ -679,7 +713,7 @@ class Choosing:
         """Another way is in use for an account."""
         account.thought, account.planned, account.wanted = 0.0, 0.0, 0
         account.kernels.clear()
-        for each in (account.ways, account.thrift, account.hands, account.spans):
+        for each in (account.ways, account.thrift, account.hands, account.spans, account.periods):
             each.changed()
 
     def _roomiest(self, account: Account, thrifty: bool) -> int | None:

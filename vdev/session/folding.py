@@ -6,6 +6,7 @@ its own, submitted before the command's, so that it is carried out whatever beco
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,11 +64,13 @@ class Folding:
         found = self._ready(buffer, at_home)
         if not at_home and session.room.lacks(found.plan):
             found = self._ready(buffer, True)
+        began = time.thread_time_ns()
         number = session.executor.submit(found.prepared, [buffer.holdings], Completion())
+        took = (time.thread_time_ns() - began) * 1e-9
         (buffer.state,) = found.plan.states
         session.aside("fold", found.plan, number, [buffer.holdings])
         if session.choosing is not None:
-            session.choosing.folded(buffer, found.plan)
+            session.choosing.folded(buffer, found.plan, took)
 
     def _ready(self, buffer: VirtualBuffer, at_home: bool) -> ReadyPlan:
         key = (buffer.state, at_home)

@@ -136,6 +136,7 @@ class Moves:
         else:
             quiet = None
         with self._session.lock:
+            self.look(command.layout.nbytes)
             order = queue.last if queue.in_order else None
             reading = self._begin_reading(command, queue, after, quiet)
         if isinstance(reading, Worker):
@@ -150,6 +151,12 @@ class Moves:
         if order is not None and not order.settled and not is_complete(order):
             order.wait()
         return status
+
+    def look(self, nbytes: int) -> None:
+        """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""
+        choosing = self._session.choosing
+        if choosing is not None and choosing.looked(time.perf_counter_ns(), nbytes):
+            self._session.executor.standing = object()  # launches take another way: none is repeated
 
     def _begin_reading(
         self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None

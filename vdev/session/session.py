@@ -252,6 +252,7 @@ class Session(SessionCore):
     def finish(self, queue: QueueOrder) -> None:
         """Return when every command of `queue` has ended (clFinish)."""
         with self.lock:
+            self.moves.look(0)
             waiting = queue.unsettled()
         for completion in reversed(waiting):
             if not is_done_at_once(completion):

@@ -1,0 +1,110 @@
+"""Periods from one look of the program to the next: when one worker is tried, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from vdev.planner.periods import WINDOW, Periods, Turn
+
+
+class Program:
+    """One whose periods take `split` seconds over several workers and `alone` on one, where the model foretells others."""
+
+    def __init__(self, split: float, alone: float, *, model: tuple[float, float], change: float = 0.0) -> None:
+        self.split, self.alone, self.model, self.change = split, alone, model, change
+        self.periods = Periods()
+        self.is_split = True
+        self.trials = 0
+        self.seconds = 0.0
+
+    def run(self, count: int, more: Callable[[int], float] = lambda number: 0.0) -> None:
+        for number in range(count):
+            took = (self.split if self.is_split else self.alone) + more(number)
+            self.seconds += took
+            if not self.periods.add("a period", took, split=self.is_split):
+                continue
+            if self.is_split:
+                split, one = (each * WINDOW for each in self.model)
+                if self.periods.judge(split, one, self.change) is Turn.TRY_ONE:
+                    self.trials += 1
+                    self.is_split = False
+                    self.periods.begin_trial()
+            elif self.periods.end() is Turn.SPLIT_AGAIN:
+                self.is_split = True
+                self.periods.changed()
+
+
+def test_one_worker_stays_where_its_periods_are_shorter() -> None:
+    program = Program(1.4, 1.0, model=(0.5, 0.8))
+    program.run(200)
+    assert (program.is_split, program.trials) == (False, 1)
+    assert program.seconds <= 1.2 * 200
+
+
+def test_what_one_worker_does_without_is_charged_to_several() -> None:
+    program = Program(1.4, 1.0, model=(0.5, 0.8))
+    program.run(80)
+    # By the model they gain 0.3 and have lost 0.4; the toll is for both, less what is forgotten since.
+    assert program.periods.toll == pytest.approx(0.7, rel=0.1)
+    program.periods.take_toll(split=True)
+    program.run(10)
+    assert program.periods.take_toll(split=True).host == pytest.approx(7.0, rel=0.1)
+    assert program.periods.take_toll(split=True).host == 0, "once"
+
+
+def test_several_workers_stay_where_the_rest_of_a_period_is_the_programs_own() -> None:
+    """It takes ten times what launches do, in either way: trials cost next to nothing, and become rare."""
+    program = Program(10.5, 10.8, model=(0.5, 0.8))
+    program.run(5000)
+    assert program.is_split
+    assert 1 <= program.trials <= 5
+    assert program.seconds <= 1.001 * 5000 * 10.5
+
+
+def test_nothing_is_tried_where_all_of_the_rest_would_not_outweigh_the_gain() -> None:
+    program = Program(0.75, 9.0, model=(0.5, 0.8))
+    program.run(1000)
+    assert program.trials == 0
+
+
+def test_a_trial_waits_until_changing_is_a_small_part_of_the_time() -> None:
+    program = Program(1.4, 1.0, model=(0.5, 0.8), change=20.0)
+    program.run(280)
+    assert program.trials == 0
+    program.run(80)
+    assert program.trials == 1
+
+
+def test_periods_that_are_not_alike_decide_nothing() -> None:
+    program = Program(1.0, 1.0, model=(0.5, 0.8))
+    program.run(1000, lambda number: float(number % 4))
+    assert program.trials == 0
+
+
+def test_a_pause_of_the_programs_does_not_count() -> None:
+    program = Program(1.4, 1.0, model=(0.5, 0.8))
+    program.run(200, lambda number: 1000.0 * (number % 50 == 30))
+    assert (program.is_split, program.trials) == (False, 1)
+
+
+def test_one_worker_that_the_model_has_chosen_is_left_alone() -> None:
+    program = Program(1.4, 1.0, model=(0.5, 0.8))
+    program.is_split = False
+    program.run(1000)
+    assert not program.is_split
+
+
+def test_folds_are_remembered_when_another_way_is_taken() -> None:
+    periods = Periods()
+    for _ in range(8):
+        periods.add("a period", 1.0, split=True)
+        periods.fold(0.25)
+    periods.changed()
+    periods.take_toll(split=False)
+    for _ in range(4):
+        periods.add("a period", 1.0, split=False)
+    assert periods.take_toll(split=False).host == pytest.approx(1.0)
+    periods.add("a period", 1.0, split=True)
+    assert periods.take_toll(split=True).host == 0, "several workers are charged for the folds themselves"

@@ -1,0 +1,195 @@
+"""Periods: what really passes from one look of the program at its results to the next, in the ways that were in use.
+
+A program that waits for results pays for everything that is on the way to them: folds of pending reductions, round trips to
+devices, threads that are woken. The time model (`timing`) knows launches and transfers, and adds up what can happen at the
+same time; of the rest it knows nothing. So where a program looks at its results again and again, whole periods are measured.
+
+What they take beyond the model's time is *unexplained*. Most of it is the program's own, which is the same in any way. Where it is more than
+the model says that several workers gain, though, it may as well be theirs: then one worker is tried for some periods.
+The way whose periods are shorter stays, and what periods over several workers take beyond what is foretold beside those on one is
+charged to them from then on (`toll`), for heavier launches of the same buffers to be split all the same.
+
+A trial happens only if changing there and back, and the trial itself, take a small part of the time since the last one; each
+makes the next one later. Decides when there is one and how it ends; knows no clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Hashable, Mapping
+from enum import Enum, auto
+
+from vdev.planner.timing import Way
+
+#: periods that are looked at together, and of one worker that is tried
+WINDOW, _TRIAL = 16, 9
+#: the first periods of a way, which do what is done once
+_SETTLING = 3
+#: periods of one kind that count, and how many there must be
+_KEPT, _ENOUGH = 9, 3
+#: of those, the longest fourth takes at most so many times what the shortest does: others do not recur
+_ALIKE = 1.25
+#: kinds of periods of a program that are told apart
+_MOST_KINDS = 32
+#: of the time since the last trial, what one may cost
+_SHARE = 0.1
+#: each trial makes the next one so many times later, up to so many of them
+_AGAIN, _MOST_AGAIN = 4, 6
+#: of a period over several workers, what one on a single worker takes at most to be the shorter one
+_SHORTER = 0.98
+#: what is charged is forgotten by so much with each period, so that several workers are tried again some time
+_FORGET = 0.999
+
+
+class Turn(Enum):
+    """What is to be done after a look."""
+
+    GO_ON = auto()
+    TRY_ONE = auto()  #: take one worker, on trial
+    SPLIT_AGAIN = auto()  #: the trial is over: several workers are the better ones
+
+
+class _Kind:
+    """Periods of one kind."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=_KEPT)
+
+    def add(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    @property
+    def value(self) -> float | None:
+        """The median; None where there are too few of them, or they are not alike."""
+        count = len(self._seconds)
+        if count < _ENOUGH:
+            return None
+        found = sorted(self._seconds)
+        if found[count - 1 - count // 4] > _ALIKE * found[count // 4]:
+            return None
+        return found[count // 2]
+
+
+class Periods:
+    """Those of one account's launches."""
+
+    __slots__ = (
+        "_after", "_alone", "_began", "_charged", "_count", "_folds", "_folds_each", "_folds_from", "_gain", "_kinds", "_left", "_settling", "_split", "_trials", "looks",
+        "toll",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        #: by kind of period: its seconds over several workers, and on one
+        self._split: dict[Hashable, _Kind] = {}
+        self._alone: dict[Hashable, _Kind] = {}
+        #: seconds that a period over several workers takes longer than is foretold, beside one on a single worker
+        self.toll = 0.0
+        self.looks = 0  #: periods in all
+        self._charged = 0  #: of these, how many the toll was taken for
+        #: what folds take by the model: seconds since several workers are in use, from how many periods on, and for each period
+        self._folds, self._folds_from, self._folds_each = 0.0, 0, 0.0
+        self._settling = _SETTLING  #: periods that do not count yet
+        self._kinds: Counter[Hashable] = Counter()  #: of the window
+        self._left = 0  #: periods of a trial that are still to come
+        self._count, self._gain = 0, 0.0  #: of what a trial was begun for: periods, and the gain that was foretold
+        self._trials = 0
+        self._began = self._after = 0.0  #: seconds since the last trial, and before the next one
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether one worker is being tried."""
+        return self._left > 0
+
+    @property
+    def in_window(self) -> int:
+        """How many periods the window has so far."""
+        return self._kinds.total()
+
+    def skip(self) -> Turn:
+        """Begin another window: it is not known what was launched in this one."""
+        self._kinds.clear()
+        return Turn.GO_ON
+
+    def changed(self) -> None:
+        """Another way is in use."""
+        if self._folds:
+            self._folds_each = self._folds / max(self.looks - self._folds_from, 1)
+        self._folds, self._folds_from = 0.0, self.looks
+        self._settling, self._left = _SETTLING, 0
+        self._kinds.clear()
+
+    def add(self, kind: Hashable, seconds: float, *, split: bool) -> bool:
+        """A period of this kind. Whether a window over several workers is full, for `judge`, or a trial is over, for `end`."""
+        self.looks += 1
+        self.toll *= _FORGET
+        self._began += seconds
+        if self._settling:
+            self._settling -= 1
+            return False
+        table = self._split if split else self._alone
+        if kind not in table:
+            if len(table) >= _MOST_KINDS:
+                table.clear()
+            table[kind] = _Kind()
+        table[kind].add(seconds)
+        self._kinds[kind] += 1
+        if self.on_trial:
+            self._left -= 1
+            return self._left == 0
+        return split and self._kinds.total() >= WINDOW
+
+    def fold(self, seconds: float) -> None:
+        """What launches over several workers had left pending was folded, which takes so long by the model."""
+        self._folds += seconds
+
+    def take_toll(self, *, split: bool) -> Way:
+        """What is charged to several workers since it was last. `split`: they are in use, and folds have been charged to them."""
+        count, self._charged = self.looks - self._charged, self.looks
+        each = self.toll if split else max(self.toll, self._folds_each)
+        return Way(each * count, each * count)
+
+    def judge(self, split: float, one: float, change: float) -> Turn:
+        """A window is full, whose launches take `split` seconds by the model, and would take `one` on one worker; to change there
+        takes `change`.
+        """
+        kinds, self._kinds = self._kinds, Counter()
+        took = _expected(kinds, self._split)
+        gain = one - split
+        if took is None or gain <= 0 or took - split <= gain:
+            return Turn.GO_ON  # all of what is not explained would not outweigh it
+        each = gain / kinds.total()
+        cost = 2 * change + (_TRIAL + _SETTLING) * each
+        if self._began < max(cost / _SHARE, self._after):
+            return Turn.GO_ON
+        self._trials = min(self._trials + 1, _MOST_AGAIN)
+        self._after = _AGAIN**self._trials * took
+        self._alone.clear()
+        self._count, self._gain = kinds.total(), gain
+        return Turn.TRY_ONE
+
+    def begin_trial(self) -> None:
+        """One worker has been taken for it."""
+        self.changed()
+        self._left = _TRIAL
+
+    def end(self) -> Turn:
+        """A trial is over."""
+        kinds, self._kinds, self._began = self._kinds, Counter(), 0.0
+        alone, split = _expected(kinds, self._alone), _expected(kinds, self._split)
+        if alone is None or split is None:  # the program does something else by now
+            return Turn.SPLIT_AGAIN
+        self.toll = max((split - alone) / kinds.total() + self._gain / self._count, 0.0)
+        return Turn.GO_ON if alone < _SHORTER * split else Turn.SPLIT_AGAIN
+
+
+def _expected(kinds: Mapping[Hashable, int], table: Mapping[Hashable, _Kind]) -> float | None:
+    """Seconds of so many periods of each kind; None where not all of them are known."""
+    total = 0.0
+    for kind, count in kinds.items():
+        known = table.get(kind)
+        if known is None or known.value is None:
+            return None
+        total += known.value * count
+    return total

@@ -1,0 +1,63 @@
+"""Looks: where the program waits for results, and what its launches take from one look to the next.
+
+Finds out whose periods these are: those of the account whose launches were weighed last. Hands them to `planner.periods`, which decides
+what follows, with what the time model says of the launches in them.
+"""
+
+from __future__ import annotations
+
+from vdev.planner.periods import Periods, Turn
+from vdev.planner.regret import NOTHING
+from vdev.session.accounts import Account
+from vdev.session.way_times import WayTimes
+
+
+class Looks:
+    """Those of one session. Under its lock."""
+
+    def __init__(self, times: WayTimes) -> None:
+        self._times = times
+        self.account: Account | None = None  #: whose launches were weighed last
+        self._at_ns = 0  #: of the last look
+        self._nbytes = 0
+        #: when the last window ended: looks, and launches by kernel
+        self._looks = 0
+        self._launches: dict[int, int] = {}
+
+    def weighed(self, account: Account) -> None:
+        """Launches of an account were."""
+        if account is not self.account:
+            self.account, self._at_ns = account, 0
+            self._launches = {}
+
+    def look(self, at_ns: int, nbytes: int) -> Turn:
+        """The program waits for so many bytes."""
+        before_ns, self._at_ns = self._at_ns, at_ns
+        before, self._nbytes = self._nbytes, nbytes
+        account = self.account
+        if account is None or not before_ns or account.barred:
+            return Turn.GO_ON
+        split = account.keeper is None
+        if not split and not account.thrifty:
+            return Turn.GO_ON
+        periods = account.periods
+        if not periods.add((before, nbytes), (at_ns - before_ns) * 1e-9, split=split):
+            return Turn.GO_ON
+        return self._judge(account, periods) if split else periods.end()
+
+    def _judge(self, account: Account, periods: Periods) -> Turn:
+        kernels = list(account.kernels.values())
+        before, looks = self._launches, periods.looks - self._looks
+        self._launches = {id(tally): tally.launches for tally, _, _ in kernels}
+        self._looks = periods.looks
+        if before.keys() != self._launches.keys() or looks <= 0:
+            return periods.skip()
+        split = one = NOTHING
+        for tally, timing, _ in kernels:
+            count = tally.launches - before[id(tally)]
+            if timing.stake is not None and timing.times.known:
+                split += self._times.split_way(timing, timing.stake).times(count)
+                one += self._times.one_way(timing, timing.stake.nitems).times(count)
+        part = periods.in_window / looks  # of these launches, those in the window
+        change = self._times.changing(list(account.buffers))
+        return periods.judge(split.seconds * part, one.seconds * part, change)
