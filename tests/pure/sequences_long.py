@@ -17,6 +17,8 @@ from vdev.planner.directory import kept_on
 
 from .test_planner import Program
 
+#: one sequence in so many has large buffers
+_LARGE = 10
 #: of the steps of a sequence, those before which buffers are kept on a worker, or let go
 _KEPT = 0.15
 
@@ -24,7 +26,7 @@ _KEPT = 0.15
 def sequence(seed: int) -> Counter[str]:
     """One sequence; how often launches were cut in each way."""
     workers = 2 + seed % 5
-    program = Program(seed, workers)
+    program = Program(seed, workers, most=2000 if seed % _LARGE else 36000)
     program.options = replace(program.options, cuts=program.cuts)
     for _ in range(2 + seed % 7):
         if program.rng.random() < _KEPT:
@@ -49,7 +51,7 @@ def main(sequences: int = 100_000, first: int = 0) -> int:
         except Exception as error:
             failed += 1
             print(f"seed {seed}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-        if (seed + 1 - first) % 5000 == 0:
+        if (seed + 1 - first) % 1000 == 0:
             print(f"{seed + 1 - first} sequences, {failed} failed, {perf_counter() - start:.0f} s", flush=True)
     print(f"{sequences} sequences, {failed} failed; ways taken: {dict(taken)}")
     return failed

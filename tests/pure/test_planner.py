@@ -55,7 +55,8 @@ def random_links(rng: np.random.Generator, workers: int) -> LinkCosts:
 class Program:
     """A host program of random commands on one virtual device, checked after each."""
 
-    def __init__(self, seed: int, workers: int) -> None:
+    def __init__(self, seed: int, workers: int, *, most: int = 36000) -> None:
+        """`most`: bytes of its largest buffer."""
         self.rng = np.random.default_rng(seed)
         self.workers = workers
         self.links = random_links(self.rng, workers)
@@ -73,7 +74,7 @@ class Program:
         sizes = [
             int(self.rng.integers(1, 80)),
             int(self.rng.integers(40, 300)),
-            int(self.rng.integers(4096, 36000)),
+            int(self.rng.integers(most // 9, most)),
         ]
         fine = self.rng.random(len(sizes)) < (0.4 if self.rng.random() < 0.5 else 0.0)
         self.buffers = [
