@@ -140,7 +140,11 @@ def simulated_host() -> Iterator[list[Bench]]:
         benches[-1].program.machine.host += PLAN
         return planned(*args)
 
-    clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=now)
+    def busy() -> int:
+        program = benches[-1].program if benches else None
+        return 0 if program is None else round((program.machine.host - program.machine.waited) * 1e9)
+
+    clock = SimpleNamespace(perf_counter_ns=now, thread_time_ns=busy)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launches, "time", clock)
         patch.setattr(immediate, "time", clock)

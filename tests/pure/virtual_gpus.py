@@ -53,6 +53,7 @@ class Machine:
     latency: float = 0.0  #: seconds until the host, which waits for a GPU, learns that it is done
     merging: float = 0.0  #: seconds of a GPU for each merge, however small
     host: float = 0.0  #: the host's clock
+    waited: float = 0.0  #: of that, while its thread waited for GPUs
     slower: dict[int, float] = field(default_factory=dict)  #: so many times as slow are kernels of these GPUs
 
     def opener(self, number: int, memory_nbytes: int = 140 << 30) -> Callable[[], Backend]:
@@ -71,8 +72,10 @@ class _Marker(Marker):
         self.machine, self.start, self.end = machine, start, end
 
     def wait(self) -> None:
-        if self.machine.host < self.end:
-            self.machine.host = self.end + self.machine.latency
+        machine, until = self.machine, self.end + self.machine.latency
+        if machine.host < self.end:
+            machine.waited += until - machine.host
+            machine.host = until
 
     def done(self) -> bool:
         # Where calls take no time, the host's clock stands still but for its waits: it looks when all is over.

@@ -277,3 +277,8 @@ class Median:
         self._values.append(value)
         if len(self._values) >= self._enough:
             self.value = sorted(self._values)[len(self._values) // 2]
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._values.clear()
+        self.value = None

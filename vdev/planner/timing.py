@@ -90,6 +90,28 @@ class Least:
         return 0.0 if self._least == inf else min(self._least, MOST_FLOOR)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """What a launch takes for each of its work-items, as it was measured: what every launch takes may be known better later on."""
+
+    seconds: float
+    chunks: float
+
+    def beyond(self, floor: float) -> float:
+        """Seconds of one worker for each, beyond what every launch takes."""
+        return max(self.seconds - floor * self.chunks, 0.0)
+
+    def less(self, seconds: float) -> _Rate:
+        return _Rate(self.seconds - seconds, self.chunks)
+
+    def mixed(self, other: _Rate) -> _Rate:
+        """A mean in which the other one has the weight of a new measurement."""
+        return _Rate(
+            self.seconds + _WEIGHT * (other.seconds - self.seconds),
+            self.chunks + _WEIGHT * (other.chunks - self.chunks),
+        )
+
+
 class KernelTimes:
     """What launches of one kernel take, by the number of their work-items.
 
@@ -103,8 +125,8 @@ class KernelTimes:
     def __init__(self, least: Least) -> None:
         """`least`: of the machine."""
         self._least = least
-        #: by the bits of the number of work-items: seconds of one worker for each, beyond what every launch takes
-        self._rates: dict[int, float] = {}
+        #: by the bits of the number of work-items
+        self._rates: dict[int, _Rate] = {}
         self._first: int | None = None  #: the bits of the first launch, until there is another one of as many
         #: the largest share of the work that a chunk had, over an even one
         self._uneven = 1.0
@@ -118,19 +140,21 @@ class KernelTimes:
         """A launch of so many work-items was measured: seconds of each of its chunks, which are about equal."""
         for took in chunks:
             self._least.add(took)
-        floor = self._least.value
-        works = [max(took - floor, 0.0) for took in chunks]
-        rate, bits = sum(works) / max(nitems, 1), nitems.bit_length()
-        before = self._rates.get(bits)
+        floor, bits = self._least.value, nitems.bit_length()
+        found = _Rate(sum(chunks) / max(nitems, 1), len(chunks) / max(nitems, 1))
+        rate, before = found.beyond(floor), self._rates.get(bits)
         if before is None:
             self._first = self._first if self._rates else bits
         elif bits == self._first:
             self._first = None
-            if rate < before:  # the second launch says more than the first
+            if rate < before.beyond(floor):  # the second launch says more than the first
                 before, self._uneven = None, 1.0
-        before = rate if before is None else before
-        longest = _MOST_LONGER * before if before else rate
-        self._rates[bits] = before + _WEIGHT * (min(rate, longest) - before)
+        if before is None:
+            self._rates[bits] = found
+        else:
+            longest = _MOST_LONGER * before.beyond(floor) or rate
+            self._rates[bits] = before.mixed(found.less(max(rate - longest, 0.0)))
+        works = [max(took - floor, 0.0) for took in chunks]
         if len(works) > 1 and sum(works) > 0:
             uneven = min(max(works) * len(works) / sum(works), _MOST_UNEVEN)
             self._uneven += _WEIGHT * (uneven - self._uneven)
@@ -152,7 +176,8 @@ class KernelTimes:
             nearest = min(self._rates, key=lambda known: (abs(known - bits), -known))
             rate = self._rates[nearest]
         part = share if share >= 1 else min(share * self._uneven, 1.0)
-        return self._least.value + rate * nitems * part
+        floor = self._least.value
+        return floor + rate.beyond(floor) * nitems * part
 
     def whole(self, nitems: int) -> float:
         """Seconds of a launch on one worker."""

@@ -15,6 +15,7 @@ from vdev.planner.periods import Periods
 from vdev.planner.regret import Stretch, TwoWays
 from vdev.planner.spans import Spans
 from vdev.session.buffers import Occupancy, VirtualBuffer
+from vdev.session.host_times import HostTime
 from vdev.session.kernel_timing import KernelTiming
 
 #: seconds that what a way has gained counts at most when it loses: sequences of launches gain and lose by turns, and where one
@@ -34,6 +35,7 @@ class Account:
         "buffers",
         "cramped",
         "hands",
+        "host",
         "keeper",
         "kernels",
         "periods",
@@ -62,6 +64,7 @@ class Account:
         self.thought = 0.0  #: seconds of planning that have not been weighed yet
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
+        self.host = HostTime()  #: what the program does between launches
         self.periods = Periods()  #: from one look of the program to the next
         self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
         self.returns = 0  #: how often they were split again after that

@@ -51,6 +51,7 @@ from vdev.planner.timing import MachineTimes, Way
 from vdev.session.accounts import Account, Accounts, have_room, with_room
 from vdev.session.buffers import Occupancy, VirtualBuffer
 from vdev.session.commands import Launch
+from vdev.session.host_times import Clocks
 from vdev.session.kernel_timing import UNTIL_LOOKED_AT, KernelTiming
 from vdev.session.launch_plans import CachedPlan, LaunchCache
 from vdev.session.looks import Looks
@@ -115,6 +116,7 @@ class Choosing:
         self.seconds_per_cost = self.times.machine.per_byte  #: that a unit of `LinkCosts` takes
         self._samples = Samples(self.times, shared=shared, forced=forced)
         self._looks = Looks(self.times)
+        self._devices = 0.0  #: seconds of the busiest device for all launches so far, as far as they were looked at
         self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
@@ -211,9 +213,10 @@ class Choosing:
         cached: CachedPlan,
         buffers: Sequence[VirtualBuffer],
         thought: float = 0.0,
+        clocks: Clocks | None = None,
     ) -> bool:
-        """One more launch on `buffers`, whose plan is `cached` and took `thought` seconds to make. True where the
-        other way is taken from this launch on: it has to be planned again.
+        """One more launch on `buffers`, whose plan is `cached` and took `thought` seconds to make; what the clocks say. True
+        where the other way is taken from this launch on: it has to be planned again.
         """
         thought = thought if self.thrifty else 0.0
         stake = cached.stake
@@ -235,7 +238,10 @@ class Choosing:
         elif account.barred:
             change = False
         else:
-            if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large):
+            account.host.thought += thought
+            if cached.plan.growth:  # memory is taken once
+                account.host.changed()
+            if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
                 return True
@@ -347,6 +353,7 @@ class Choosing:
         stake: Stake,
         thought: float,
         buffers: Sequence[VirtualBuffer],
+        clocks: Clocks | None,
     ) -> bool:
         """A launch whose plan took so many seconds to make. True where planning launches, handing them over to several
         workers and what they exchange have taken more than all launches since they were weighed last have gained by being split.
@@ -362,7 +369,7 @@ class Choosing:
             return False  # later, once it is known what they take
         thought, account.thought = account.thought, 0.0
         account.planned += thought
-        split, one = self._since(account, tally, thought)
+        split, one = self._since(account, tally, thought, clocks)
         split += account.periods.take_toll(split=True)
         least = max(change, _FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
@@ -405,11 +412,14 @@ class Choosing:
         account.thought = 0.0
         return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
 
-    def _since(self, account: Account, current: KernelTally, thought: float) -> tuple[Way, Way]:
+    def _since(
+        self, account: Account, current: KernelTally, thought: float, clocks: Clocks | None
+    ) -> tuple[Way, Way]:
         """What launches have taken since they were weighed last, with the one of `current` in hand, and what they would
         have taken on one worker. `thought`: seconds of planning for them.
         """
         split = one = NOTHING
+        total = 0
         spans = dict.fromkeys(self._others(account), NOTHING)
         for key, (tally, timing, seen) in account.kernels.items():
             launches = tally.launches + (tally is current)
@@ -421,9 +431,13 @@ class Choosing:
                     way = self.times.way_over(timing, timing.stake, launches, self._span_of(account), span)
                     spans[span] = so_far + way.times(count)
                 account.kernels[key] = (tally, timing, launches)
+                total += count
+        beside = account.host.since(clocks, split, total, self._devices)
+        self._devices += split.device
         if spans:
-            self._weigh_spans(account, spans | {ONE: one}, thought)
-        return split, one
+            ways = {span: way + beside for span, way in spans.items()} | {ONE: one + beside}
+            self._weigh_spans(account, ways, thought)
+        return split + beside, one + beside
 
     # fewer workers ----------------------------------------------------------------------------------
 
@@ -582,7 +596,8 @@ class Choosing:
         # of what it exchanged in bulk, too, all counts
         stake = timing.stake or self._even_stake(nitems)
         stake = replace(stake, nitems=nitems, moved=timing.exchanged.value or 0.0)
-        now, planned = self._span_of(account), Way(thought, 0.0)
+        beside = account.host.beside(1)
+        now, planned = self._span_of(account), Way(thought, 0.0) + beside
         spans = self._others(account) or (now,)
         ways = {span: self.times.way_over(timing, stake, launches, now, span) + planned for span in spans}
         account.spans.note({span: way.times(count) for span, way in ways.items()}, 0.0)
@@ -592,7 +607,8 @@ class Choosing:
         planning = sum(each.settling_seconds for _, each, _ in account.kernels.values()) / 2
         change = max(self.times.changing(buffers) + planning, _FLOOR_HANDS / 2)
         change *= _RETURN ** min(account.returns, 10)
-        one = self.times.one_way(timing, nitems)
+        one = self.times.one_way(timing, nitems) + beside
+        self._devices += (one.device - beside.device) * count
         all_split = split.times(count) + account.periods.take_toll(split=False)
         timing.looked_at(all_split.seconds >= one.seconds * count)
         if account.periods.on_trial or not account.thrift.weigh(one.times(count), all_split, change):
@@ -633,6 +649,7 @@ class Choosing:
                 machine.exchanging(exchange.busiest, 0.0 if bulk else exchange.moved),
             )
             account.periods.fold(took.host + took.device)
+            account.host.thought += host
             if not account.periods.toll:  # of which folds are a part
                 account.thrift.add(took)
                 account.hands.add(took)
@@ -713,7 +730,7 @@ class Choosing:
         """Another way is in use for an account."""
         account.thought, account.planned, account.wanted = 0.0, 0.0, 0
         account.kernels.clear()
-        for each in (account.ways, account.thrift, account.hands, account.spans, account.periods):
+        for each in (account.ways, account.thrift, account.hands, account.spans, account.periods, account.host):
             each.changed()
 
     def _roomiest(self, account: Account, thrifty: bool) -> int | None:

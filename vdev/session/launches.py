@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from vdev.errors import DEPENDENCY_FAILED
@@ -19,6 +20,7 @@ from vdev.process.interrupts import long
 from vdev.session.buffers import VirtualBuffer
 from vdev.session.commands import BufferArg, Launch, marks
 from vdev.session.direct import DirectLaunches
+from vdev.session.host_times import Clocks
 from vdev.session.launch_plans import CachedPlan, LaunchCache, NoTurns, make_plan
 from vdev.session.ordering import QueueOrder
 from vdev.session.programs import SessionKernel
@@ -185,7 +187,8 @@ class Launches:
         stake, thought = cached.stake, self._thought_ns * 1e-9
         if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
-        if choosing.weigh(command, cache.tally, cached, buffers, thought):
+        clocks = Clocks(get_ident(), time.perf_counter_ns(), time.thread_time_ns())
+        if choosing.weigh(command, cache.tally, cached, buffers, thought, clocks):
             cached, buffers = self._finder()(cache, command)
         return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)
 

@@ -1,0 +1,64 @@
+"""What the program's own thread does between launches: time that passes whatever way they take.
+
+While the host is busy, devices work; where it never waits for them, what it does itself hides what they take. Then a way that takes
+the devices less gains nothing, and one that takes the host longer loses. Reads no clock: those who do give what they say.
+"""
+
+from __future__ import annotations
+
+from vdev.planner.regret import NOTHING, Median
+from vdev.planner.timing import Way
+from vdev.translators.values import dataclass
+
+#: intervals that count, and how many there must be
+_INTERVALS, _ENOUGH = 5, 3
+#: of the time that passes, what a thread is busy at least that does not wait
+_BUSY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Nanoseconds by the host's clock, and by that of one of its threads, which stands still while that waits."""
+
+    thread: int
+    passed: int
+    busy: int
+
+
+class HostTime:
+    """Between the launches of one account."""
+
+    __slots__ = ("_before", "_devices", "_each", "_last", "thought")
+
+    def __init__(self) -> None:
+        #: of what is not the account's, seconds for each of its launches, of the host and of the devices
+        self._each, self._devices = Median(_INTERVALS, _ENOUGH), Median(_INTERVALS, _ENOUGH)
+        self._last: Clocks | None = None
+        self._before = 0.0  #: seconds of devices for all launches of the session, when this was asked last
+        self.thought = 0.0  #: seconds of planning and folding since then
+
+    def changed(self) -> None:
+        """Another way is in use, or something was done that is done once."""
+        self._last, self.thought = None, 0.0
+
+    def since(self, clocks: Clocks | None, way: Way, launches: int, devices: float) -> Way:
+        """What passed since this was asked last, beside so many launches of the account which take `way`: of the host what is the
+        program's own and what it does for other accounts, of the devices what these take. `devices`: seconds of all
+        launches of the session so far. Nothing where the program has waited.
+        """
+        last, self._last = self._last, clocks
+        before, self._before = self._before, devices + way.device
+        thought, self.thought = self.thought, 0.0
+        if clocks is None or last is None or last.thread != clocks.thread or not launches:
+            return NOTHING
+        busy = clocks.busy - last.busy
+        if busy < _BUSY * (clocks.passed - last.passed):
+            self._each.clear()
+            return NOTHING
+        self._each.add(max(busy * 1e-9 - way.host - thought, 0.0) / launches)
+        self._devices.add((devices - before) / launches)
+        return self.beside(launches)
+
+    def beside(self, launches: int) -> Way:
+        """What passes beside so many launches."""
+        return Way(self._each.value or 0.0, self._devices.value or 0.0).times(launches) if self._each.value else NOTHING
