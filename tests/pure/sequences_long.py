@@ -52,7 +52,9 @@ def main(sequences: int = 100_000, first: int = 0) -> int:
             failed += 1
             print(f"seed {seed}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         if (seed + 1 - first) % 1000 == 0:
-            print(f"{seed + 1 - first} sequences, {failed} failed, {perf_counter() - start:.0f} s", flush=True)
+            print(
+                f"{seed + 1 - first} sequences, {failed} failed, {perf_counter() - start:.0f} s", flush=True
+            )
     print(f"{sequences} sequences, {failed} failed; ways taken: {dict(taken)}")
     return failed
 

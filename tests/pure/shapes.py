@@ -99,7 +99,9 @@ class Machine:
             self.session.submit(read, queue=self.queues[0]).wait()
 
     def write(self, buffer: Any, nbytes: int) -> None:
-        self.session.submit(Write(buffer, Layout.contiguous(0, nbytes), self.host[:nbytes]), queue=self.queues[0])
+        self.session.submit(
+            Write(buffer, Layout.contiguous(0, nbytes), self.host[:nbytes]), queue=self.queues[0]
+        )
 
 
 Steps = Iterator[None]

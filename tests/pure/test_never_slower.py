@@ -444,9 +444,7 @@ def test_what_the_model_does_not_know_of_is_seen_from_the_periods(
     clocks: list[Bench], workers: int, each: float
 ) -> None:
     """Each fold takes longer than the model has it."""
-    one, chosen = (
-        k_means(clocks, count, each, 250, merging=3e-4, latency=1.5e-5) for count in (1, workers)
-    )
+    one, chosen = (k_means(clocks, count, each, 250, merging=3e-4, latency=1.5e-5) for count in (1, workers))
     assert sum(chosen[-50:]) <= 1.01 * sum(one[-50:])
 
 

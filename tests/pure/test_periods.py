@@ -12,7 +12,9 @@ from vdev.planner.periods import WINDOW, Periods, Turn
 class Program:
     """One whose periods take `split` seconds over several workers and `alone` on one, where the model foretells others."""
 
-    def __init__(self, split: float, alone: float, *, model: tuple[float, float], change: float = 0.0) -> None:
+    def __init__(
+        self, split: float, alone: float, *, model: tuple[float, float], change: float = 0.0
+    ) -> None:
         self.split, self.alone, self.model, self.change = split, alone, model, change
         self.periods = Periods()
         self.is_split = True

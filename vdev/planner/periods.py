@@ -4,10 +4,10 @@ A program that waits for results pays for everything that is on the way to them:
 devices, threads that are woken. The time model (`timing`) knows launches and transfers, and adds up what can happen at the
 same time; of the rest it knows nothing. So where a program looks at its results again and again, whole periods are measured.
 
-What they take beyond the model's time is *unexplained*. Most of it is the program's own, which is the same in any way. Where it is more than
-the model says that several workers gain, though, it may as well be theirs: then one worker is tried for some periods.
-The way whose periods are shorter stays, and what periods over several workers take beyond what is foretold beside those on one is
-charged to them from then on (`toll`), for heavier launches of the same buffers to be split all the same.
+What they take beyond the model's time is *unexplained*. Most of it is the program's own, which is the same in any way. Where it is
+more than the model says that several workers gain, though, it may as well be theirs: then one worker is tried for some
+periods. The way whose periods are shorter stays. What those over several workers were found to take more than the model had
+it, beside those on one, is charged to them from then on (`toll`): heavier launches of the same buffers are split all the same.
 
 A trial happens only if changing there and back, and the trial itself, take a small part of the time since the last one; each
 makes the next one later. Decides when there is one and how it ends; knows no clock.
@@ -76,9 +76,23 @@ class Periods:
     """Those of one account's launches."""
 
     __slots__ = (
-        "_after", "_alone", "_began", "_charged", "_count", "_folds", "_folds_each", "_folds_from", "_gain", "_kinds", "_left", "_settling", "_split", "_trials", "looks",
+        "_after",
+        "_alone",
+        "_began",
+        "_charged",
+        "_count",
+        "_folds",
+        "_folds_each",
+        "_folds_from",
+        "_gain",
+        "_kinds",
+        "_left",
+        "_settling",
+        "_split",
+        "_trials",
+        "looks",
         "toll",
-    )  # fmt: skip
+    )
 
     def __init__(self) -> None:
         #: by kind of period: its seconds over several workers, and on one
@@ -93,7 +107,10 @@ class Periods:
         self._settling = _SETTLING  #: periods that do not count yet
         self._kinds: Counter[Hashable] = Counter()  #: of the window
         self._left = 0  #: periods of a trial that are still to come
-        self._count, self._gain = 0, 0.0  #: of what a trial was begun for: periods, and the gain that was foretold
+        self._count, self._gain = (
+            0,
+            0.0,
+        )  #: of what a trial was begun for: periods, and the gain that was foretold
         self._trials = 0
         self._began = self._after = 0.0  #: seconds since the last trial, and before the next one
 

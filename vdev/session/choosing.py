@@ -116,7 +116,9 @@ class Choosing:
         self.seconds_per_cost = self.times.machine.per_byte  #: that a unit of `LinkCosts` takes
         self._samples = Samples(self.times, shared=shared, forced=forced)
         self._looks = Looks(self.times)
-        self._devices = 0.0  #: seconds of the busiest device for all launches so far, as far as they were looked at
+        self._devices = (
+            0.0  #: seconds of the busiest device for all launches so far, as far as they were looked at
+        )
         self._folds = Median(_FOLDS, _ENOUGH_FOLDS)  #: seconds of handing one over
         self._split_plans = SplitPlans(options)
         self._accounts = Accounts()
@@ -238,9 +240,7 @@ class Choosing:
         elif account.barred:
             change = False
         else:
-            account.host.thought += thought
-            if cached.plan.growth:  # memory is taken once
-                account.host.changed()
+            account.host.met(thought, once=bool(cached.plan.growth))  # memory is taken once
             if self.thrifty and self._weigh_time(account, tally, timing, stake, thought, large, clocks):
                 return self._narrow(account) or self._change(account, thrifty=True)
             if self._take_other_span(account):
@@ -730,7 +730,14 @@ class Choosing:
         """Another way is in use for an account."""
         account.thought, account.planned, account.wanted = 0.0, 0.0, 0
         account.kernels.clear()
-        for each in (account.ways, account.thrift, account.hands, account.spans, account.periods, account.host):
+        for each in (
+            account.ways,
+            account.thrift,
+            account.hands,
+            account.spans,
+            account.periods,
+            account.host,
+        ):
             each.changed()
 
     def _roomiest(self, account: Account, thrifty: bool) -> int | None:

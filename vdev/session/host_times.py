@@ -41,6 +41,12 @@ class HostTime:
         """Another way is in use, or something was done that is done once."""
         self._last, self.thought = None, 0.0
 
+    def met(self, thought: float, *, once: bool) -> None:
+        """A launch took so many seconds to plan; `once`: what else the host does for it is done once."""
+        self.thought += thought
+        if once:
+            self.changed()
+
     def since(self, clocks: Clocks | None, way: Way, launches: int, devices: float) -> Way:
         """What passed since this was asked last, beside so many launches of the account which take `way`: of the host what is the
         program's own and what it does for other accounts, of the devices what these take. `devices`: seconds of all
@@ -61,4 +67,5 @@ class HostTime:
 
     def beside(self, launches: int) -> Way:
         """What passes beside so many launches."""
-        return Way(self._each.value or 0.0, self._devices.value or 0.0).times(launches) if self._each.value else NOTHING
+        host, devices = self._each.value, self._devices.value
+        return NOTHING if host is None else Way(host, devices or 0.0).times(launches)
