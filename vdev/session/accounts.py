@@ -45,6 +45,7 @@ class Account:
         "spans",
         "split_states",
         "thought",
+        "thought_once",
         "thrift",
         "thrifty",
         "wanted",
@@ -61,7 +62,8 @@ class Account:
         #: what planning, handing over and exchanging take against what splitting gains
         self.thrift = Stretch(_CREDIT)
         self.hands = Stretch(_CREDIT)  #: the same without planning
-        self.thought = 0.0  #: seconds of planning that have not been weighed yet
+        #: seconds of planning that have not been weighed yet; those for plans that are made once, whatever follows
+        self.thought = self.thought_once = 0.0
         #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
         self.host = HostTime()  #: what the program does between launches
@@ -80,6 +82,12 @@ class Account:
     def open(self) -> bool:
         """Whether every launch counts; otherwise only those that exchange much."""
         return (self.keeper is not None and not self.thrifty) or self.ways.regret > 0
+
+    def take_thought(self) -> tuple[float, float]:
+        """What is to be weighed of planning: that which goes on, and that which is done once."""
+        found = self.thought, self.thought_once
+        self.thought = self.thought_once = 0.0
+        return found
 
     def enter(self, buffer: VirtualBuffer) -> None:
         """A buffer belongs to it from now on."""
@@ -135,6 +143,7 @@ class Accounts:
         """Let the buffers of another account belong to this one, which takes over what is known of them."""
         account.ways.join(other.ways)
         account.thought += other.thought
+        account.thought_once += other.thought_once
         account.thrift.join(other.thrift)
         account.hands.join(other.hands)
         account.kernels.update(other.kernels)

@@ -73,6 +73,8 @@ _RETURN = 4
 _KEPT_RETURNS = 1
 #: launches of a kernel after which it is weighed although its times are not known
 _LONG_UNKNOWN = 64
+#: so many times what launches have gained while plans were made that are made once: they make up for those soon
+_SOON = 16
 #: seconds of a launch that is short
 _SHORT = 20e-6
 #: launches between two that are looked at where splitting gains nothing
@@ -367,9 +369,12 @@ class Choosing:
             for tally, each, seen in account.kernels.values()
         ):
             return False  # later, once it is known what they take
-        thought, account.thought = account.thought, 0.0
-        account.planned += thought
-        split, one = self._since(account, tally, thought, clocks)
+        thought, once = account.take_thought()
+        account.planned += thought + once
+        split, one = self._since(account, tally, thought + once, clocks)
+        gain = one.seconds - split.seconds
+        # What is soon made up for counts no more than it has been so far: it is spent, and launches go on.
+        thought += min(once, gain) if once <= _SOON * gain else once
         split += account.periods.take_toll(split=True)
         least = max(change, _FLOOR_HANDS / 2)
         done = account.hands.weigh(split, one, least)
@@ -394,8 +399,10 @@ class Choosing:
         thought = timing.believed(thought)
         _, _, seen = account.kernels.setdefault(id(tally), (tally, timing, launches))
         once = timing.planned(thought, launches + 1 - seen)
-        if not (once and account.returns):  # what came back to being split has gained that before
+        if not once:
             account.thought += thought
+        elif not account.returns:  # what came back to being split has gained that before
+            account.thought_once += thought
         timing.exchanged.add(stake.moved)
         timing.stake, timing.stakes[self._span_of(account)] = stake, (stake, launches)
 
@@ -408,8 +415,7 @@ class Choosing:
         account.kernels[id(tally)] = (tally, timing, launches + 1)
         timing.pause, timing.skipped = _PAUSE_SHARED, 0
         hands = machine.handing_over(stake.workers, stake.messages) - machine.launch
-        split = Way(account.thought + hands * (launches + 1 - seen), 0.0)
-        account.thought = 0.0
+        split = Way(sum(account.take_thought()) + hands * (launches + 1 - seen), 0.0)
         return account.thrift.weigh(split, NOTHING, max(change, _FLOOR_SHARED / 2))
 
     def _since(
@@ -728,7 +734,8 @@ class Choosing:
     @staticmethod
     def _begin_way(account: Account) -> None:
         """Another way is in use for an account."""
-        account.thought, account.planned, account.wanted = 0.0, 0.0, 0
+        account.take_thought()
+        account.planned, account.wanted = 0.0, 0
         account.kernels.clear()
         for each in (
             account.ways,
