@@ -6,7 +6,7 @@ all, and eight that are linked by PCIe alone. One GPU takes what NVIDIA's OpenCL
 seconds of each kernel as on an H100. The host takes time for each
 call of a driver and each plan, as in `test_never_slower`. The second half of a program is what counts, when the ways are
 chosen; nothing is kept from one run to the next. `--write FILE` writes a table (.md), its numbers (.json) and a plot (.png);
-`--only NAMES`; `--limit SECONDS` for each cell.
+`--only NAMES`, the other rows stay as they are; `--limit SECONDS` for each cell.
 """
 
 from __future__ import annotations
@@ -214,6 +214,15 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def merged(found: Sequence[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
+    """Those rows in the place of earlier ones of the same programs."""
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    names = [row["program"] for row in found]
+    rows = [*(row for row in before if row["program"] not in names), *found]
+    order = [*planning_programs.PROGRAMS, *SAMPLES]
+    return sorted(rows, key=lambda row: order.index(row["program"]))
+
+
 def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
     """Speed-ups by number of GPUs, a line for each program."""
     import matplotlib
@@ -251,6 +260,7 @@ def main() -> int:
         found.append(row)
         print(table([row]).splitlines()[-1], flush=True)
     if arguments.write is not None:
+        found = merged(found, arguments.write.with_suffix(".json"))
         command = "python -m tests.pure.simulated --write samples/benchmarks/results/simulated"
         text = f"{(__doc__ or '').partition('`--write')[0].split(':', 1)[1].strip()}\n\n{table(found)}\n"
         arguments.write.with_suffix(".md").write_text(f"# Simulated machines\n\nMade by `{command}`: {text}")

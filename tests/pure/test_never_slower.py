@@ -24,6 +24,7 @@ from tests.pure.test_choosing import Program, source_of
 from tests.pure.virtual_gpus import PEER_BYTES_PER_SECOND
 from vdev.observe.explain import as_text
 from vdev.observe.snapshots import of_session
+from vdev.planner.regret import Stretch
 from vdev.session import folding, immediate, launches, moves
 from vdev.session.choosing import Choosing
 from vdev.session.commands import Fill, Read, Write
@@ -211,6 +212,17 @@ def test_what_gains_is_split_however_long_its_first_plans_took(
     one, chosen = seconds(clocks, PLANE, 1), seconds(clocks, PLANE, 2)
     assert chosen[0] > 0.6 * one[0]
     assert chosen[1] <= 0.6 * one[1]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_plans_that_launches_soon_make_up_for_are_no_reason_to_stay_on_one_worker(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """Some thirty plans are made until the states of six fields come again."""
+    monkeypatch.setattr(sys.modules[__name__], "PLAN", 1.5e-3)
+    one, chosen = seconds(clocks, FIELDS, 1), seconds(clocks, FIELDS, workers)
+    assert sum(chosen) <= 0.75 * sum(one)
+    assert chosen[1] <= 0.75 * one[1]
 
 
 def test_memory_that_buffers_take_once_is_no_reason_to_stay_on_one_worker(
@@ -436,6 +448,18 @@ def test_what_is_folded_at_each_step_counts_for_the_kernel_that_adds(
     one, chosen = (k_means(clocks, count, 1e-4, 200) for count in (1, workers))
     assert sum(chosen) <= 1.1 * sum(one)
     assert sum(chosen[100:]) <= 1.02 * sum(one[100:])
+
+
+def test_folds_count_with_what_the_host_takes_for_them(
+    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took, counted = [], []
+    folded, add = Choosing.folded, Stretch.add
+    monkeypatch.setattr(Choosing, "folded", lambda self, *args: took.append(args[-1]) or folded(self, *args))
+    monkeypatch.setattr(Stretch, "add", lambda self, way: counted.append(way.host) or add(self, way))
+    k_means(clocks, 2, 2e-3, 20, call=2e-5)
+    assert min(took[5:]) > 1e-4
+    assert max(counted) >= min(took[5:])
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])

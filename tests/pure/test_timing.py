@@ -76,6 +76,12 @@ def test_uneven_chunks_make_the_largest_share_larger() -> None:
     assert uneven.chunk(1000, 0.25) == pytest.approx(2.5, rel=1e-2)
 
 
+def test_what_every_launch_takes_may_become_known_after_a_kernels_own_times() -> None:
+    """Its first launches are the shortest that were seen so far, and seem to do nothing."""
+    found = kernel((1 << 20, [affine(1 << 19)] * 2), (1 << 20, [affine(1 << 19)] * 2), (1, [affine(0)]))
+    assert found.whole(1 << 20) == pytest.approx(affine(1 << 20), rel=1e-6)
+
+
 def test_sizes_have_rates_of_their_own() -> None:
     """Many small launches on coarse grids do not say what the finest one takes."""
     found = kernel((1 << 22, [4e-3]), *[(1 << 10, [5e-6])] * 100)
