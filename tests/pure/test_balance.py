@@ -91,6 +91,19 @@ def test_what_is_no_cut_is_not_taken(entry):
         Balance().take([entry])
 
 
+def test_the_launch_in_hand_when_cuts_change_is_cut_as_before():
+    """Its plan was found before, and says nothing against the new cuts."""
+    groups, evenly, workers = (64,), make_partition((64,), (2,)), (0, 1)
+    balance = Balance()
+    for number in (1, 2):
+        changed = balance.measured(groups, evenly.chunks, workers, (1e-2, 3e-2), 0.0, number, number)
+    assert changed
+    found = balance.find(groups, evenly, workers)
+    for _ in range(3):
+        assert not balance.measured(groups, evenly.chunks, workers, (1e-2, 3e-2), 0.0, 3, 4)
+    assert balance.find(groups, evenly, workers) == found
+
+
 def test_cuts_that_stay_are_there_in_the_next_run():
     groups, chunks, workers = (64,), make_partition((64,), (2,)).chunks, (0, 1)
     balance = Balance()

@@ -308,6 +308,15 @@ def test_phases_that_alternate_are_never_much_slower_than_one_worker(clocks: lis
     assert took(4) <= 1.03 * took(1) + TO_NOTICE
 
 
+@pytest.mark.parametrize("slower", [(1, 2), (1, 1, 2, 2), (1, 1, 1, 4), (1, 8)])
+def test_unequal_workers_get_unequal_shares(clocks: list[Bench], slower: tuple[float, ...]) -> None:
+    """Some launches are on their way when it is seen what those before have taken."""
+    phases = Phases(clocks, len(slower))
+    phases.bench.program.machine.slower.update(enumerate(slower))
+    took = [phases.run("heavy", 10) / 10 for _ in range(20)]
+    assert took[-1] <= 1.1 * 1e-3 / sum(1 / each for each in slower)
+
+
 def test_what_gains_is_hardly_looked_at(clocks: list[Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     weighed = Choosing.weigh

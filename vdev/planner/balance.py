@@ -31,9 +31,9 @@ from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.values import dataclass
 
 #: seconds and part of the longest chunk's time that cuts elsewhere have to gain
-LEAST_GAIN, LEAST_SHARE = 2e-5, 0.05
+LEAST_GAIN, LEAST_SHARE = 1e-5, 0.05
 #: seconds that it has to gain where they are not measured: estimates are several times too long or too short
-_LEAST_FORESEEN = LEAST_GAIN / 4
+_LEAST_FORESEEN = 5e-6
 #: of the same launch cut evenly, what cuts elsewhere take at most: else they are given up
 _MOST_KEPT = 0.97
 #: measurements of a cut that have to agree, of a launch of at least so many seconds in all and of a shorter one; after so many in
@@ -344,9 +344,10 @@ class Balance:
         dimension = cut_dimension(num_groups, chunks)
         assert dimension is not None
         case.under_way = max(case.under_way - 1, 0)
-        if number <= case.since:  # its plan is one of those before
-            return False
         edges = _edges(chunks, dimension)
+        in_hand = number == case.since + 1 and case.recut is not None and edges != case.recut.edges
+        if number <= case.since or in_hand:  # its plan is one of those before
+            return False
         if edges != case.edges:
             case.edges, case.moving = edges, inf
             case.seen.clear()
