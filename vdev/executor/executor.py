@@ -65,6 +65,8 @@ class Executor:
         #: held while anything is handed over or settled; reentrant: a collection inside may run a finaliser that submits
         self.lock = threading.RLock()
         self.last_number = 0  #: of the last plan submitted
+        #: how often a thread that submits, or waits for commands, had to wait for a device: as good as exact
+        self.waits = 0
         self.unsettled: dict[int, Job] = {}  #: by number: commands that have not ended
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
         self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]

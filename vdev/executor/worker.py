@@ -192,6 +192,7 @@ class Worker:
         """Retire what is done; hold the caller back where the device is far behind."""
         self.poll()
         while len(self.marks) > MARKS_AHEAD:
+            self.executor.waits += 1
             self.retire_oldest()
 
     def perform_entry(self, entry: Entry) -> None:
@@ -299,6 +300,8 @@ class Worker:
     @waits
     def wait_for(self, step: int) -> None:
         """Return when step number `step` is complete and what failed up to there is known."""
+        if self.completed < step:
+            self.executor.waits += 1
         if self.issued == step and self.completed < step and self.catch_up():
             return
         while self.completed < step:

@@ -18,9 +18,12 @@ _BUSY = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Nanoseconds by the host's clock, and by that of one of its threads, which stands still while that waits."""
+    """Nanoseconds by the host's clock, and by that of one of its threads, which stands still while that sleeps; and how often
+    anybody has waited for a device. Drivers spin where they wait: then the thread's clock goes on.
+    """
 
     thread: int
+    waits: int
     passed: int
     busy: int
 
@@ -58,7 +61,7 @@ class HostTime:
         if clocks is None or last is None or last.thread != clocks.thread or not launches:
             return NOTHING
         busy = clocks.busy - last.busy
-        if busy < _BUSY * (clocks.passed - last.passed):
+        if clocks.waits != last.waits or busy < _BUSY * (clocks.passed - last.passed):
             self._each.clear()
             return NOTHING
         self._each.add(max(busy * 1e-9 - way.host - thought, 0.0) / launches)

@@ -187,7 +187,8 @@ class Launches:
         stake, thought = cached.stake, self._thought_ns * 1e-9
         if stake is None or not choosing.counts(stake, thought, cache.tally):
             return cached, buffers, choosing.balances(cache, cached, command.ndrange)
-        clocks = Clocks(get_ident(), time.perf_counter_ns(), time.thread_time_ns())
+        waits = self._session.executor.waits
+        clocks = Clocks(get_ident(), waits, time.perf_counter_ns(), time.thread_time_ns())
         if choosing.weigh(command, cache.tally, cached, buffers, thought, clocks):
             cached, buffers = self._finder()(cache, command)
         return cached, buffers, not cached.direct or choosing.counts_direct(cache.tally)

@@ -155,6 +155,7 @@ class Moves:
     def look(self, nbytes: int) -> None:
         """The program is about to wait for so many bytes, or for all that there is to do: 0. Under the session's lock."""
         choosing = self._session.choosing
+        self._session.executor.waits += 1
         if choosing is not None and choosing.looked(time.perf_counter_ns(), nbytes):
             self._session.executor.standing = object()  # launches take another way: none is repeated
 
