@@ -5,8 +5,9 @@ Decides nothing; one object for each command in flight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,9 +18,46 @@ from vdev.executor.prepare import PreparedPlan
 from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
-    from vdev.executor.executor import Executor
     from vdev.translators.ranges.ndrange import NDRange
     from vdev.translators.ranges.rectangles import Layout
+
+
+class JobWorker(Protocol):
+    """A worker as a job sees it (`vdev.executor.worker.Worker`)."""
+
+    submitted: int
+    issued: int
+    completed: int
+    hurried: bool  #: whether somebody wants to be called as soon as it is known what is complete
+
+    def wait_for(self, step: int) -> None:
+        """Return when that step is complete."""
+
+    def poll(self) -> None:
+        """Settle what is complete, without waiting."""
+
+    def wake(self) -> None:
+        """Let the thread look around."""
+
+    def discard(self, allocation: Allocation) -> None:
+        """Give back memory that nothing uses any more."""
+
+
+class JobExecutor(Protocol):
+    """The executor as a job sees it (`vdev.executor.executor.Executor`)."""
+
+    lock: threading.RLock
+    no_steps: list[int]  #: a clock that waits for nothing
+
+    @property
+    def all_workers(self) -> Sequence[JobWorker]:
+        """By number; the one for host memory is the last."""
+
+    def worker(self, number: int) -> JobWorker:
+        """The worker of a number, which is -1 for host memory."""
+
+    def settle(self, jobs: Iterable[Job]) -> None:
+        """Settle those that are complete."""
 
 
 class Job:
@@ -57,7 +95,7 @@ class Job:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: JobExecutor,
         number: int,
         prepared: PreparedPlan,
         holdings: Sequence[Holdings],

@@ -8,7 +8,7 @@ record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from vdev.executor.steps import CopyStep, DownloadStep, LaunchRecipe, LaunchStep, Step, UploadStep, make_step
 from vdev.executor.whole import WholeLaunchStep
@@ -31,9 +31,6 @@ from vdev.planner.instructions import (
 )
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
-
-if TYPE_CHECKING:
-    from vdev.executor.worker import Worker
 
 #: host work of up to so many bytes is done by the thread that submits it, if nothing stands in its way: a
 #: hand-over costs more
@@ -154,8 +151,8 @@ class PreparedPlan:
         #: the worker of each step in the plan's order, in which no step waits for a later one; None where a
         #: step may keep the host waiting
         self.order: tuple[int, ...] | None = None
-        #: the workers of the batches, by number; the executor's to fill in
-        self.workers: tuple[Worker, ...] | None = None
+        #: the workers of the batches, by number, once they have been looked up (`vdev.executor.calling_thread`)
+        self.workers: tuple[Any, ...] | None = None
         if self.batches and all(batch.brief for _, batch in self.batches):
             self.order = tuple(item.worker for item in plan.instructions)
         #: the only worker that does anything, HOST aside; None where it is not alone

@@ -6,17 +6,12 @@ one after the kernel. Launches that are not sampled cost nothing more. Never wai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vdev.backends.base import Marker
 from vdev.errors import BackendError
 from vdev.executor.prepare import Batch, PreparedPlan
+from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.steps import LaunchStep, Step
 from vdev.translators.values import dataclass
-
-if TYPE_CHECKING:
-    from vdev.executor.job import Job
-    from vdev.executor.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,7 @@ class _SampledStep(Step):
         self.launch = launch
         self.sample = sample
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         whole = worker.marked <= job.bases[worker.number]  # no marker stands between its transfers
         before = worker.mark()
         self.launch.run(worker, job)

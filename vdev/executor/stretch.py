@@ -14,11 +14,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vdev.errors import BackendError
 from vdev.executor.completion import COMPLETE, RUNNING, SUBMITTED, Callback, Completion
-from vdev.executor.job import Job
+from vdev.executor.job import Job, JobExecutor
 from vdev.executor.mark import MARK_EVERY, MARK_NBYTES, Mark
 from vdev.executor.prepare import NOTHING
 from vdev.process.ending import is_over
@@ -27,7 +27,6 @@ from vdev.process.interrupts import waits
 
 if TYPE_CHECKING:
     from vdev.backends.base import Bytes
-    from vdev.executor.executor import Executor
     from vdev.executor.holdings import Holdings
     from vdev.executor.prepare import PreparedPlan
     from vdev.executor.worker import Worker
@@ -108,7 +107,7 @@ class Stretch(Job):
     __slots__ = ("_looked_at", "ends", "entries", "first", "is_open", "last", "mark", "parts", "worker")
 
     def __init__(
-        self, executor: Executor, number: int, worker: Worker, step: int, prepared: PreparedPlan
+        self, executor: JobExecutor, number: int, worker: Worker, step: int, prepared: PreparedPlan
     ) -> None:
         super().__init__(executor, number, prepared, (), Completion())
         self.launches = 0
@@ -246,6 +245,22 @@ def _take_over(job: Job, part: Part) -> None:
         part.bind(job)
 
 
+class LineExecutor(JobExecutor, Protocol):
+    """The executor as a line sees it (`vdev.executor.executor.Executor`)."""
+
+    standing: object  #: another object whenever a command handed over as before would not come in its place
+    last_number: int  #: of the last command
+    unsettled: dict[int, Job]  #: by number: commands that have not ended
+    closed: bool  #: whether nothing is taken any more
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether any command that concerns a buffer ever has."""
+
+    def uses_host(self) -> bool:
+        """Whether anybody still has to do with the host's arrays."""
+
+
 class Line:
     """The way to a worker for the threads that submit."""
 
@@ -253,7 +268,7 @@ class Line:
         "_alone", "_at", "_executor", "_home", "_job", "_leave", "_pending", "_stretch", "_visit", "looked_at", "worker",
     )  # fmt: skip
 
-    def __init__(self, executor: Executor, worker: Worker, home: Worker, *, alone: bool) -> None:
+    def __init__(self, executor: LineExecutor, worker: Worker, home: Worker, *, alone: bool) -> None:
         """`home`: the one that works on host memory. `alone`: `worker` is the only other one, so that nobody else reads what it
         has.
         """

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from vdev.backends.base import HostPlace, KernelArgument, LaunchShape
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, BackendError
+from vdev.executor.roles import StepJob, StepWorker
 from vdev.executor.steps import LaunchRecipe, LaunchStep
 from vdev.translators.ranges.ndrange import whole_chunk
 
 if TYPE_CHECKING:
-    from vdev.executor.job import Job
-    from vdev.executor.worker import Worker
     from vdev.translators.ranges.ndrange import NDRange
 
 #: where a command's pointer arguments point: (argument, slot, bytes into the buffer)
@@ -41,7 +40,7 @@ class WholeLaunchStep(LaunchStep):
         #: the same by the identity of the NDRange, which façades keep: to hash one takes longer than the rest
         self._known: dict[Any, tuple[NDRange, LaunchShape]] = {}
 
-    def run(self, worker: Worker, job: Job) -> None:
+    def run(self, worker: StepWorker, job: StepJob) -> None:
         backend = worker.backend
         kernel = self.kernel
         if kernel is None:
@@ -51,10 +50,10 @@ class WholeLaunchStep(LaunchStep):
             last = self._last = (job.ndrange, job.places, self._shape_of(job))
         backend.launch(kernel, self._arguments(worker, job), last[2])
 
-    def again(self, worker: Worker, job: Job) -> Callable[[], object] | None:
+    def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
         return worker.backend.again(self.kernel, self._arguments(worker, job), self._shape_of(job))
 
-    def _shape_of(self, job: Job) -> LaunchShape:
+    def _shape_of(self, job: StepJob) -> LaunchShape:
         """The native launch."""
         ndrange = job.ndrange
         assert ndrange is not None, "launches have one"
@@ -81,7 +80,7 @@ class WholeLaunchStep(LaunchStep):
             ndrange, chunk, ndrange.global_size, ndrange.local_size, ndrange.offset, shifts, hidden
         )
 
-    def _arguments(self, worker: Worker, job: Job) -> list[KernelArgument]:
+    def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:
         args: list[KernelArgument] = list(job.args)
         holdings, number, shifted, at_home = job.holdings, worker.number, self._told, self.at_home
         for arg, slot, offset in job.places:

@@ -15,9 +15,9 @@ import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from vdev.backends.base import Allocation, Backend, Marker
 from vdev.errors import MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, BackendError
@@ -41,7 +41,6 @@ from vdev.process.interrupts import block, checkpoint, waits
 
 if TYPE_CHECKING:
     from vdev.executor.completion import Completion
-    from vdev.executor.executor import Executor
     from vdev.executor.job import Job
     from vdev.executor.prepare import Batch
     from vdev.executor.records import WorkRecords
@@ -72,13 +71,40 @@ Waits = list[tuple[int, int, int]]
 Entry = tuple["Job", "Batch", int, "Waits | None"]
 
 
+class WorkerExecutor(Protocol):
+    """The executor as its workers see it (`vdev.executor.executor.Executor`)."""
+
+    no_steps: list[int]  #: bases of a job that waits for nothing
+    red_zones: bool  #: whether replicas get them
+    is_holding: bool  #: whether a fork is about to come, for which workers step aside
+
+    @property
+    def all_workers(self) -> Sequence[Worker]:
+        """By number; the one for host memory is the last."""
+
+    def worker(self, number: int) -> Worker:
+        """The worker of a number, which is -1 for host memory."""
+
+    def undone(self, number: int, step: Step) -> None:
+        """That worker did not perform a step, or not wholly, because its command failed."""
+
+    def step_failed(self, job: Job, step: Step, error: Exception) -> None:
+        """A step could not be handed over."""
+
+    def work_failed(self, mark: Mark, error: BackendError) -> None:
+        """Work behind `mark` failed on a device."""
+
+    def settle(self, jobs: Iterable[Job], worker: Worker) -> None:
+        """Settle those of `jobs` that are complete, and those that waited for no more than `worker`."""
+
+
 class Worker:
     """One worker of an executor; `number` is HOST for the one that works on host memory."""
 
     #: for tests: memory is overwritten when it is taken and when it is given back, so that use after that shows
     poisoned: ClassVar[bool] = False
 
-    def __init__(self, executor: Executor, number: int, open_backend: Callable[[], Backend]) -> None:
+    def __init__(self, executor: WorkerExecutor, number: int, open_backend: Callable[[], Backend]) -> None:
         self.executor = executor
         self.number = number
         self.backend: Backend
