@@ -376,6 +376,9 @@ class Kernel(Handle):
     # }}}
 
 
+ProgramState.kernel_class = Kernel
+
+
 def _allows_partial_groups(program: ProgramState) -> bool:
     """Whether the program was built for work-groups that do not divide the index space (OpenCL C 2.0, -cl-
     std).

@@ -7,7 +7,7 @@ A program object follows the states of the specification; compiling is the sessi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from weakref import WeakSet
 
 from vdev.facade.context import Context
@@ -17,7 +17,6 @@ from vdev.facade.hostbuf import as_bytes
 from vdev.facade.platform_device import Device
 
 if TYPE_CHECKING:
-    from vdev.facade.kernel import Kernel
     from vdev.facade.linking import CompiledObject
     from vdev.session.programs import SessionProgram
 
@@ -51,6 +50,8 @@ def check_devices(devices: Iterable[Device] | None) -> None:
 class ProgramState:
     """A program in one of the states of the specification: what it is made from, and the result of its build."""
 
+    kernel_class: ClassVar[Any]  #: `Kernel`, which is in a module above
+
     def __init__(self, context: Context) -> None:
         self.context = context
         self.source = _UNKNOWN_SOURCE
@@ -62,7 +63,7 @@ class ProgramState:
         self.il: bytes | None = None  #: the program where it is in an intermediate language
         self.status, self.binary_type = _NONE, _TYPE_NONE
         self.options, self.log = "", ""
-        self.kernels: WeakSet[Kernel] = WeakSet()
+        self.kernels: WeakSet[Handle] = WeakSet()  #: those that have been made and still exist
 
     def load(self, binary: bytes) -> None:
         """Take the program out of a binary."""
@@ -278,11 +279,9 @@ class _Program(Handle):
             return 0
         fail("Program.get_build_info", status.INVALID_VALUE)
 
-    def all_kernels(self) -> list[Kernel]:
-        from vdev.facade.kernel import Kernel  # kernels import programs
-
+    def all_kernels(self) -> list[Any]:
         built = self._vdev_state.executable("clCreateKernelsInProgram")
-        return [Kernel(self, name) for name in built.kernels]
+        return [ProgramState.kernel_class(self, name) for name in built.kernels]
 
     # }}}
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdev.errors import NoRoom
-from vdev.facade.context import Context
+from vdev.facade.context import Context, ContextState
 from vdev.facade.errors import as_int, cast_int, check_type, fail, fail_cast, fail_type, native, status
 from vdev.facade.handles import Handle, state_of
 from vdev.facade.platform_device import Device
@@ -163,3 +163,6 @@ class CommandQueue(Handle):
     def finish(self) -> None:
         if not self._vdev_state.is_finalized:
             self._vdev_state.session.finish(self._vdev_state.order)
+
+
+ContextState.queue_class = CommandQueue

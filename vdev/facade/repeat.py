@@ -7,8 +7,8 @@ whose content can change (a structure, an array) are never taken as unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from vdev.facade.handles import state_of
 from vdev.facade.memory import Memory, MemoryObjectHolder
 
 if TYPE_CHECKING:
-    from vdev.facade.kernel import KernelState
+    from vdev.facade.context import Context
     from vdev.session.commands import Argument
 
 _numbers = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)}
@@ -30,12 +30,21 @@ _CONVERTED = frozenset({int, float, bytes, native.LocalMemory, *_numbers})
 _AHEAD = 3
 
 
+class CalledKernel(Protocol):
+    """A kernel as its calls see it (`vdev.facade.kernel.KernelState`)."""
+
+    context: Context
+    args: list[Any]  #: the values of its arguments
+    converting: list[Callable[[Any], Any]]  #: by argument: what makes of its value what is kept
+    repetition: Any  #: what makes the last launch again
+
+
 class Repeat:
     """The arguments of a kernel's last call, without queue and sizes."""
 
     __slots__ = ("_captured", "_count", "_kinds", "_values")
 
-    def __init__(self, kernel: KernelState, args: Sequence[Any]) -> None:
+    def __init__(self, kernel: CalledKernel, args: Sequence[Any]) -> None:
         given = args[_AHEAD:]
         #: by argument: what was given for it, and the type of what may be given instead. Of a buffer the memory object is
         #: kept and not the wrapper, whose end may be its end.
@@ -48,7 +57,7 @@ class Repeat:
         self._captured: list[Any] = [None if type(kept) is Memory else kept for kept in kernel.args]
         self._count = len(args)
 
-    def takes(self, kernel: KernelState, args: Sequence[Any]) -> tuple[Argument, ...] | None:
+    def takes(self, kernel: CalledKernel, args: Sequence[Any]) -> tuple[Argument, ...] | None:
         """Set the kernel's arguments to those of another call: what a launch captures of them. None where the usual way has
         to, which says what is wrong with them.
         """
@@ -77,7 +86,7 @@ class Repeat:
             captured[at] = arg
         return tuple(captured)
 
-    def _replaced(self, kernel: KernelState, at: int, memory: Any) -> Argument:
+    def _replaced(self, kernel: CalledKernel, at: int, memory: Any) -> Argument:
         """What a launch captures of another buffer; None where it must not stand there."""
         if not _is_usable(memory, kernel):
             return None
@@ -86,7 +95,7 @@ class Repeat:
         found: Argument = getattr(memory, "argument", None)
         return found
 
-    def _converted(self, kernel: KernelState, at: int, value: Any) -> Argument:
+    def _converted(self, kernel: CalledKernel, at: int, value: Any) -> Argument:
         """What a launch captures of another value; None where it is none for that argument."""
         try:
             arg: Any = kernel.converting[at](value)
@@ -99,12 +108,12 @@ class Repeat:
         return arg  # type: ignore[no-any-return]
 
 
-def _is_usable(memory: Any, kernel: KernelState) -> bool:
+def _is_usable(memory: Any, kernel: CalledKernel) -> bool:
     """Whether it may stand where a buffer of the kernel's context has stood."""
     return type(memory) is Memory and memory.references > 0 and memory.context is kernel.context
 
 
-def repeat_of(kernel: KernelState, args: Sequence[Any]) -> Repeat | None:
+def repeat_of(kernel: CalledKernel, args: Sequence[Any]) -> Repeat | None:
     """What takes calls like one with these arguments, which has just set the kernel's; None where that cannot be."""
     if len(args) != len(kernel.args) + _AHEAD:
         return None
