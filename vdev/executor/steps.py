@@ -1,8 +1,8 @@
 """Steps: a plan's instructions made ready to run on a worker.
 
-One small object per instruction, made once per plan and shared by every command that runs it. A step performs
-exactly what its instruction says on the worker it is given; what belongs to one command comes in its job. It
-decides nothing about order.
+There is one small object for each instruction, made once for each plan and shared by all commands that run it. A step
+performs exactly what its instruction says on the worker that it is given; whatever belongs to a single command comes
+in its job. It decides nothing about order.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Step(ABC):
 
     __slots__ = ()
     coherent = False
-    #: on a worker it hands over to the device and returns, always
+    #: on a worker, it always hands work over to the device and returns
     brief = False
 
     @abstractmethod
@@ -86,8 +86,8 @@ class Step(ABC):
 def _replica(job: StepJob, slot: int, worker: int, start: int, stop: int) -> Replica:
     """The worker's replica, which covers bytes [start, stop) of the buffer.
 
-    After a failure, which has been reported, it may be another one than the plan counts on, or none: what coherent
-    steps of that command would touch outside it is somebody else's memory, or nobody's.
+    After a failure, which has been reported, it may be a different one from what the plan counts on, or none.
+    Coherent steps of that command must not touch anything outside it: that is somebody else's memory, or nobody's.
     """
     return _covering(job.holdings[slot], worker, start, stop)
 
@@ -142,7 +142,7 @@ class ReserveStep(Step):
             worker.free(old.allocation)
 
     def effect(self, *, late: bool) -> tuple[int, int, Region] | None:
-        # Refused at once, it left what it was to keep as it was; but what is allocated has to be looked at again.
+        # Refused at once, it left what it was to keep as it was; but what is allocated must be looked at again.
         return self.slot, self.worker, self.keep if late else EMPTY
 
 
@@ -160,7 +160,7 @@ class CopyStep(Step):
         self.slot, self.source, self.target, self.region = item.slot, item.source, item.target, item.region
         self._boxes: tuple[Box, ...] = ()
         self._starts = (-1, -1)
-        #: of replicas between which it has copied: both, and what does it once more
+        #: by pair of replicas between which it has copied: a call that repeats the copy
         self._repeated: list[tuple[Replica, Replica, Callable[[], object]]] = []
 
     @property
@@ -186,7 +186,9 @@ class CopyStep(Step):
         replicas = holdings.replicas
         before, after = replicas[self.source], replicas[self.target]
         for one, other, again in self._repeated:
-            if one is before and other is after:  # each is what it was: its memory and its place never change
+            if (
+                one is before and other is after
+            ):  # both are what they were: their memory and its place never change
                 again()
                 return
         start, stop = self.region.start, self.region.stop
@@ -201,9 +203,7 @@ class CopyStep(Step):
             self._repeated = [*self._repeated[1 - _MOST_REPEATED :], (source, target, call)]
 
     def _between(self, source_start: int, target_start: int) -> tuple[Box, ...]:
-        """The boxes; replicas of commands that share a plan lie alike, so they are nearly always the ones of
-        last time.
-        """
+        """The boxes. Replicas of commands that share a plan lie alike, so they are nearly always those of last time."""
         starts = (source_start, target_start)
         if self._starts != starts:
             self._boxes, self._starts = tuple(boxes_of_region(self.region, *starts)), starts
@@ -220,7 +220,7 @@ class CopyStep(Step):
 
 
 class ResultStep(CopyStep):
-    """What a launch has changed, to the home. Where the launch has not run there is nothing to bring."""
+    """What a launch has changed, to the home. If the launch has not run, there is nothing to copy."""
 
     __slots__ = ()
     coherent = False
@@ -246,7 +246,7 @@ class FetchStep(Step):
 
 
 class MergeStep(Step):
-    """On the host: stages into the home, as `vdev.planner.instructions.Merge` lays down."""
+    """On the host: merges stages into the home, as `vdev.planner.instructions.Merge` defines."""
 
     __slots__ = ("apart", "dtype", "grain", "op", "parts", "slot", "twins")
 
@@ -294,7 +294,7 @@ class MergeStep(Step):
 
 
 class GatherStep(Step):
-    """Into memory of the worker's that the command holds until it is combined or restored."""
+    """Into memory on the worker that the command holds until it is combined or restored."""
 
     __slots__ = ("nbytes", "region", "slot", "source", "stage", "start")
 
@@ -379,7 +379,7 @@ class FillStep(Step):
                 worker.backend.fill(replica.allocation, start - replica.start, stop - start, self.pattern)
             return
         if job.holdings[self.slot].blank and not any(self.pattern):
-            return  # nor is memory taken for it
+            return  # and no memory is taken for it
         home, unit = job.holdings[self.slot].home(), np.frombuffer(self.pattern, np.uint8)
         for start, stop in self.runs:
             home[start:stop].reshape(-1, len(unit))[...] = unit
@@ -431,7 +431,9 @@ class UploadStep(Step):
         self._deliver(worker, job, worker.backend.write)
 
     def run_now(self, worker: StepWorker, job: StepJob) -> None:
-        """The same to a worker's replica of a small array that nothing under way changes, and that may change afterwards."""
+        """The same to a worker's replica, from a small array: nothing under way changes the bytes there, and the
+        array may change as soon as this returns.
+        """
         self._deliver(worker, job, worker.backend.write_now)
 
     def _deliver(
@@ -468,8 +470,8 @@ class DownloadStep(Step):
         self.deliver(worker, job.holdings[self.slot], *job.host_array())
 
     def deliver(self, worker: StepWorker, holdings: Holdings, host: Bytes, layout: Layout) -> bool:
-        """From the buffer of `holdings` to that host array. True where its bytes are there already, and the worker has done
-        all that came before.
+        """From the buffer of `holdings` to that host array. True if the bytes have arrived, and the worker has done
+        everything that came before.
         """
         known, boxes = self._last
         if known is not layout:
@@ -505,9 +507,9 @@ class LaunchStep(Step):
         hidden = None if recipe.hidden is None else recipe.hidden(ndrange, item.chunk, shifts)
         chunk_size, first = _extent_of_chunk(ndrange, item.chunk)
         self.shape = LaunchShape(ndrange, item.chunk, chunk_size, ndrange.local_size, first, shifts, hidden)
-        # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument
-        # begins.
-        # Its shifts are those of the replicas that the plan counts on: with others it would touch what is not theirs.
+        # A kernel taken as it is knows no shifts: its pointer is the place in the replica where the argument begins.
+        # The shifts are those of the replicas that the plan counts on: with others it would touch memory that is not
+        # its own.
         planned = {slot: (start, stop) for slot, start, stop in item.extents}
         self.bases = tuple(
             (arg, slot, -shift if hidden is None else 0, *planned[slot]) for arg, slot, shift in item.bases
@@ -522,8 +524,11 @@ class LaunchStep(Step):
         backend.launch(kernel, self._arguments(worker, job), self.shape)
 
     def followed_by(self, item: plan_of.Launch, recipe: LaunchRecipe) -> LaunchStep:
-        """The step of that instruction of a launch of the same kernel: this one where that is the same, as scalars come
-        with a job; or the one before, since two buffers in turn are common."""
+        """The step for that instruction of another launch of the same kernel.
+
+        It is this one if they are the same, since scalars come with a job; or the one before, since programs that
+        alternate between two buffers are common.
+        """
         if self._performs(item, recipe):
             return self
         found, self._before = self._before, None
@@ -537,7 +542,7 @@ class LaunchStep(Step):
         return self.item == item and (mine is recipe or mine.ndrange == recipe.ndrange)
 
     def again(self, worker: StepWorker, job: StepJob) -> Callable[[], object] | None:
-        """After `run`: what does it once more, as long as nothing changes; None where nothing does."""
+        """After `run`: a call that repeats it, for as long as nothing changes; None if there is no such call."""
         return worker.backend.again(self.kernel, self._arguments(worker, job), self.shape)
 
     def _arguments(self, worker: StepWorker, job: StepJob) -> list[KernelArgument]:

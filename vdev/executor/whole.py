@@ -1,7 +1,7 @@
-"""Launches of a whole NDRange on buffers that the worker has whole, as steps: one for all launches of a kernel.
+"""Launches of a whole NDRange on buffers that the worker holds whole: one step serves all launches of a kernel.
 
-Index space and offsets in buffers come with the command, so that the step and its plan stay the same, whatever
-changes from launch to launch.
+Index space and offsets in buffers come with the command, so the step and its plan stay the same, whatever changes
+from launch to launch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class WholeLaunchStep(LaunchStep):
         #: the last launch's NDRange, places and shape: mostly those of the next
         self._last: tuple[NDRange | None, Places, LaunchShape] | None = None
         self._shapes: dict[Any, LaunchShape] = {}
-        #: the same by the identity of the NDRange, which façades keep: to hash one takes longer than the rest
+        #: the same, by the identity of the NDRange, which the façade keeps: hashing one takes longer than all the
+        #: rest
         self._known: dict[Any, tuple[NDRange, LaunchShape]] = {}
 
     def run(self, worker: StepWorker, job: StepJob) -> None:
