@@ -48,7 +48,7 @@ def _device_of_type(dev_type: Any) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class ContextState:
-    """The session that a context's commands go to, its device, and what that answers to queries, by their names."""
+    """The session that a context's commands go to, its device, and the device's answers to queries, by their names."""
 
     session: Session
     device: Device
@@ -57,7 +57,7 @@ class ContextState:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the context is the parent's, and this process a forked child."""
+        """Whether this process is a forked child, and the context its parent's."""
         return isinstance(self.session, LostSession)
 
 

@@ -1,6 +1,6 @@
 """Command queues: order of commands, flush and finish.
 
-A queue knows its properties and the session's record of its order; what runs when is decided below.
+A queue knows its properties and the session's record of its order; the layers below decide what runs when.
 """
 
 from __future__ import annotations
@@ -83,20 +83,22 @@ class QueueState:
 
     @waits
     def read_at_once(self, command: Read, after: Sequence[Completion]) -> int | None:
-        """The status of a blocking read that is done at once; None where it has to be submitted."""
+        """The status of a blocking read that could be done immediately; None if it has to be submitted."""
         if self.is_finalized or is_in_use():
             return None
         return self.session.read_at_once(command, self.order, after)
 
     def write_at_once(self, command: Write, after: Sequence[Completion]) -> Completion | None:
-        """A write that has read the program's memory when this returns; None where it has to be submitted."""
+        """The completion of a write that has read the program's memory when this returns; None if it has to be
+        submitted.
+        """
         if self.is_finalized or is_in_use():
             return None
         return self.session.write_at_once(command, after, self.order)
 
 
 def _warn_used_after_exit() -> None:
-    """The warning, at the line that called the façade."""
+    """Warn at the line that called the façade."""
     import pyopencl  # imports this module
 
     depth, frame = 2, sys._getframe(1)
