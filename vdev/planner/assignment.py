@@ -269,34 +269,49 @@ def _least_sum(weights: Sequence[Sequence[float]]) -> tuple[int, ...]:
     of_column: list[float] = [0] * ncolumns
     row_at: list[int | None] = [None] * ncolumns
     for start in range(len(weights)):
-        distance: list[float] = [inf] * ncolumns
-        before: list[int | None] = [None] * ncolumns  # the column from which the path comes
-        done: list[int] = []
-        row, last = start, None
-        reached: float = 0
-        while True:
-            open_columns = [column for column in range(ncolumns) if column not in done]
-            for column in open_columns:
-                length = reached + weights[row][column] - of_row[row] - of_column[column]
-                if length < distance[column]:
-                    distance[column], before[column] = length, last
-            last = min(open_columns, key=lambda column: distance[column])
-            reached = distance[last]
-            done.append(last)
-            found = row_at[last]
-            if found is None:
-                break
-            row = found
+        distance, before, done = _shortest_path(weights, of_row, of_column, row_at, start)
+        reached = distance[done[-1]]
         of_row[start] += reached
         for column in done[:-1]:
             other = row_at[column]
             assert other is not None
             of_row[other] += reached - distance[column]
             of_column[column] -= reached - distance[column]
-        end: int | None = last
-        while end is not None:
+        end: int | None = done[-1]
+        while end is not None:  # along the path each row takes the next column
             previous = before[end]
             row_at[end] = start if previous is None else row_at[previous]
             end = previous
     columns = {row: column for column, row in enumerate(row_at) if row is not None}
     return tuple(columns[row] for row in range(len(weights)))
+
+
+def _shortest_path(
+    weights: Sequence[Sequence[float]],
+    of_row: Sequence[float],
+    of_column: Sequence[float],
+    row_at: Sequence[int | None],
+    start: int,
+) -> tuple[list[float], list[int | None], list[int]]:
+    """The shortest path, by reduced weights, from row `start` over taken columns to a free one (Dijkstra).
+
+    By column its distance, and the column before it on the path; and the columns in the order in which they were reached,
+    the free one last.
+    """
+    ncolumns = len(of_column)
+    distance: list[float] = [inf] * ncolumns
+    before: list[int | None] = [None] * ncolumns
+    done: list[int] = []
+    row: int | None = start
+    last: int | None = None
+    while row is not None:
+        reached: float = 0 if last is None else distance[last]
+        open_columns = [column for column in range(ncolumns) if column not in done]
+        for column in open_columns:
+            length = reached + weights[row][column] - of_row[row] - of_column[column]
+            if length < distance[column]:
+                distance[column], before[column] = length, last
+        last = min(open_columns, key=lambda column: distance[column])
+        done.append(last)
+        row = row_at[last]
+    return distance, before, done
