@@ -257,7 +257,7 @@ def test_it_is_counted() -> None:
         assert tally.moved.worker_to_host - moved == NBYTES * (tally.count - count)
 
 
-def test_who_wants_to_hear_of_every_command_does() -> None:
+def test_observers_hear_of_every_command() -> None:
     with Program(1) as program:
         buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
         launch(buffer, buffer)
@@ -271,7 +271,7 @@ def test_who_wants_to_hear_of_every_command_does() -> None:
         assert read.at_once == count
 
 
-def test_it_does_not_overtake_what_waits_for_the_program() -> None:
+def test_it_does_not_overtake_commands_that_wait_for_the_program() -> None:
     with Program(1) as program:
         buffer, launch, read = program.buffer(3), Caller(program), Reader(program)
         launch(buffer, buffer)
@@ -369,7 +369,7 @@ def test_reads_wait_without_markers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {event.wait() for event in events} == {0}
 
 
-def test_what_failed_behind_a_marker_is_known_before_all_is_done() -> None:
+def test_failures_behind_a_marker_are_known_before_completion() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
         buffer, launch = program.buffer(3), Caller(program)
@@ -440,7 +440,9 @@ def two_in_turn(program: Program) -> tuple[list[VirtualBuffer], list[Caller]]:
     return buffers, launches
 
 
-def test_what_comes_while_a_thread_waits_is_not_taken_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_arrive_while_a_thread_waits_do_not_count_as_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slow: set[int] = set()
     with Program(1, {0: Faults(delay=lambda number: 0.05 * (number in slow))}) as program:
         (buffer, other), (launch, launch_other) = two_in_turn(program)
@@ -480,7 +482,7 @@ def test_a_queue_waits_for_what_follows_a_wait() -> None:
                 assert backend.performed == backend._handed_over
 
 
-def test_callbacks_of_what_is_known_to_be_done_wait_for_no_marker() -> None:
+def test_callbacks_of_completed_commands_wait_for_no_marker() -> None:
     with Program(1) as program:
         buffer, launch = program.buffer(3), Caller(program)
         for _ in range(10):

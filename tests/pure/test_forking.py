@@ -71,7 +71,7 @@ def test_a_thread_that_never_comes_out_holds_no_fork_up_for_ever(
     inside.join(SOON)
 
 
-def test_who_has_a_turn_and_goes_in_is_let_through(executor: Executor) -> None:
+def test_a_thread_with_a_turn_is_let_through(executor: Executor) -> None:
     worker, done = executor.all_workers[0], []
 
     def work() -> None:
@@ -202,7 +202,7 @@ print(most[0], inside[0])
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not tell of threads")
-def test_threads_that_are_awake_are_waited_for_until_that_is_in_vain() -> None:
+def test_awake_threads_are_waited_for_until_it_proves_useless() -> None:
     program = """
 import hashlib, threading, time
 from _thread import start_new_thread  # threads that Python's register does not have, like a driver's
