@@ -43,7 +43,7 @@ from vdev.harness.memories import (
 from vdev.harness.reading import Reader, Writer, records, table_of
 from vdev.harness.screening import Screen
 from vdev.harness.small import FLEETING, SmallLaunches, may_be_fleeting
-from vdev.session.program_cache import KeptProgram
+from vdev.session.program_cache import CachedProgram
 from vdev.translators.dialects.checked import CheckedKernel, CheckedProgram, Root
 from vdev.translators.frontend.kernels import Untranslatable
 from vdev.translators.frontend.source import ArgKind, ParsedProgram
@@ -93,7 +93,7 @@ class CheckedSource:
         *,
         kinds: frozenset[str] = frozenset(),
         tracked: bool = False,
-        kept: KeptProgram | None = None,
+        kept: CachedProgram | None = None,
     ) -> None:
         self._parse: Callable[[], ParsedProgram] = (
             (lambda: parsed) if isinstance(parsed, ParsedProgram) else parsed

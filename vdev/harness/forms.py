@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from vdev.session.program_cache import KeptProgram
+from vdev.session.program_cache import CachedProgram
 from vdev.translators.dialects.checked import (
     ON_REQUEST,
     CheckedProgram,
@@ -38,7 +38,7 @@ class Forms:
         kinds: frozenset[str] = frozenset(),
         *,
         tracked: bool = False,
-        kept: KeptProgram | None = None,
+        kept: CachedProgram | None = None,
     ) -> None:
         self._parse, self._kept = parse, kept
         self._kinds = kinds & ON_REQUEST

@@ -33,7 +33,7 @@ from vdev.translators.interpreter.summaries import KernelSummary, Reason
 if TYPE_CHECKING:
     from vdev.session.translation import Reading
 
-__all__ = ["CACHE_NBYTES", "KeptProgram", "kept_program", "own_content"]
+__all__ = ["CACHE_NBYTES", "CachedProgram", "cached_program", "own_content"]
 
 logger = logging.getLogger("vdev.session.program_cache")
 
@@ -51,7 +51,7 @@ _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, AttributeError)
 _MAKERS = ("capabilities.py", "program_cache.py", "programs.py", "translation.py")
 
 
-def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram | None:
+def cached_program(reading: Reading, compilers: Sequence[object]) -> CachedProgram | None:
     """What is kept, or may be, of a source; None if nothing may be. `compilers`: identifies the workers' compilers."""
     if not switches.cache() or _OF_TODAY.search(reading.source):
         return None
@@ -64,10 +64,10 @@ def kept_program(reading: Reading, compilers: Sequence[object]) -> KeptProgram |
     key = json.dumps(
         [content, target, list(compilers), given, reading.native_images, reading.options, reading.source]
     )
-    return KeptProgram(_store(folder), key)
+    return CachedProgram(_store(folder), key)
 
 
-class KeptProgram:
+class CachedProgram:
     """The entries of one program. Any thread may use them."""
 
     def __init__(self, store: Store, key: str) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vdev.backends.base import BackendProgram, BuildResult, KernelResources, NativeArg, WorkerInfo
 from vdev.errors import BuildError, BuildFailure
 from vdev.session.capabilities import common_extensions, language_features, makes_images_of_buffers
-from vdev.session.program_cache import KeptProgram, kept_program
+from vdev.session.program_cache import CachedProgram, cached_program
 from vdev.session.translation import Reading, Translation, lowered, read, translate
 from vdev.translators.dialects.subgrid_kernel import SubgridKernel
 from vdev.translators.frontend.kernels import ArgInfo, ArgKind, KernelInfo, Untranslatable
@@ -136,7 +136,7 @@ class SessionProgram:
         self._workers = workers
         self._reading: Reading | None = None  #: None: the source is not OpenCL C
         self._translation: Translation | None = None
-        self._kept: KeptProgram | None = None
+        self._kept: CachedProgram | None = None
         self._parsed: ParsedProgram | None = None
         self._lowered: LoweredProgram | None = None
         self._renumbered: Renumbered | None = None
@@ -151,7 +151,7 @@ class SessionProgram:
         return _pack_binary(content | {"source": self.source})
 
     @property
-    def kept(self) -> KeptProgram | None:
+    def kept(self) -> CachedProgram | None:
         """What is kept of it between processes; None: nothing is."""
         return self._kept
 
@@ -218,7 +218,7 @@ class SessionProgram:
             makes_images_of_buffers(self._workers),
         )
         compilers = {(each.backend, each.name, each.version, each.driver) for each in self._workers}
-        self._kept = kept_program(self._reading, sorted(compilers))
+        self._kept = cached_program(self._reading, sorted(compilers))
         translation = self._translation = self._translate()
         self.log = translation.log
         self.reasons = translation.reasons
