@@ -19,6 +19,8 @@ from vdev.errors import OUT_OF_RESOURCES, BackendError
 from vdev.executor.calling_thread import drained, idle_workers, perform_here
 from vdev.executor.completion import COMPLETE, Completion
 from vdev.executor.failures import Failures
+from vdev.executor.forks import hold_workers
+from vdev.executor.hazards import Hazards
 from vdev.executor.holdings import Damage, Holdings, Steps
 from vdev.executor.host import HostBackend
 from vdev.executor.job import Job
@@ -31,8 +33,7 @@ from vdev.executor.worker import SMALL_NBYTES, Waits, Worker
 from vdev.planner.instructions import HOST, Plan
 from vdev.process import ending
 from vdev.process.finalisers import may_wait
-from vdev.process.forking import is_anyone_inside, keep_for_ever, keep_out, renew
-from vdev.process.threads import give_up_waiting
+from vdev.process.forking import keep_for_ever, renew
 
 if TYPE_CHECKING:
     from vdev.translators.ranges.ndrange import NDRange
@@ -42,11 +43,6 @@ T = TypeVar("T")
 
 #: seconds: engines abandon what is queued when a process ends; what is nearly done may still complete
 EXIT_TIMEOUT = 0.15
-#: seconds that a fork waits for threads to leave their back ends and for the work that they have handed over, and as
-#: long again for the drivers' own threads; for one attempt to take all turns; and between two looks
-_HOLDING, _TAKING, _LOOKING = 2.0, 0.002, 0.0002
-#: how many looks in a row must find everything at rest: a thread may have been woken just after the first
-_LOOKS = 2
 
 #: batches queued at one worker above which `throttle` holds the caller back: enough to keep a worker busy
 #: while another thread has the interpreter, few enough for what they hold to stay in the cache
@@ -69,8 +65,6 @@ class Executor:
         #: by worker: commands that are not complete before its step, as a heap of (step, number, job)
         self._followers: list[list[tuple[int, int, Job]]] = [[] for _ in range(count + 1)]
         self.failures = Failures(self.unsettled)  #: under `lock`
-        #: host arrays in use: (start address, stop, whether written, worker, step)
-        self._host_uses: list[tuple[int, int, bool, int, int]] = []
         self.closed = False  #: whether nothing is taken any more
         self.is_holding = False  #: whether a fork is about to come, for which workers step aside
         #: bytes that a plan counted as moved and that were not, by (source, target): their command had failed
@@ -88,6 +82,11 @@ class Executor:
         self.all_workers: tuple[Worker, ...] = tuple(
             Worker(self, number, opener) for number, opener in [*enumerate(openers), (HOST, HostBackend)]
         )
+        self._hazards = Hazards(self.all_workers)
+        #: whether anything under way still uses arrays of the host's; under the lock
+        self.uses_host = self._hazards.uses_host
+        #: the same of anything on a worker other than the one of that number; under the lock
+        self.uses_host_elsewhere = self._hazards.uses_host_elsewhere
         ending.at_end(self._end)
         for worker in self.all_workers:
             worker.opened.wait()
@@ -208,7 +207,7 @@ class Executor:
             if host is not None:
                 job.host, job.layout = host, layout
             _follow(job, after, order)
-            waits = self._find_waits(job, homes, host_writes)
+            waits = self._hazards.find(job, homes, host_writes)
             self._admit(job, waits, host_writes)
             if prepared.inline and not waits and self._run_inline(job):
                 return number
@@ -239,9 +238,7 @@ class Executor:
         if not self._lone or waits or job.after or completion.profiled or not prepared.plain:
             self.standing = object()
         if prepared.batches:
-            self._number_steps(job)
-            if job.host is not None:
-                self._enter_host_use(job, host_writes)
+            self._hazards.enter(job, host_writes)
         self.unsettled[job.number] = job
         self.failures.admit(job)
         completion.bind(job)
@@ -399,55 +396,15 @@ class Executor:
     # around a fork ------------------------------------------------------------------------------
 
     def hold(self) -> Callable[[], None]:
-        """Keep all threads out of the back ends for a fork, as far as that takes little time; returns a function that
-        lets them go on.
-
-        Threads inside a driver, its own and the program's, hold its locks now and then and take part in its
-        scheduling. In a child, where they do not exist, those locks would be held for ever.
-        """
-        deadline = time.monotonic() + _HOLDING
+        """Keep all threads out of the back ends for a fork; returns a function that lets them go on."""
         self.is_holding = True
-        held = self._take_turns(deadline)
-        for worker in self.all_workers:
-            if worker.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                held.append(worker.lock)
-        let_in = keep_out()  # not before: a thread that has a turn may still have to go in
-        while not self._is_quiet() and time.monotonic() < deadline:
-            time.sleep(_LOOKING)
-        self._let_drivers_rest()
+        let_go = hold_workers(self.all_workers)
 
         def go_on() -> None:
-            let_in()
             self.is_holding = False
-            for lock in held:
-                lock.release()
+            let_go()
 
         return go_on
-
-    def _let_drivers_rest(self) -> None:
-        deadline, looks = time.monotonic() + _HOLDING, 0
-        while looks < _LOOKS:
-            if time.monotonic() > deadline:
-                give_up_waiting()
-                return
-            time.sleep(_LOOKING)
-            looks = looks + 1 if all(worker.backend.is_at_rest() for worker in self.all_workers) else 0
-
-    def _is_quiet(self) -> bool:
-        return not is_anyone_inside() and all(worker.is_quiet() for worker in self.all_workers)
-
-    def _take_turns(self, deadline: float) -> list[threading.Lock | threading.RLock]:
-        """Every worker's turn, or as many as could be had by `deadline`.
-
-        All or none at a time: the worker whose turn is missing may be waiting for one whose turn has been taken.
-        """
-        while True:
-            held = [worker.turn for worker in self.all_workers if worker.turn.acquire(timeout=_TAKING)]
-            if len(held) == len(self.all_workers) or time.monotonic() > deadline:
-                return list(held)
-            for turn in held:
-                turn.release()
-            time.sleep(_LOOKING)
 
     def lose(self) -> None:
         """In a forked child: there are no threads, and nothing will ever be done."""
@@ -462,127 +419,10 @@ class Executor:
             job.abandon(OUT_OF_RESOURCES)
         ending.leave_behind(self)
 
-    # submission ---------------------------------------------------------------------------------
-
-    def _number_steps(self, job: Job) -> None:
-        """Number the steps, and enter the command into its buffers' records."""
-        workers, clock = self.all_workers, job.clock
-        bases = job.bases = [worker.submitted for worker in workers]
-        for number, batch in job.prepared.batches:
-            worker = workers[number]
-            base = bases[number] = worker.submitted
-            clock[number] = worker.submitted = base + len(batch.steps)
-        holdings = job.holdings
-        for slot, number, _, last in job.prepared.own_writes:
-            record = holdings[slot]
-            record.written[number] = bases[number] + last + 1
-            record.readers[number] = None
-        hazards = job.prepared.hazards
-        if hazards:
-            changed: set[tuple[int, int]] = set()
-            for h in hazards:
-                if h.last_write >= 0:
-                    first = (h.slot, h.holder) not in changed
-                    changed.add((h.slot, h.holder))
-                    holdings[h.slot].did_write(
-                        h.holder, h.worker, bases[h.worker] + h.last_write + 1, first=first
-                    )
-            for h in hazards:
-                if h.last_read >= 0:
-                    holdings[h.slot].did_read(h.holder, h.worker, bases[h.worker] + h.last_read + 1)
-
-    def _find_waits(self, job: Job, homes: Sequence[int], host_writes: bool) -> dict[int, Waits] | None:
-        """By worker: the steps of other workers that its steps have to wait for. The command's clock includes them."""
-        prepared, holdings = job.prepared, job.holdings
-        found: dict[int, Waits] | None = None
-        for slot, number, first, _ in prepared.own_writes:
-            readers = holdings[slot].readers[number]
-            if readers is not None:
-                found = self._add_waits(job, found, number, first, readers.items())
-        for h in prepared.hazards:
-            record = holdings[h.slot]
-            if h.first_read >= 0:
-                earlier = record.before_read(h.holder)
-                found = self._add_waits(job, found, h.worker, h.first_read, earlier)
-            if h.first_write >= 0:
-                earlier = record.before_write(h.holder)
-                if earlier:
-                    found = self._add_waits(job, found, h.worker, h.first_write, earlier)
-        for slot in homes:
-            holdings[slot].blank = False
-            for uses in (holdings[slot].home_reads, holdings[slot].home_writes):
-                for number, step in uses.items():
-                    job.clock[number] = max(job.clock[number], step)
-        if job.host is not None:
-            found = self._find_host_waits(job, host_writes, found)
-        if found is not None:
-            for waits in found.values():
-                waits.sort()
-        return found
-
-    def _add_waits(
-        self,
-        job: Job,
-        found: dict[int, Waits] | None,
-        number: int,
-        index: int,
-        steps: Iterable[tuple[int, int]],
-    ) -> dict[int, Waits] | None:
-        workers, clock = self.all_workers, job.clock
-        for other, step in steps:
-            if other != number and workers[other].completed < step:
-                if found is None:
-                    found = {number: [(index, other, step)]}
-                elif number in found:
-                    found[number].append((index, other, step))
-                else:
-                    found[number] = [(index, other, step)]
-                if clock[other] < step:
-                    clock[other] = step
-        return found
-
-    def _find_host_waits(
-        self, job: Job, host_writes: bool, found: dict[int, Waits] | None
-    ) -> dict[int, Waits] | None:
-        """Host memory has no record of its own: what an explicit wait list names, and what uses the same addresses,
-        comes first.
-        """
-        steps: Steps = {}
-        for earlier in job.after:
-            progress = earlier.progress
-            if isinstance(progress, Job):
-                _raise_to(steps, _steps_of(progress.clock))
-        start, stop = _addresses(job.host)
-        workers = self.all_workers
-        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
-        for first, last, writes, number, step in self._host_uses:
-            if first < stop and start < last and (writes or host_writes):
-                _raise_to(steps, ((number, step),))
-        for number, _ in job.prepared.batches:
-            found = self._add_waits(job, found, number, 0, steps.items())
-        return found
-
     def have_ended(self, steps: Steps) -> bool:
         """Whether these steps, by worker, are known to be complete."""
         workers = self.all_workers
         return all(workers[number].completed >= step for number, step in steps.items())
-
-    def uses_host(self) -> bool:
-        """Whether anything under way still uses arrays of the host's. Under the lock."""
-        if not self._host_uses:
-            return False
-        workers = self.all_workers
-        self._host_uses = [use for use in self._host_uses if workers[use[3]].completed < use[4]]
-        return bool(self._host_uses)
-
-    def uses_host_elsewhere(self, number: int) -> bool:
-        """Whether anything under way on a worker other than that one still uses arrays of the host's. Under the lock."""
-        return bool(self._host_uses) and self.uses_host() and any(use[3] != number for use in self._host_uses)
-
-    def _enter_host_use(self, job: Job, writes: bool) -> None:
-        start, stop = _addresses(job.host)
-        for number, _ in job.prepared.batches:
-            self._host_uses.append((start, stop, writes, number, job.clock[number]))
 
     def _run_inline(self, job: Job) -> bool:
         """Do a little host work on this thread, if the host's worker is idle: handing it over costs more."""
@@ -721,12 +561,6 @@ def _take_times(job: Job) -> None:
     job.completion.not_before_ns = max(ends, default=0)
 
 
-def _steps_of(clock: list[int]) -> Iterable[tuple[int, int]]:
-    """(worker, step) of a clock, with HOST by its number."""
-    last = len(clock) - 1
-    return ((HOST if index == last else index, step) for index, step in enumerate(clock) if step)
-
-
 def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> None:
     """Make a job wait for these completions: `after` and `order` as in `Executor.submit`."""
     job.after = after
@@ -735,17 +569,6 @@ def _follow(job: Job, after: Sequence[Completion], order: Completion | None) -> 
         job.order = order
     for earlier in after:
         job.join(earlier)
-
-
-def _raise_to(steps: Steps, more: Iterable[tuple[int, int]]) -> None:
-    for number, step in more:
-        if steps.get(number, 0) < step:
-            steps[number] = step
-
-
-def _addresses(array: Any) -> tuple[int, int]:
-    start = int(array.__array_interface__["data"][0])
-    return start, start + int(array.nbytes)
 
 
 def _single(number: int, step: Step) -> PreparedPlan:
