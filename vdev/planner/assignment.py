@@ -34,23 +34,24 @@ from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.region import Region
 from vdev.translators.values import dataclass
 
-#: what a byte costs that is written elsewhere than on the usual worker, which does not hold it so far, in terms of
-#: a fetched one
+#: the cost of a byte that is written elsewhere than on the usual worker, which does not hold it so far, relative to a
+#: fetched one
 DISPLACED = 0.25
 
-#: a cost below another by this part of it is clearly lower
+#: a cost that is lower than another by this fraction of it is clearly lower
 CLEARLY = 0.125
 
 #: with more workers than this every chunk goes where it usually does: the search grows with the cube
 MOST_WORKERS = 16
 
-#: costs are compared in whole steps, so many to the unit: equal ones are equal in whatever order they were added
+#: costs are compared in whole steps, this many to the unit, so that equal ones are equal in whatever order they were
+#: added
 _STEPS = 64
 
-#: what a chunk cannot be run at
+#: the cost of what is impossible
 NEVER = -1
 
-#: anchors are compared by so many parts
+#: anchors are compared in this many parts
 _ANCHOR_PARTS = 16
 
 Costs = Sequence[Sequence[int]]
@@ -99,13 +100,13 @@ def assign_chunks(
 
 
 def _gains_elsewhere(share: Share, home: int, choice: Sequence[int]) -> bool:
-    """Whether another worker has more of what the chunk needs than its usual one, `home`."""
+    """Whether a worker other than its usual one, `home`, has more of what the chunk needs."""
     there = _ready(share, home)
     hulls = [(state, needs.start, needs.stop) for state, needs, _ in share.parts]
     for worker in choice:
         if worker == home:
             continue
-        # First and last bytes alone rule out most: a chunk's neighbours have its halo, and nothing else.
+        # The first and last bytes alone rule out most workers: a chunk's neighbours have its halo, and nothing else.
         most = 0
         for state, start, stop in hulls:
             held = state.valid_at(worker)
@@ -134,9 +135,9 @@ def _displaced(only_written: Sequence[tuple[BufferState, Region]], worker: int, 
 
 
 def _stray(share: Share, number: int, count: int) -> int:
-    """How many parts of its anchors the worker with that number, of `count`, does without in this chunk.
+    """How many parts of its anchors the worker with that number, of `count`, lacks in this chunk.
 
-    In what the chunk changes in place, that is: the rest does not stay with the worker.
+    Only parts that the chunk changes in place count: the rest does not stay with the worker.
     """
     wanted = kept = 0
     for state, needs, owns in share.parts:

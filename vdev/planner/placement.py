@@ -21,8 +21,8 @@ from vdev.planner.directory import HOST, BufferState
 from vdev.planner.links import LinkCosts
 from vdev.translators.ranges.region import EMPTY, Region
 
-#: bytes beyond its block for which a worker takes memory along with it, at most: the halo of a kernel, or a cut
-#: a little beside the block's edge, then moves no allocation
+#: bytes beyond its block for which a worker takes memory as well, at most: then a kernel's halo, or a cut slightly
+#: beside the block's edge, moves no allocation
 MARGIN = 1 << 20
 
 Placed = list[tuple[int, Region]]
