@@ -91,6 +91,16 @@ class Reader:
         raise AssertionError("nothing was read at once")
 
 
+def two_read_at_once(program: Program) -> tuple[VirtualBuffer, VirtualBuffer, Caller, Reader]:
+    """Two buffers, a launch on either, and what reads them at once."""
+    buffer, other = program.buffer(3), program.buffer(4)
+    launch, read = Caller(program), Reader(program)
+    for each in (buffer, other):
+        launch(each, each)
+        read.until_at_once(each)
+    return buffer, other, launch, read
+
+
 @pytest.mark.parametrize("in_order", [True, False])
 @pytest.mark.parametrize("seed", range(4))
 def test_between_other_commands(seed: int, in_order: bool) -> None:
@@ -153,11 +163,7 @@ def test_a_read_waits_for_what_was_handed_over_before_it() -> None:
 def test_a_read_does_not_overtake_what_it_waits_for() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, read = Caller(program), Reader(program)
-        for each in (buffer, other):
-            launch(each, each)
-            read.until_at_once(each)
+        buffer, other, launch, read = two_read_at_once(program)
         command = Read(buffer, Layout.contiguous(0, NBYTES), np.zeros(NBYTES, np.uint8))
         gate = program.session.user_completion()
         assert program.session.read_at_once(command, program.queue, [gate]) is None
@@ -208,11 +214,7 @@ def test_a_queue_that_is_finished_goes_on(at_once: list[bool]) -> None:
     """All of it has ended then, and what follows costs no more than before."""
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults, delay=lambda _: 0.0005)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, read = Caller(program), Reader(program)
-        for each in (buffer, other):
-            launch(each, each)
-            read.until_at_once(each)
+        buffer, other, launch, read = two_read_at_once(program)
         parts: list[Part] = []
         for _ in range(8):
             part = launch(buffer, buffer)
@@ -291,11 +293,7 @@ def test_it_does_not_overtake_commands_that_wait_for_the_program() -> None:
 def test_failures_on_the_device(which: str) -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other = program.buffer(3), program.buffer(4)
-        launch, read = Caller(program), Reader(program)
-        for each in (buffer, other):
-            launch(each, each)
-            read.until_at_once(each)
+        buffer, other, launch, read = two_read_at_once(program)
         content = triple(numbers(4)).tolist()
         program.session.executor.quiesce()
         faults[program.backends[0]._handed_over + (which == "read")] = -5
