@@ -163,7 +163,7 @@ def test_a_read_waits_for_what_was_handed_over_before_it() -> None:
 def test_a_read_does_not_overtake_what_it_waits_for() -> None:
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults)}) as program:
-        buffer, other, launch, read = two_read_at_once(program)
+        buffer, other, launch, _ = two_read_at_once(program)
         command = Read(buffer, Layout.contiguous(0, NBYTES), np.zeros(NBYTES, np.uint8))
         gate = program.session.user_completion()
         assert program.session.read_at_once(command, program.queue, [gate]) is None
@@ -214,7 +214,7 @@ def test_a_queue_that_is_finished_goes_on(at_once: list[bool]) -> None:
     """All of it has ended then, and what follows costs no more than before."""
     faults: dict[int, int] = {}
     with Program(1, {0: Faults(fail=faults, delay=lambda _: 0.0005)}) as program:
-        buffer, other, launch, read = two_read_at_once(program)
+        buffer, other, launch, _ = two_read_at_once(program)
         parts: list[Part] = []
         for _ in range(8):
             part = launch(buffer, buffer)
