@@ -158,7 +158,7 @@ def test_all_forms_come(batches: list) -> None:
         "result of a group", "store as another type", "string table", "structure", "switch", "the same from all", "union",
         "row", "sweep", "by branches", "by switch", "by jumps", "by counting", "by pointer", "by helper", "pointer to one of two",
         "in an array", "in a structure", "goto", "pointers in an array", "half", "table of structures", "number at program scope",
-        "copy of a group", "local atomics", "range of case labels",
+        "copy of a group", "rows of groups", "local atomics", "range of case labels",
         "vector", "vector condition as a place", "vector store", "walking loop", "work-item functions in a helper", "wrapping loop",
     }  # fmt: skip
     assert not wanted - set(forms)
