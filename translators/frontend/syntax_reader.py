@@ -115,7 +115,9 @@ class SyntaxReader:
         )
         self._generated = GENERATED_FILE.encode() in self.text
         #: whether there are lines of other files than the text: of those that it includes, or that it says itself
-        self._has_files = re.search(rb'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"', self.text, re.MULTILINE) is not None
+        self._has_files = (
+            re.search(rb'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"', self.text, re.MULTILINE) is not None
+        )
         types = TypeReader()
         self.ctype, self._type_of = types.read, types.of
         self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
