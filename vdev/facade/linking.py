@@ -9,7 +9,6 @@ two of the sources (C99 6.2.2). It never decides whether the joined text is vali
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,6 +79,8 @@ def compile_object(
 ) -> CompiledObject:
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
     # these load sympy and libclang: only programs that compile separately pay
+    import tempfile  # most programs link nothing
+
     from vdev.session.programs import common_target, without_preprocessor_options
     from vdev.translators.frontend.options import quote_option
     from vdev.translators.frontend.source import CompileError, parse_program
