@@ -77,6 +77,7 @@ class WorkerExecutor(Protocol):
     no_steps: list[int]  #: bases of a job that waits for nothing
     red_zones: bool  #: whether replicas get them
     is_holding: bool  #: whether a fork is about to come, for which workers step aside
+    waits: int  #: how often a program's thread had to wait for a device
 
     @property
     def all_workers(self) -> Sequence[Worker]:
