@@ -173,14 +173,12 @@ class Worker:
         """It is the only worker, or all are of one company: what a thread hands over to it waits for another one only
         on the device.
         """
-        if self.failure is None and self.backend.any_thread_alone:
+        if self.backend.any_thread_alone:
             self.backend.any_thread = self.takes_transfers = True
 
     def allow_waits(self) -> None:
         """Let any thread wait for it, if its back end can do that. Call it after `among_its_own`."""
-        self._waits_for_all = (
-            self.failure is None and self.backend.any_thread and self.backend.can_wait_for_all
-        )
+        self._waits_for_all = self.backend.any_thread and self.backend.can_wait_for_all
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that anybody keeps, so finalisers may call it."""
