@@ -669,12 +669,9 @@ class Worker:
         return completion
 
     def _carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> Iterator[None]:
-        """Perform an entry one step at a time: with waits for other workers, markers in between, or times to be
-        taken.
-        """
+        """Perform an entry one step at a time, with waits for others, markers in between, or times to be taken."""
         completion, records = job.completion, self.records
-        # A worker that waits for what came before must not wait for this command as well: neighbours that exchange
-        # edges would otherwise work one after the other.
+        # Who waits for what came before must not wait for this as well: neighbours would work one after the other.
         if batch.careful or waits:
             self.mark(anew=True)
         each = records is not None and self.number != HOST and not self.backend.times_operations
