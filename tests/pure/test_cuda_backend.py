@@ -4,10 +4,12 @@ what is said where there is no GPU.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import struct
+import threading
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -384,6 +386,35 @@ def test_a_missing_gpu_is_named_together_with_the_existing_ones(monkeypatch: pyt
         open_workers(parse_workers("cuda:2"))
     assert len(open_workers(parse_workers("cuda"))) == 2
     assert len(open_workers(parse_workers("cuda:0*3,cuda:1"))) == 4
+
+
+@pytest.mark.parametrize(("workers", "opened"), [("cuda:1", [1]), ("auto", [0, 1, 2]), ("cuda", [0, 1, 2])])
+def test_gpus_are_opened_while_cupy_is_loaded(
+    workers: str, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither waits for the other: what loads CuPy here waits until the GPUs are being opened, and no GPU is open before that."""
+    begun, loading, found = threading.Semaphore(0), threading.Event(), list[int]()
+
+    class Driver:
+        def count_devices(self) -> int:
+            return 3
+
+        def open_device(self, number: int) -> None:
+            begun.release()
+            assert loading.wait(60)
+            found.append(number)
+
+    def load() -> object:
+        loading.set()
+        assert all(begun.acquire(timeout=60) for _ in opened)
+        return CudaMissing("nothing else is looked at")
+
+    monkeypatch.setattr(cuda_driver, "_opening", [])
+    monkeypatch.setattr(cuda_driver, "Driver", Driver)
+    monkeypatch.setattr(cuda_driver, "_load", load)
+    with contextlib.suppress(NoWorkers):
+        open_workers(parse_workers(workers))
+    assert sorted(found) == opened
 
 
 class _Parameters:

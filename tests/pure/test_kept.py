@@ -25,7 +25,7 @@ from vdev.executor.steps import CallStep
 from vdev.executor.worker import Worker
 from vdev.observe.snapshots import of_session
 from vdev.session import launches
-from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Read, Write
+from vdev.session.commands import BufferArg, CopyBuffer, Fill, Launch, Marker, Read, Write
 from vdev.session.kernel_timing import FIRST_PLAN
 from vdev.session.session import VirtualBuffer
 
@@ -105,6 +105,12 @@ class Kept:
         return self
 
 
+def _enqueue_write(kept: Kept) -> None:
+    command = Write(kept.buffers[1], Layout.contiguous(0, 64), np.zeros(64, np.uint8))
+    if kept.session.write_at_once(command, (), kept.queue) is None:
+        kept.session.submit(command, queue=kept.queue)
+
+
 #: by name, what makes a command of a program
 Command = Callable[[Kept], object]
 
@@ -134,6 +140,15 @@ COMMANDS: dict[str, Command] = {
     "copy": lambda kept: kept.session.submit(
         CopyBuffer(*kept.buffers, (1, 1, 64), 0, (64, 64), 0, (64, 64)), queue=kept.queue
     ),
+}
+
+
+#: commands that are enqueued and not waited for
+ENQUEUED: dict[str, Command] = {
+    "launch": lambda kept: kept.launch(),
+    "write": lambda kept: _enqueue_write(kept),
+    "fill": COMMANDS["fill"],
+    "copy": COMMANDS["copy"],
 }
 
 
@@ -271,20 +286,85 @@ def test_buffers_kept_for_their_exchanges_lose_plans_that_are_handed_over_in_vai
     assert account.keeper == 0
 
 
+def not_ended(kept: Kept, number: int) -> tuple[Completion, int]:
+    """A command of a worker's that was handed over and will not end, and its step."""
+    executor = kept.session.executor
+    worker, found = executor.all_workers[number], Completion()
+    executor.submit(_single(number, CallStep(lambda backend: None)), (), found)
+    while worker.issued < worker.submitted or not worker.asleep:
+        pass
+    assert not found.settled
+    return found, worker.submitted
+
+
+@pytest.fixture
+def kept(clocks: list[Bench], monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """On worker 0 of two, neither of which ends with anything from now on."""
+    found = Kept(clocks, 2).settled()
+    for command in ENQUEUED.values():  # their plans are known
+        for _ in range(3):
+            command(found)
+            found.session.executor.quiesce()
+    monkeypatch.setattr(virtual_gpus._Marker, "done", lambda marker: False)
+    assert [buffer.state.resident for buffer in found.buffers] == [0, 0]
+    return found
+
+
 def test_what_was_submitted_to_another_worker_is_waited_for(
-    clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A launch that waits for a command of the same worker comes behind it anyway; one of another worker's has to end first."""
-    kept = Kept(clocks, 2).settled()
-    tried, executor = attempts(monkeypatch), kept.session.executor
-    executor.quiesce()
-    monkeypatch.setattr(virtual_gpus._Marker, "done", lambda marker: False)
-    for number, worker in enumerate(executor.all_workers[:-1]):
-        earlier = Completion()
-        executor.submit(_single(number, CallStep(lambda backend: None)), (), earlier)
-        while worker.issued < worker.submitted or not worker.asleep:
-            pass
-        assert not earlier.settled
+    tried = attempts(monkeypatch)
+    for number in (0, 1):
+        earlier, _ = not_ended(kept, number)
         tried.clear()
         kept.launch(after=(earlier,))
         assert tried == ([True] if number == 0 else [])
+
+
+@pytest.mark.parametrize("command", ["launch", "write", "fill", "copy"])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_is_before_it_in_its_queue_ends_first(
+    kept: Kept, in_order: bool, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event of an in-order queue says that what was enqueued before has ended, too (specification 5.11): of what another
+    worker still has to do nobody knows at the worker that keeps the buffers.
+    """
+    tried = attempts(monkeypatch)
+    kept.queue = kept.session.create_queue(in_order=in_order)
+    for number in (0, 1):
+        earlier, _ = not_ended(kept, number)
+        kept.queue.remember(earlier)
+        tried.clear()
+        ENQUEUED[command](kept)
+        assert tried == ([True] if number == 0 or not in_order else [])
+
+
+def test_a_barrier_is_waited_for(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever what is before it is: the barrier itself has not ended."""
+    tried = attempts(monkeypatch)
+    kept.queue = kept.session.create_queue(in_order=False)
+    kept.launch()
+    assert tried == [True]
+    earlier, _ = not_ended(kept, 1)
+    kept.session.submit(Marker(barrier=True), (earlier,), queue=kept.queue)
+    tried.clear()
+    kept.launch()
+    assert tried == []
+
+
+@pytest.mark.parametrize("command", ["launch", "write", "fill", "copy"])
+def test_who_still_reads_kept_buffers_is_waited_for(
+    kept: Kept, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another worker has yet to copy from them must not change before."""
+    tried, executor = attempts(monkeypatch), kept.session.executor
+    for number in (0, 1):
+        _, step = not_ended(kept, number)
+        for buffer in kept.buffers:
+            buffer.holdings.did_read(0, number, step)
+        tried.clear()
+        ENQUEUED[command](kept)
+        assert tried == ([True] if number == 0 else [])
+    last = executor.unsettled[max(executor.unsettled)]
+    assert last.clock[1] >= step, "it comes behind the reader"

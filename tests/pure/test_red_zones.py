@@ -54,6 +54,14 @@ def test_a_store_beside_a_replica_leaves_a_mark(backend: ReferenceBackend, at: i
     assert mark(backend, replica) == at
 
 
+@pytest.mark.parametrize("inside", [1, 2, 3, 5, 4096])
+def test_zones_behind_replicas_of_any_size_are_as_they_were_made(
+    backend: ReferenceBackend, inside: int
+) -> None:
+    allocation = allocate_guarded(backend, backend.allocate, START, START + inside, NBYTES)
+    assert mark(backend, Replica(allocation, START, START + inside)) is None
+
+
 def test_what_is_inside_is_nobodys_business(backend: ReferenceBackend) -> None:
     replica = guarded(backend)
     backend.fill(replica.allocation, 0, 3000, b"\1")

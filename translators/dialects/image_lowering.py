@@ -276,6 +276,7 @@ class _Lowering:
         for name in self.program.kernels:
             if _image_args(self.program, name):
                 self._kernel(name)
+        self._sizes()
         self._types()
         self._samplers()
         self._constants()
@@ -375,6 +376,22 @@ class _Lowering:
         self._append(use, iter(texts))
 
     # types, samplers, constants
+
+    def _sizes(self) -> None:
+        """The size of an image or of a sampler is a pointer's (OpenCL C 6.1.5), whatever stands for it here."""
+        places = set(self.functions.offsets("sizeof"))
+        for cursor in clang.walk(self.program.tu.cursor) if places else ():
+            if cursor.kind == CursorKind.CXX_UNARY_EXPR:
+                start, stop = clang.extent_of(cursor)
+                if start in places and self._is_opaque(cursor, start, stop):
+                    self.edits.put(start, stop, "sizeof(__global uchar *)")
+
+    def _is_opaque(self, cursor: Cursor, start: int, stop: int) -> bool:
+        """Whether the operand of this sizeof is an image or a sampler, or the type of one."""
+        operands = clang.children(cursor)
+        if not operands:  # a type that is built in
+            return re.search(rb"\bimage[123]d_\w+", self.text[start:stop]) is not None
+        return _MENTIONED.search(operands[0].type.get_canonical().spelling) is not None
 
     def _types(self) -> None:
         for name in _KINDS:

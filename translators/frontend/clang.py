@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import clang.cindex as cindex
 from clang.cindex import Cursor, CursorKind, SourceLocation, SourceRange, TranslationUnit
 
+from .kernels import Line
 from .operator_kinds import Binary, Joining, Placed, Unary
 from .types import Space
 
@@ -35,6 +36,8 @@ INCLUDE_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 BASE_HEADER = os.path.join(INCLUDE_DIR, "opencl-c-base.h")
 #: The file name under which a translation unit's text is given: one that no program includes.
 TEXT_FILE = "<kernel>"
+#: Names of what is no file: the program's own text, and none. What vdev adds to a text is named in such brackets, too.
+_OWN_FILES = (TEXT_FILE, "<generated>", "")
 #: The name of what is read between the base header and the text: no real file has it.
 _PROLOGUE_FILE = "/vdev/<prologue>"
 
@@ -243,7 +246,13 @@ def presumed_line(cursor: Cursor) -> int:
 
 def line_of(cursor: Cursor) -> int:
     """The user's line on which the cursor starts."""
-    return presumed(cursor.extent.start).line
+    return line_at(cursor.extent.start)
+
+
+def line_at(location: SourceLocation) -> int:
+    """The user's line, with its file's name where that is not the program's own text."""
+    place = presumed(location)
+    return place.line if place.file in _OWN_FILES else Line(place.line, place.file)
 
 
 def extent_of(cursor: Cursor) -> tuple[int, int]:
@@ -416,6 +425,7 @@ __all__ = [
     "initialiser",
     "is_postfix",
     "kind_number",
+    "line_at",
     "line_of",
     "parameter_types",
     "parse",

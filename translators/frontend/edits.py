@@ -267,7 +267,7 @@ class Functions:
 
     def line_at(self, offset: int) -> int:
         """The user's line."""
-        return clang.presumed(self.program.tu.get_location(clang.TEXT_FILE, offset)).line
+        return clang.line_at(self.program.tu.get_location(clang.TEXT_FILE, offset))
 
     def offsets(self, name: str) -> Sequence[int]:
         return self._places.get(name, ())

@@ -10,7 +10,31 @@ from enum import Enum
 
 from vdev.translators.values import dataclass
 
-__all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Untranslatable"]
+__all__ = ["BUFFERS", "ArgInfo", "ArgKind", "CompileError", "KernelInfo", "Line", "Untranslatable"]
+
+
+class Line(int):
+    """A line of another file than the program's own text, and shown as such. Lines of the text are plain numbers.
+
+    >>> f"line {Line(3, 'common.h')}"
+    'line 3 of common.h'
+    """
+
+    file: str
+
+    def __new__(cls, number: int, file: str) -> Line:
+        line = super().__new__(cls, number)
+        line.file = file
+        return line
+
+    def __str__(self) -> str:
+        return f"{int(self)} of {self.file}"
+
+    def __format__(self, specification: str) -> str:
+        return format(int(self), specification) if specification else str(self)
+
+    def __reduce__(self) -> tuple[type[Line], tuple[int, str]]:
+        return Line, (int(self), self.file)
 
 
 class CompileError(Exception):

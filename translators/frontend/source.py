@@ -329,7 +329,7 @@ def _kernel(function: Cursor, attributes: Sequence[str]) -> KernelInfo:
                 function.get_arguments(), clang.parameter_types(function), strict=True
             )
         ),
-        line=clang.presumed(function.location).line,
+        line=clang.line_at(function.location),
         reqd_work_group_size=_sizes(known.get("reqd_work_group_size")),
         work_group_size_hint=_sizes(known.get("work_group_size_hint")),
         vec_type_hint=known.get("vec_type_hint"),

@@ -6,6 +6,7 @@ Decides what each libclang cursor is (libclang shows implicit conversions, swizz
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -112,6 +113,10 @@ class SyntaxReader:
             False  #: whether a function that was read has a parameter that is written as an array
         )
         self._generated = GENERATED_FILE.encode() in self.text
+        #: whether there are lines of other files than the text: of those that it includes, or that it says itself
+        self._has_files = (
+            re.search(rb'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"', self.text, re.MULTILINE) is not None
+        )
         types = TypeReader()
         self.ctype, self._type_of = types.read, types.of
         self._functions: dict[tuple[str, int | None], tuple[Function | None, int]] = {}
@@ -174,7 +179,9 @@ class SyntaxReader:
         """The user's line; None in text that no user wrote."""
         if self._generated and clang.presumed(cursor.location).file == GENERATED_FILE:
             return None
-        return clang.presumed_line(cursor) or None
+        if self._has_files:
+            return clang.line_at(cursor.location) or None
+        return clang.presumed_line(cursor) or None  # which costs less
 
     # statements -------------------------------------------------------------------------------------
 

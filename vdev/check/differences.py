@@ -75,7 +75,7 @@ def data_mask(nbytes: int, dtype: Dtype) -> Mask:
     one = np.zeros(dtype.itemsize, bool)
     for kind, start, *_ in dtype.fields.values():
         one[start : start + kind.itemsize] = True
-    found: Mask = np.resize(one, nbytes)
+    found: Mask = np.tile(one, -(-nbytes // len(one)))[:nbytes]  # np.resize makes an object for each element
     return found
 
 
@@ -157,7 +157,7 @@ def exchanged(content: Bytes, kept: Region, dtype: Dtype) -> Bytes:
 def filled(content: Bytes, region: Region, dtype: Dtype) -> Bytes:
     """`content` with ones of `dtype` in `region` (bytes 1 for other than plain types)."""
     pattern = np.ones(1, dtype if dtype.kind != "V" else np.uint8).view(np.uint8)
-    ones = np.resize(pattern, len(content))
+    ones = np.tile(pattern, -(-len(content) // len(pattern)))[: len(content)]
     result: Bytes = content.copy()
     np.copyto(result, ones, where=mask_of(region, len(content)))
     return result

@@ -67,8 +67,10 @@ def first_mark(backend: Backend, replica: Replica) -> Callable[[], int | None]:
 
     def look() -> int | None:
         marks = []
-        for (low, high), content in zip(spans, found, strict=True):
-            wrong = np.flatnonzero(content != np.resize(np.frombuffer(PATTERN, np.uint8), high)[low:high])
+        for (low, _high), content in zip(spans, found, strict=True):
+            word = np.roll(np.frombuffer(PATTERN, np.uint8), -low)
+            expected = np.tile(word, -(-content.size // word.size))[: content.size]
+            wrong = np.flatnonzero(content != expected)
             marks += (
                 [low + int(at) - part.ahead + replica.start for at in wrong[[0, -1]]] if wrong.size else []
             )

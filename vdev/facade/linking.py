@@ -9,7 +9,6 @@ two of the sources (C99 6.2.2). It never decides whether the joined text is vali
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +78,8 @@ def compile_object(
     source: str, options: Sequence[str], headers: Mapping[str, str], workers: Sequence[Any]
 ) -> CompiledObject:
     """Parse `source` with `headers` (name: text) in reach of its includes; LinkFailure where that fails."""
+    import tempfile  # most programs link nothing
+
     # loads sympy and libclang: only programs that compile separately pay for that
     from vdev.session.programs import common_target, without_preprocessor_options
     from vdev.translators.frontend.options import quote_option

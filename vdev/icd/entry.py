@@ -32,10 +32,10 @@ def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, .
     if is_own:
         _prepare_interpreter()
     with _native_environment():
-        _load_native()
+        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform, bind_calls = builtins
+        _load_native(bind_calls)
         from vdev.icd import host, joining, programs
 
-        address_of, give_out, lend_out, item_at, take_back, count_of, set_platform = builtins
         host.address_of, host.give_out, host.lend_out = address_of, give_out, lend_out
         host.item_at, host.take_back, host.count_of = item_at, take_back, count_of
         joining.use_handles()
@@ -56,18 +56,16 @@ def _prepare_interpreter() -> None:
     sys.modules |= {module.__name__: module for module in (package, invoker)}
 
 
-def _load_native() -> None:
-    """PyOpenCL's native module brings a loader of its own. What it calls has to be found there first, and not in the loader
+def _load_native(bind_calls: Callable[[bytes], int]) -> None:
+    """PyOpenCL's native module brings a loader of its own. What it calls has to be found there, and not in the loader
     that the program is linked with, which knows vdev and no native driver.
     """
-    from vdev.backends.opencl.native import load_native
+    from vdev.backends.opencl.native import load_native, native_path
 
-    flags = sys.getdlopenflags()
-    sys.setdlopenflags(flags | os.RTLD_DEEPBIND)
-    try:
-        load_native()
-    finally:
-        sys.setdlopenflags(flags)
+    path = native_path()
+    if not bind_calls(os.fsencode(path)):
+        raise RuntimeError(f"the calls of {path} cannot be bound to its own OpenCL loader")
+    load_native()
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from vdev.planner.instructions import (
     Upload,
     route_of,
 )
+from vdev.translators.frontend.kernels import Line
 from vdev.translators.ranges.ndrange import Chunk, NDRange
 from vdev.translators.values import dataclass
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 #: Ways of cutting one kernel that are counted separately; all other ways share a last row.
 _MOST_OUTCOMES = 64
-_LINE = re.compile(r"\bline (\d+)\)?$")
+_LINE = re.compile(r"\bline (\d+)(?: of ([^()]+))?\)?$")
 _NBYTES = re.compile(r"\d+ bytes")
 
 
@@ -307,11 +308,13 @@ def _outcome(
 def line_of(reason: str) -> int | None:
     """The source line that a reason of the planner ends with.
 
-    >>> line_of("`goto` (line 14)"), line_of("one work-group")
-    (14, None)
+    >>> line_of("`goto` (line 14)"), line_of("one work-group"), line_of("`goto`, line 2 of a.h").file
+    (14, None, 'a.h')
     """
     match = _LINE.search(reason)
-    return int(match[1]) if match else None
+    if match is None:
+        return None
+    return int(match[1]) if match[2] is None else Line(int(match[1]), match[2])
 
 
 def traffic_of(tally: KernelTally, plan: Plan, by_slot: dict[int, ArgumentTally]) -> Traffic | None:
@@ -364,11 +367,20 @@ def add_route(moved: Moved, source: int, target: int, nbytes: int) -> None:
 
 
 def source_line(source: str | bytes, line: int | None) -> str:
-    """The text of a line of the source; empty if there is no such line."""
+    """The text of a line of the source, or of the file that it includes; empty if there is no such line."""
     if line is None or isinstance(source, bytes):
         return ""
-    lines = source.splitlines()
+    lines = (_text_of(line.file) if isinstance(line, Line) else source).splitlines()
     return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+
+
+def _text_of(file: str) -> str:
+    """A file that the program includes; empty where it cannot be read, as where `#line` names what is no file."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as content:
+            return content.read()
+    except OSError:
+        return ""
 
 
 def access_text(source: str | bytes, line: int | None, name: str) -> str:

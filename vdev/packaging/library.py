@@ -64,7 +64,7 @@ def table() -> dict[str, Any]:
 def source_key() -> str:
     """Changes with everything that the library is made from."""
     digest = hashlib.sha256()
-    for path in (_SOURCE, _TABLE, Path(__file__)):
+    for path in (*sorted(_SOURCE.parent.glob("*.c")), _TABLE, Path(__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -21,9 +21,7 @@ import logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -136,12 +134,30 @@ def _packaged() -> Iterator[Engine]:
                 break
 
 
-def _recorded(distribution: str, library: str) -> list[Path]:
+def _recorded(distribution: str, library: str) -> Iterator[Path]:
+    """Where an installed distribution has put a library, by its record of installed files (PyPA's "Recording installed
+    projects"). `importlib.metadata` tells the same; to load it takes a good part of a program's start.
+    """
+    name = f"{distribution.replace('-', '_')}-"
+    for entry in sys.path:
+        try:
+            found = [each for each in os.listdir(entry or ".") if each.startswith(name)]
+        except OSError:  # no folder
+            continue
+        for each in found:
+            if each.endswith(".dist-info"):
+                yield from _named_in(Path(entry, each, "RECORD"), library)
+
+
+def _named_in(record: Path, library: str) -> Iterator[Path]:
     try:
-        files = metadata.files(distribution) or []
-    except metadata.PackageNotFoundError:
-        return []
-    return [Path(os.path.normpath(file.locate())) for file in files if file.name == library]
+        lines = record.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:  # a path that is relative to the folder above, its hash and size
+        path = line.rsplit(",", 2)[0].strip('"').replace('""', '"')
+        if os.path.basename(path) == library:
+            yield Path(os.path.normpath(record.parents[1] / path))
 
 
 def _beside_pyopencl() -> Iterator[Engine]:
@@ -233,6 +249,8 @@ def _folder_of_icds(engines: tuple[Engine, ...]) -> str:
 def _parents_of_folders() -> Iterator[Path]:
     yield switches.cache_dir()
     yield switches.user_temporary_folder()
+    import tempfile  # hardly ever needed
+
     with contextlib.suppress(OSError):
         yield Path(tempfile.mkdtemp(prefix="vdev-"))
 

@@ -70,6 +70,7 @@ def _open_native(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    cuda_driver.begin_opening(spec.device)
     try:
         names = cuda_driver.device_names()
     except CudaMissing as missing:
@@ -84,6 +85,7 @@ def _open_cuda(spec: WorkerSpec) -> list[Callable[[], Backend]]:
 
 
 def _open_auto(spec: WorkerSpec) -> list[Callable[[], Backend]]:
+    cuda_driver.begin_opening(())
     try:
         return [opener for number in range(len(cuda_driver.device_names())) for opener in _on_gpu(number, 1)]
     except CudaMissing as missing:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from vdev.backends.cuda.errors import SUCCESS, status_of_result
 from vdev.errors import BackendError, CudaMissing
+from vdev.process.forking import in_driver
 
 #: CU_MEM_ATTACH_GLOBAL
 _ATTACH_GLOBAL = 1
@@ -59,6 +60,7 @@ class Driver:
         self.read_memory = _declared(waiting.cuMemcpyDtoHAsync_v2, handle, ctypes.c_uint64, size, handle)
         self._init = _declared(waiting.cuInit, number)
         self._device = _declared(waiting.cuDeviceGet, handle, ctypes.c_int)
+        self._device_count = _declared(waiting.cuDeviceGetCount, handle)
         self._retain = _declared(waiting.cuDevicePrimaryCtxRetain, handle, ctypes.c_int)
         self._mem_alloc = _declared(waiting.cuMemAlloc_v2, handle, size)
         self._mem_alloc_managed = _declared(waiting.cuMemAllocManaged, handle, size, number)
@@ -86,6 +88,12 @@ class Driver:
         device, context = ctypes.c_int(), ctypes.c_void_p()
         if self._init(0) == SUCCESS and self._device(ctypes.byref(device), number) == SUCCESS:
             self._retain(ctypes.byref(context), device.value)
+
+    def count_devices(self) -> int:
+        """How many GPUs there are; 0 also where the driver does not work. It may take as long as `open_device`."""
+        count = ctypes.c_int()
+        works = self._init(0) == SUCCESS and self._device_count(ctypes.byref(count)) == SUCCESS
+        return count.value if works else 0
 
     def context(self) -> int:
         """The calling thread's context."""
@@ -159,6 +167,35 @@ def _declared(function: Any, *types: Any) -> Any:
 
 
 _loading = threading.Lock()
+#: the thread that opens GPUs while CuPy is loaded: there is one in a process, which `load` waits for
+_opening: list[threading.Thread] = []
+
+
+def begin_opening(numbers: Sequence[int]) -> None:
+    """Begin to open GPUs, all where none are named, which takes as long as loading CuPy does: `load` then does both at once.
+    The worker of each opens it again, which costs nothing then, and tells what fails.
+    """
+    with _loading:
+        if _opening:
+            return
+        thread = threading.Thread(target=_open, args=(numbers,), name="vdev-cuda", daemon=True)
+        _opening.append(thread)
+        thread.start()
+
+
+def _open(numbers: Sequence[int]) -> None:
+    try:
+        driver = Driver()
+    except CudaMissing:  # which `load` tells
+        return
+    threads = [
+        threading.Thread(target=in_driver, args=(partial(driver.open_device, number),), daemon=True)
+        for number in numbers or range(in_driver(driver.count_devices))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @lru_cache(maxsize=1)
@@ -183,6 +220,8 @@ def load() -> tuple[Any, Driver]:
     """(CuPy, the driver). Raises CudaMissing, each time with the same text."""
     with _loading:
         found = _load()
+        for thread in _opening:  # the driver must not be at work when the process ends
+            thread.join()
     if isinstance(found, CudaMissing):
         raise CudaMissing(str(found))
     return found

@@ -43,6 +43,13 @@ def load_native() -> Any:
         return _load_once()
 
 
+def native_path() -> str:
+    """The native module's file. Raises NativeModuleMissing where PyOpenCL is not installed."""
+    origin = _extension_spec(_package_folder()).origin
+    assert origin is not None
+    return origin
+
+
 def _package_folder() -> Path:
     spec = PathFinder.find_spec("pyopencl")
     if spec is None or not spec.submodule_search_locations:
