@@ -349,9 +349,8 @@ class Worker:
         if not self.turn.acquire(False):
             return False
         try:
-            if (
-                self.issued != issued or self.queue or self.marks
-            ):  # others have handed something over meanwhile
+            # others have handed something over meanwhile
+            if self.issued != issued or self.queue or self.marks:
                 return False
             self.all_is_done()
         finally:
@@ -451,9 +450,8 @@ class Worker:
         self.fresh_nbytes += nbytes
         if self.poisoned and not sparse:
             self.backend.fill(allocation, 0, nbytes, NEW)
-        if (
-            self.records is not None
-        ):  # a step may give back what it took: the amount at its end does not show the peak
+        # a step may give back what it took: the amount at its end does not show the peak
+        if self.records is not None:
             self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
         return allocation
 

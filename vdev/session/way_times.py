@@ -105,9 +105,8 @@ class WayTimes:
     def one_way(self, timing: KernelTiming, nitems: int) -> Way:
         """The same launch on one worker, without a plan."""
         host = self._handed.value
-        if (
-            host is None
-        ):  # as much less than on a machine of which nothing was measured as over several workers
+        # as much less than on a machine of which nothing was measured as over several workers
+        if host is None:
             stake, launch = timing.stake, self.machine.launch
             host = launch if stake is None else min(launch * self._as_handed(timing, stake), launch)
         return Way(host, timing.times.whole(nitems))
