@@ -30,9 +30,9 @@ from vdev.planner.partitioner import Partition
 from vdev.translators.ranges.ndrange import Chunk
 from vdev.translators.values import dataclass
 
-#: seconds, and fraction of the longest chunk's time, that other cuts have to gain
+#: seconds and part of the longest chunk's time that cuts elsewhere have to gain
 LEAST_GAIN, LEAST_SHARE = 2e-5, 0.05
-#: seconds that a change has to gain if they are not measured: estimates are several times too high or too low
+#: seconds that it has to gain where they are not measured: estimates are several times too long or too short
 _LEAST_FORESEEN = LEAST_GAIN / 4
 #: of the same launch cut evenly, what cuts elsewhere take at most: else they are given up
 _MOST_KEPT = 0.97
@@ -344,7 +344,7 @@ class Balance:
         dimension = cut_dimension(num_groups, chunks)
         assert dimension is not None
         case.under_way = max(case.under_way - 1, 0)
-        if number <= case.since:  # its plan is from before
+        if number <= case.since:  # its plan is one of those before
             return False
         edges = _edges(chunks, dimension)
         if edges != case.edges:

@@ -102,14 +102,12 @@ class KernelTimes:
     __slots__ = ("_first", "_least", "_rates", "_uneven")
 
     def __init__(self, least: Least) -> None:
-        """`least`: the machine's."""
+        """`least`: of the machine."""
         self._least = least
         #: by the bits of the number of work-items: seconds of one worker for each, beyond what every launch takes
         self._rates: dict[int, float] = {}
-        self._first: int | None = (
-            None  #: the bits of the first launch, until there is another one with as many
-        )
-        #: the largest share of the work that a chunk had, relative to an even one
+        self._first: int | None = None  #: the bits of the first launch, until there is another one of as many
+        #: the largest share of the work that a chunk had, over an even one
         self._uneven = 1.0
 
     @property

@@ -58,11 +58,10 @@ class Account:
         self.thrift = Stretch(_CREDIT)
         self.hands = Stretch(_CREDIT)  #: the same without planning
         self.thought = 0.0  #: seconds of planning that have not been weighed yet
-        #: by the identity of its tally, each kernel that was planned for them: its tally, its timing, and launches
-        #: that are weighed
+        #: by the identity of its tally, each kernel that was planned for them: tally, timing, launches that are weighed
         self.kernels: dict[int, tuple[KernelTally, KernelTiming, int]] = {}
-        self.thrifty = False  #: they are kept because of what planning cost, and launches take no plans
-        self.returns = 0  #: how often they have been split again after that
+        self.thrifty = False  #: they are kept because of what planning took, and launches take no plans
+        self.returns = 0  #: how often they were split again after that
         self.span = 0  #: over how many workers launches are split; 0: all
         self.spans = Spans(_CREDIT)
         self.planned = 0.0  #: seconds of planning over the number of workers in use: over another number everything is planned anew
@@ -129,7 +128,7 @@ class Accounts:
         return account
 
     def _merge(self, account: Account, other: Account) -> None:
-        """Move the buffers of another account to this one, which takes over what is known of them."""
+        """Let the buffers of another account belong to this one, which takes over what is known of them."""
         account.ways.join(other.ways)
         account.thought += other.thought
         account.thrift.join(other.thrift)

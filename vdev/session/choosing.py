@@ -67,7 +67,7 @@ _FLOOR, _FLOOR_HANDS, _FLOOR_SHARED = 0.004, 0.0005, 0.006
 _RETURN = 4
 #: returns that the program's last run counts for, where it ended on one worker: it may have been too short to gain
 _KEPT_RETURNS = 1
-#: launches of a kernel after which it is weighed even if its times are not known
+#: launches of a kernel after which it is weighed although its times are not known
 _LONG_UNKNOWN = 64
 #: seconds of a launch that is short
 _SHORT = 20e-6
@@ -675,7 +675,7 @@ class Choosing:
 
     @staticmethod
     def _begin_way(account: Account) -> None:
-        """Another way is now in use for an account."""
+        """Another way is in use for an account."""
         account.thought, account.planned, account.wanted = 0.0, 0.0, 0
         account.kernels.clear()
         for each in (account.ways, account.thrift, account.hands, account.spans):

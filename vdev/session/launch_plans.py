@@ -89,10 +89,10 @@ class CachedPlan:
     plan: Plan
     prepared: PreparedPlan
     states: tuple[BufferState, ...]
-    #: where its launches are counted, and what each of them moves; None if that is nothing
+    #: where its launches are counted, and what each of them moves; None where that is nothing
     outcome: Outcome = field(default_factory=Outcome)
     traffic: Traffic | None = None
-    #: whether it leaves every buffer as it finds it: the same launch then has the same plan next time
+    #: it leaves every buffer as it finds it: the same launch has the same plan next time
     steady: bool = False
     #: for the recorder, if there is one
     shape: Shape | None = None

@@ -102,7 +102,7 @@ def open_repetition(
     recorder: Recorder | None,
     observers: list[Any],
 ) -> Repetition | None:
-    """What repeats the launch that was submitted last; None if nothing can."""
+    """What repeats the launch that was submitted last; None where nothing can."""
     if not cached.steady or cached.traffic is not None or observers:
         return None
     run = open_run(executor, completion)
