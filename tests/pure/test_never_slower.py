@@ -207,7 +207,7 @@ def test_launches_that_gain_are_split_however_long_their_first_plans_took(
     assert chosen[1] <= 0.6 * one[1]
 
 
-def test_memory_that_buffers_take_once_is_no_reason_to_stay_on_one_worker(
+def test_the_first_allocation_of_buffers_is_no_reason_to_stay_on_one_worker(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Volumes made anew for every sixty steps: their first launches, which are looked at, take memory for them."""
@@ -398,9 +398,7 @@ kernel void assign(global int *nearest, global uint *sums, global const float *p
 
 
 @pytest.mark.parametrize("workers", [2, 4])
-def test_what_is_folded_at_each_step_counts_for_the_kernel_that_adds(
-    clocks: list[Bench], workers: int
-) -> None:
+def test_folding_at_each_step_counts_for_the_kernel_that_adds(clocks: list[Bench], workers: int) -> None:
     """As in k-means: centres are written, sums cleared, a short kernel adds to them, and they are read."""
     n, steps, each = 1 << 22, 200, 1e-4
 

@@ -324,7 +324,7 @@ class Worker:
 
     @waits
     def wait_for(self, step: int) -> None:
-        """Return when step number `step` is complete and what failed up to there is known."""
+        """Return when step number `step` is complete and every failure up to there is known."""
         if self.issued == step and self.completed < step and self.catch_up():
             return
         while self.completed < step:
