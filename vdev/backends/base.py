@@ -320,7 +320,7 @@ class Backend(ABC):
     #: the most consecutive bytes that `write_now` takes
     small_write_nbytes = 0
 
-    #: `wait_for_all` may be called, on any thread and beside other calls
+    #: whether `wait_for_all` may be called, on any thread and beside other calls
     can_wait_for_all = False
 
     def wait_for_all(self) -> bool:
@@ -411,8 +411,9 @@ class Backend(ABC):
 
     @abstractmethod
     def read(self, source: Allocation, target: Bytes, box: Box) -> bool:
-        """The worker to host memory; `target` holds the bytes when the next marker is done. True where it holds them
-        already, and all that was handed over before is done as well, and has not failed.
+        """The worker to host memory; `target` holds the bytes when the next marker is done.
+
+        True if it holds them already, and everything handed over before is done as well, without failures.
         """
 
     @abstractmethod

@@ -1,10 +1,9 @@
 """Reads that the calling thread does by itself, from a worker's memory into the host's.
 
-A program that reads a few bytes after each launch waits for them. Nothing that would tell others of the read is
-needed: nothing can overtake it in its queue, and it has ended when the call returns. So the read gets a step number
-on the worker, but neither a job nor a completion. Decides when this is possible: if the worker's thread is idle and
-no other worker takes part. Once the bytes have arrived, everything that was handed over before is known to be
-complete as well.
+A program that reads a few bytes after each launch waits for them. The read has ended when the call returns, and
+nothing can overtake it in its queue, so nobody needs to be told of it: it gets a step number on the worker, but
+neither a job nor a completion. Once the bytes have arrived, everything that was handed over before is known to be
+complete as well. Decides when this is possible: when the worker's thread is idle and no other worker takes part.
 """
 
 from __future__ import annotations
@@ -75,9 +74,10 @@ def begin_reading(
     layout: Layout,
     quiet: Worker | None = None,
 ) -> Reading | Worker | None:
-    """Hand the read of a `step` over to worker `number`; None where it has to be submitted: then nothing has happened.
+    """Hand the read of a `step` over to worker `number`.
 
-    A worker where that has to be quiet first: call `calm` without any lock, and ask again with the worker as `quiet`.
+    None: it has to be submitted instead, and nothing has happened. A worker: it has to be idle first; call `calm`
+    without holding any lock, then ask again with the worker as `quiet`.
     """
     worker = executor.all_workers[number]
     if not worker.backend.any_thread or worker.records is not None or not may_wait():

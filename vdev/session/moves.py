@@ -127,7 +127,7 @@ class Moves:
 
     @waits
     def read_at_once(self, command: Read, queue: QueueOrder, after: Sequence[Completion]) -> int | None:
-        """Read and return when it is done: its status. None where it has to be submitted."""
+        """Read, and return when the read is done: its status. None if it has to be submitted."""
         quiet, holder = self._only, command.buffer.resident
         if quiet is None and holder is not None:
             quiet = self._workers[holder]
@@ -154,7 +154,7 @@ class Moves:
     def _begin_reading(
         self, command: Read, queue: QueueOrder, after: Sequence[Completion], quiet: Worker | None
     ) -> Reading | Worker | None:
-        """Hand over a read like one whose plan is known, where nobody wants to hear of it (`begin_reading`)."""
+        """Hand over a read like one whose plan is known, if nobody wants to hear of it (`begin_reading`)."""
         session = self._session
         watched = session.recorder is not None or session.observers or session.checker is not None
         if watched or queue.profiled or session.deferrals or session.executor.damaged:
