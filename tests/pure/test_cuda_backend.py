@@ -380,7 +380,7 @@ def test_without_a_gpu_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(open_workers(parse_workers("auto"))) == 2
 
 
-def test_a_gpu_that_is_not_there_is_named_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_named_together_with_the_existing_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_driver, "device_names", lambda: ["One", "Other"])
     with pytest.raises(NoWorkers, match=r"cuda:0 \(One\), cuda:1 \(Other\)"):
         open_workers(parse_workers("cuda:2"))
@@ -599,7 +599,7 @@ def test_the_thread_gets_its_context_back(number: int, outside: Any, set_to: lis
     assert driver.contexts[len(set_to) :] == (driver.contexts[: len(set_to)] if len(set_to) == 2 else [])
 
 
-def test_a_shape_that_is_known_is_launched_with_what_has_changed() -> None:
+def test_a_known_shape_is_launched_with_the_changed_values() -> None:
     """The driver's calls of a shape are kept: local memory, arguments and the hidden one may be others each time."""
     backend, driver = _cuda()
     info = translate_cuda(parse_program(SOURCE, (), target=TARGET)).kernels["f"]
@@ -675,7 +675,7 @@ def test_a_context_is_asked_for_without_ado() -> None:
 
 
 @pytest.mark.parametrize("full_groups", [False, True])
-def test_modules_of_programs_that_are_gone_are_unloaded_behind_their_work(
+def test_modules_of_released_programs_are_unloaded_after_their_work(
     tmp_path: Path, full_groups: bool
 ) -> None:
     backend, driver = _cuda()

@@ -46,7 +46,7 @@ class CompileError(Exception):
 
 
 class Untranslatable(Exception):
-    """The program means something that translation cannot keep. `line`: the user's, or 0."""
+    """The program means something that translation cannot preserve. `line`: the user's, or 0."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -55,7 +55,7 @@ class Untranslatable(Exception):
 
 
 class ArgKind(str, Enum):
-    """What a kernel's argument is; as text, what OpenCL C calls it."""
+    """The kind of a kernel's argument; its text is OpenCL C's name for it."""
 
     GLOBAL = "global"
     CONSTANT = "constant"
@@ -66,7 +66,7 @@ class ArgKind(str, Enum):
     SAMPLER = "sampler"
     PIPE = "pipe"
     QUEUE = "queue"
-    UNKNOWN = "unknown"  #: of a kernel whose source is not known
+    UNKNOWN = "unknown"  #: in a kernel whose source is not known
 
     def __str__(self) -> str:
         return self.value

@@ -24,9 +24,10 @@ _OUT_OF_RESOURCES, _OUT_OF_HOST_MEMORY, _INVALID_VALUE = -5, -6, -30
 
 
 def start(builtins: tuple[Callable[..., Any], ...], is_own: int) -> tuple[Any, ...]:
-    """Take the library's functions, and give it those that it calls: seven of its own, and one for each row of the table.
+    """Take the library's functions, and give it the functions that it calls: seven of its own, and one for each row
+    of the table.
 
-    `is_own`: the library has started this interpreter, in which no program runs.
+    `is_own`: the library has started this interpreter, in which no Python program runs.
     """
     if is_own:
         _prepare_interpreter()
@@ -89,8 +90,9 @@ def _native_environment() -> Iterator[None]:
 
 
 def _open(set_platform: Callable[[Any], Any]) -> None:
-    """Open the session, and let the library's platform stand for the façade's. Without workers there is no device, and the
-    first call that asks for one says why.
+    """Open the session, and let the library's platform stand for the façade's.
+
+    Without workers there is no device; the first call that asks for one then reports why.
     """
     from vdev.facade import platform_device
     from vdev.facade.errors import native
@@ -134,7 +136,7 @@ def _tell(text: str) -> None:
 
 
 def acquire(memory: Any) -> None:
-    """C code holds a memory object that it did not hold before."""
+    """C code now holds a memory object that it did not hold before."""
     memory.retain()
 
 
@@ -144,7 +146,7 @@ def drop(memory: Any) -> None:
 
 
 def end() -> None:
-    """The process ends, and Python with it."""
+    """The process is ending, and Python with it."""
     from vdev.process import ending
 
     ending.end()

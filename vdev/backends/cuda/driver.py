@@ -34,7 +34,7 @@ class Driver:
             raise CudaMissing(f"NVIDIA's driver is not installed ({error})") from error
         handle, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
         self.launch = _declared(library.cuLaunchKernel, *[handle, *[number] * 7, handle, handle, handle])
-        #: the same for arguments that are ctypes' objects already, which takes less than half the time
+        #: the same for arguments that are ctypes objects already, which takes less than half the time
         self.launch_assembled = library["cuLaunchKernel"]
         self.launch_assembled.restype = ctypes.c_int
         self.param_info = _declared(library.cuFuncGetParamInfo, handle, size, handle, handle)
@@ -49,11 +49,11 @@ class Driver:
         self.fill_4 = _declared(library.cuMemsetD32Async, ctypes.c_uint64, number, size, handle)
         self.set_context = _declared(library.cuCtxSetCurrent, handle)
         self._get_context = _declared(library.cuCtxGetCurrent, handle)
-        #: the same for a ctypes' object
+        #: the same for a single ctypes object
         self._ask_context = library["cuCtxGetCurrent"]
         self._ask_context.restype = ctypes.c_int
         self._error_name = _declared(library.cuGetErrorName, ctypes.c_int, handle)
-        # These may wait: other threads go on meanwhile.
+        # These may wait: other threads can run meanwhile.
         waiting = ctypes.CDLL("libcuda.so.1")
         self.event_synchronize = _declared(waiting.cuEventSynchronize, handle)
         self.stream_synchronize = _declared(waiting.cuStreamSynchronize, handle)
@@ -74,15 +74,16 @@ class Driver:
         return BackendError(status_of_result(result), f"{text}: {spelled}")
 
     def check(self, result: int, text: str) -> None:
-        """Raise the BackendError of `result` unless it is none."""
+        """Raise the BackendError of `result`, if it is an error."""
         if result != SUCCESS:
             raise self.error(result, text)
 
     def open_device(self, number: int) -> None:
-        """Make the context that CUDA's runtime uses on a GPU, without the interpreter lock: that takes a good part of a
-        second, while other threads go on, some of which make those of other GPUs. It stays until the process ends.
+        """Make the context that CUDA's runtime uses on a GPU, without the interpreter lock.
 
-        What fails here fails again where the runtime takes the device, which says so in its own words.
+        That takes a good part of a second, in which other threads can make the contexts of other GPUs. The context
+        stays until the process ends. A failure here is repeated when the runtime takes the device, which then reports
+        it in its own words.
         """
         device, context = ctypes.c_int(), ctypes.c_void_p()
         if self._init(0) == SUCCESS and self._device(ctypes.byref(device), number) == SUCCESS:
@@ -101,7 +102,7 @@ class Driver:
         return found.value or 0
 
     def asked_context(self) -> Callable[[], int]:
-        """`context` with less ado, for one thread at a time; 0 also where it fails."""
+        """A faster `context`, for one thread at a time; 0 also if it fails."""
         found = ctypes.c_void_p()
         ask = partial(self._get_context, ctypes.addressof(found))
 
@@ -111,8 +112,8 @@ class Driver:
         return context
 
     def visitor(self, own: int) -> Callable[[], object]:
-        """What makes `own` the calling thread's context, and gives the one that it had, None where that was `own`; for one
-        thread at a time.
+        """A function that makes `own` the calling thread's context, and returns the one before, None if that was
+        `own`; for one thread at a time.
         """
         found = ctypes.c_void_p()
         ask, place, set_context = self._ask_context, ctypes.byref(found), self.set_context
@@ -127,8 +128,9 @@ class Driver:
         return visit
 
     def take_memory(self, nbytes: int, *, managed: bool = False) -> tuple[int, int]:
-        """(CUresult, address) of new device memory in the calling thread's context; `managed`: of memory whose pages the driver
-        moves between GPU and host, and of which untouched ones take nothing.
+        """(CUresult, address) of new device memory in the calling thread's context.
+
+        `managed`: memory whose pages the driver moves between GPU and host; pages that are not touched take no room.
         """
         found = ctypes.c_uint64()
         if managed:
@@ -138,7 +140,7 @@ class Driver:
         return int(result), found.value
 
     def give_memory(self, address: int) -> int:
-        """End what `take_memory` began; a CUresult. It may wait for the device, and need not."""
+        """End what `take_memory` began; a CUresult. It may wait for the device."""
         return int(self._mem_free(address))
 
     def new_event(self) -> int:
