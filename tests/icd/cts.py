@@ -40,12 +40,11 @@ _NOTHING = "Test skipped while initialization"
 _SUB_DEVICES = "needs sub-devices, which the virtual device does not have (optional since OpenCL 3.0)"
 _SPIRV = "needs cl_khr_spirv_queries, which is not offered"
 _SUGGESTED = "needs cl_khr_suggested_local_work_size, which is not offered"
-_GENERIC = "needs the generic address space (optional since OpenCL 3.0)"
 _NEWER = "needs OpenCL 3.1; the virtual device is of 3.0"
 _VARIABLES = "needs variables of program scope that keep their values (optional since OpenCL 3.0)"
 #: why a test that passes natively does not on vdev, by `program/test`, or by program where that is so of all its tests
 REASONS = {
-    "test_generic_address_space": _GENERIC,
+    "test_generic_address_space": _VARIABLES,
     "test_api/get_context_info_mult_devices": _SUB_DEVICES,
     "test_api/negative_create_sub_devices": _SUB_DEVICES,
     "test_api/get_device_info_31": _NEWER,
