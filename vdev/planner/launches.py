@@ -626,17 +626,24 @@ def _scatter(builder: PlanBuilder, slot: int, chosen: _Candidate) -> None:
     What the others brought it gets from them afterwards (`make_valid`), where that is cheaper than the link.
     """
     draft, links = builder.drafts[slot], builder.links
-    if draft.nbytes < links.large_nbytes or not draft.valid_at(HOST):
+    home = draft.valid_at(HOST)
+    if draft.nbytes < links.large_nbytes or not home:
         return
-    at_home = draft.held_alone(HOST, draft.valid_at(HOST))
-    needs = {
+    wanted = {
         worker: missing
         for worker, needed in zip(chosen.workers, chosen.resolutions[slot].needs, strict=True)
-        if worker in links.direct and (missing := needed & at_home)
+        if worker in links.direct and (missing := (needed - draft.valid_at(worker)) & home)
     }
-    if len(needs) > 1 and covered_twice(tuple(needs.values())):
-        for worker, part in list(share(Region.union(needs.values()), needs)):
-            builder.make_valid(slot, worker, part)
+    # Mostly nobody wants what another one wants: who else has it need not be looked at.
+    if len(wanted) < 2 or not covered_twice(tuple(wanted.values())):
+        return
+    if any(held for holder, held in draft.valid.items() if holder != HOST):
+        at_home = draft.held_alone(HOST, Region.union(wanted.values()))
+        wanted = {worker: part for worker, missing in wanted.items() if (part := missing & at_home)}
+        if len(wanted) < 2 or not covered_twice(tuple(wanted.values())):
+            return
+    for worker, part in list(share(Region.union(wanted.values()), wanted)):
+        builder.make_valid(slot, worker, part)
 
 
 def _run_chunks(builder: PlanBuilder, request: LaunchRequest, chosen: _Candidate) -> None:
