@@ -185,9 +185,7 @@ def named(text: str) -> list[str]:
 def main() -> int:
     parser = columns.parser(__doc__)
     parser.add_argument("--preset", choices=PRESETS, help="sizes (default: large for cuda, else small)")
-    parser.add_argument(
-        "--only", type=named, default=list(PROGRAMS), help="programs by commas"
-    )
+    parser.add_argument("--only", type=named, default=list(PROGRAMS), help="programs by commas")
     parser.add_argument("--limit", type=float, help="seconds of a run (default: 6, large: 4)")
     options = parser.parse_args()
     options.preset = options.preset or ("large" if machine.kind_of(options) == "cuda" else "small")

@@ -64,7 +64,8 @@ def version_in(folder: Path) -> SimpleNamespace:
     spec = importlib.util.spec_from_file_location(
         "vdev.translators", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     package = sys.modules["vdev.translators"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
 
@@ -117,7 +118,8 @@ def accesses(
     whole = version.whole_chunk(ndrange)
     last = whole.stop[-1] // 4
     quarters = [
-        version.Chunk((*whole.start[:-1], part * last), (*whole.stop[:-1], (part + 1) * last)) for part in range(4)
+        version.Chunk((*whole.start[:-1], part * last), (*whole.stop[:-1], (part + 1) * last))
+        for part in range(4)
     ]
     for label, chunk in (("whole", whole), *((f"part {part}", each) for part, each in enumerate(quarters))):
         try:

@@ -75,11 +75,7 @@ def work(program: Any, workers: int, launches: int) -> Work:
     return Work(calls, compared, instructions)
 
 
-#: Without `transposition`, whose best cut is another one at each launch: to find it takes more, the more cuts there are.
-GROWING = [program for program in growth.PROGRAMS if program is not growth.transposition]
-
-
-@pytest.mark.parametrize("program", GROWING, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", growth.PROGRAMS, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("fewer", [2, 4])
 def test_planning_grows_with_instructions_not_with_pairs_of_workers(program: Any, fewer: int) -> None:
     """Chunks that need something of a few others', of a row and a column of them, of all, or of whoever has it: what a

@@ -99,8 +99,8 @@ class Labelled:
         return self.bands if pitches == self.pitches else _refine(self.bands, self.pitches, pitches)
 
 
-#: of digits of which a part lies in the window: the first, one more than the last; what they have, and what of it lies there;
-#: and the bands of which that is, as a slice, or, where the window is no one run of each, the pieces of its next level.
+#: of digits of which a part lies in the window: the first, one more than the last; what they have, and what of it lies there.
+#: Where the window is no one run of each, also the pieces of its next level.
 Piece = tuple[int, int, Inner, Inner, Any]
 #: by band of a window, its pieces; none where it has its digits whole
 Rows = tuple[list[Piece], ...]
@@ -225,44 +225,25 @@ def _row_cut(
     at, last, below = window
     pieces: list[Piece] = []
     run = _one_run(below)
-    ends = None if run is None else ((run[0],), (run[1],))
-    nothing: Any = (0, 0) if run is not None else _cut((), below, units, level + 1)[1]
     for lo, hi, inner in _from(a, at):
         if lo >= last:
             break
         if hi <= at:
             continue
         if lo > at:
-            pieces.append((at, lo, 0, (), nothing))
+            pieces.append(_piece(at, lo, 0, below, units, level))
             at = lo
         stop = hi if hi < last else last
-        outer = inner if type(inner) is tuple else _opened(inner, units, level)
-        if run is not None and ends is not None:  # as nearly all are: written out, as it is done for each row
-            low, high = run
-            i = bisect_left(outer, ends[0])
-            if i and outer[i - 1][1] > low:
-                i -= 1
-            j = bisect_left(outer, ends[1], i)
-            middle = outer[i:j]
-            if middle:
-                start, to, what = middle[0]
-                if start < low:
-                    middle = ((low, to, what), *middle[1:])
-                start, to, what = middle[-1]
-                if to > high:
-                    middle = (*middle[:-1], (start, high, what))
-            pieces.append((at, stop, inner, middle, (i, j)))
+        if run is not None and type(inner) is tuple:  # as nearly all are
+            pieces.append((at, stop, inner, _clipped(inner, *run), None))
         else:
-            middle, below_it = _cut(outer, below, units, level + 1)
-            pieces.append((at, stop, inner, middle, below_it))
+            pieces.append(_piece(at, stop, inner, below, units, level))
+        middle = pieces[-1][3]
         if middle:
-            if inside and inside[-1][1] == at and inside[-1][2] == middle:
-                inside[-1] = (inside[-1][0], stop, middle)
-            else:
-                inside.append((at, stop, middle))
+            _append(inside, at, stop, middle)
         at = stop
     if at < last:
-        pieces.append((at, last, 0, (), nothing))
+        pieces.append(_piece(at, last, 0, below, units, level))
     return pieces
 
 
@@ -278,31 +259,48 @@ def _one_run(below: Bands) -> tuple[int, int] | None:
     return None
 
 
-def _spliced(
-    a: LabelledBands, places: tuple[int, int], low: int, high: int, put: LabelledBands
-) -> LabelledBands:
-    """`a` but for the digits from one up to another, and there `put`. `places`: the bands that have some of these digits,
-    as a slice."""
-    i, j = places
-    found, right = a[:i], a[j:]
-    if i < j:  # bands that lie there in part are cut
-        lo, hi, inner = a[i]
+def _piece(lo: int, hi: int, inner: Inner, below: Bands, units: Units, level: int) -> Piece:
+    """Some digits of a row that all have `inner`, 0 where they have nothing, of which `below` lies in the window."""
+    outer, run = _opened(inner, units, level), _one_run(below)
+    if run is not None:
+        return lo, hi, inner, _clipped(outer, *run), None
+    return lo, hi, inner, *_cut(outer, below, units, level + 1)
+
+
+def _clipped(a: LabelledBands, low: int, high: int) -> LabelledBands:
+    """What of `a` lies from one digit up to another."""
+    for lo, hi, inner in a:
+        if hi > low:
+            if hi < high:
+                break
+            return ((lo if lo > low else low, high, inner),) if lo < high else ()
+    return tuple(
+        [
+            (lo if lo > low else low, hi if hi < high else high, inner)
+            for lo, hi, inner in a
+            if lo < high and low < hi
+        ]
+    )
+
+
+def _spliced(a: LabelledBands, low: int, high: int, put: LabelledBands) -> LabelledBands:
+    """`a` but for the digits from one up to another, and there `put`."""
+    at, n = 0, len(a)
+    while at < n and a[at][1] <= low:
+        at += 1
+    left = a[:at]
+    if at < n:
+        lo, hi, inner = a[at]
         if lo < low:
-            found = (*found, (lo, low, inner))
-        lo, hi, inner = a[j - 1]
-        if hi > high:
-            right = ((high, hi, inner), *right)
-    if put:  # joined where they go on, as `_joined` does it
-        if found:
-            lo, hi, inner = found[-1]
-            if hi == put[0][0] and inner == put[0][2]:
-                found, put = found[:-1], ((lo, *put[0][1:]), *put[1:])
-        found += put
-    if found and right:
-        lo, hi, inner = found[-1]
-        if hi == right[0][0] and inner == right[0][2]:
-            return (*found[:-1], (lo, *right[0][1:]), *right[1:])
-    return found + right
+            left = (*left, (lo, low, inner))
+        while hi <= high:
+            at += 1
+            if at == n:
+                return _joined(left, put)
+            lo, hi, inner = a[at]
+        right = ((high, hi, inner), *a[at + 1 :]) if lo < high else a[at:]
+        return _joined(_joined(left, put), right)
+    return _joined(left, put)
 
 
 def _opened(inner: Inner, units: Units, level: int) -> LabelledBands:
@@ -363,16 +361,13 @@ def _row_put(
                 here = outer if type(outer) is tuple else _opened(outer, units, level)
                 put = put if type(put) is tuple else _opened(put, units, level)
                 if run is not None:
-                    inner = _spliced(here, below_it, *run, put)
+                    inner = _spliced(here, *run, put)
                 else:
                     inner = _put(here, below, below_it, put, units, level + 1)
                 if len(inner) == 1:
                     inner = _unless_whole(inner, units[level] // units[level + 1])
             if inner:
-                if found and found[-1][1] == lo and found[-1][2] == inner:
-                    found[-1] = (found[-1][0], stop, inner)
-                else:
-                    found.append((lo, stop, inner))
+                _append(found, lo, stop, inner)
             lo = stop
     return tuple(found)
 

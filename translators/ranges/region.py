@@ -585,7 +585,9 @@ def _joint(regions: Sequence[Region]) -> tuple[int, ...] | None:
 def _united(regions: Sequence[Region], pitches: tuple[int, ...]) -> Region:
     """The union of regions that can have these pitches, in pairs; which it needs is looked at once."""
     units = (*pitches, 1)
-    found = [region.refined(pitches) if region.pitches != pitches else region.bands or () for region in regions]
+    found = [
+        region.refined(pitches) if region.pitches != pitches else region.bands or () for region in regions
+    ]
     while len(found) > 1:
         pairs = [nested.unite(a, b, units) for a, b in zip(found[::2], found[1::2], strict=False)]
         found = pairs + found[len(found) & ~1 :]

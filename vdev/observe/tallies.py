@@ -17,6 +17,7 @@ from vdev.planner.instructions import (
     HOST,
     Copy,
     Download,
+    Instruction,
     Launch,
     Merge,
     Plan,

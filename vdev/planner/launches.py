@@ -240,8 +240,7 @@ class _Search:
         if usual is not None:
             self.reasons = [FEWER] if options.fewer else []
             return usual
-        table = options.cuts or (widest_partitions if options.compute_cost is None else all_partitions)
-        best, refusals = self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
+        best, refusals = self._best_cut(available)
         if best is None:
             self.reasons.extend(refusals)
             return self._on_one_worker()
@@ -310,6 +309,32 @@ class _Search:
             return None
         self._rate(found, inf)
         return found if habits.allows(habit, found.cost) else None
+
+    def _best_cut(self, available: int) -> tuple[_Candidate | None, list[str]]:
+        """As of `_cheapest`, of all cuts for so many workers."""
+        found = self._one_of_late()
+        if found is not None:
+            return found, []
+        options, groups = self.options, self.request.ndrange.num_groups
+        table = options.cuts or (widest_partitions if options.compute_cost is None else all_partitions)
+        return self._cheapest([cut for cut in table(groups, available) if len(cut.chunks) > 1])
+
+    def _one_of_late(self) -> _Candidate | None:
+        """One of several cuts that were the best in turn, if nothing has to move for it: others need not be looked at."""
+        request, options, groups = self.request, self.options, self.request.ndrange.num_groups
+        if request.habits is None or request.readings or options.cuts is not None or options.compute_cost:
+            return None
+        for cuts in request.habits.recent(len(groups), options.workers):
+            if any(parts > count for parts, count in zip(cuts, groups, strict=True)):
+                continue
+            try:
+                found = self._candidate(make_partition(groups, cuts), options.workers)
+            except Unmergeable:
+                continue
+            self._rate(found, 0.0)
+            if found.cost == 0:
+                return found
+        return None
 
     def _against_cutting(self) -> list[str]:
         """Why the launch runs as one chunk, whatever the ranges are."""
