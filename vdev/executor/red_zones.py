@@ -65,7 +65,7 @@ def first_mark(backend: Backend, replica: Replica) -> Callable[[], int | None]:
 
     def look() -> int | None:
         marks = []
-        for (low, high), content in zip(spans, found, strict=True):
+        for (low, _), content in zip(spans, found, strict=True):
             word = np.roll(np.frombuffer(PATTERN, np.uint8), -low)
             expected = np.tile(word, -(-content.size // word.size))[: content.size]
             wrong = np.flatnonzero(content != expected)
