@@ -200,7 +200,7 @@ def test_each_known_fault_is_among_the_defects() -> None:
     }
 
 
-def test_what_is_imported_already_takes_no_defect() -> None:
+def test_a_module_already_imported_takes_no_defect() -> None:
     import vdev.planner.merges  # noqa: F401
 
     with pytest.raises(RuntimeError, match="imported already"):

@@ -175,7 +175,7 @@ def cost(kept: Kept, command: Command, woken: list[int]) -> tuple[int, int, int]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_on_kept_buffers_costs_what_it_does_on_a_lone_worker(
+def test_a_command_on_kept_buffers_costs_the_same_as_on_a_lone_worker(
     clocks: list[Bench], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[int] = []
@@ -208,7 +208,7 @@ def test_launches_that_depend_across_workers_are_on_one_soon_and_stay(
     assert tried.count(True) >= 3900
 
 
-def test_new_buffers_of_a_program_that_has_been_on_one_worker_begin_there(clocks: list[Bench]) -> None:
+def test_new_buffers_of_a_program_on_one_worker_begin_there(clocks: list[Bench]) -> None:
     kept = Kept(clocks, 2)
     before = kept.program.buffer(4 * ITEMS)
     assert before.state.resident is None
@@ -228,7 +228,7 @@ kernel void small(global uint *parameters) { parameters[get_global_id(0)] += 1; 
 """
 
 
-def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
+def test_keeping_small_buffers_does_not_keep_launches_on_large_ones(clocks: list[Bench]) -> None:
     """A launch runs where its large buffers say: one parameter on a worker does not bring them there."""
     n = 1 << 24
     bench = Bench({"large": 2e-3 / n, "small": 1e-9}, n, 0, 2, PEER_BYTES_PER_SECOND)
@@ -246,7 +246,7 @@ def test_what_small_buffers_are_kept_for_does_not_keep_launches_on_large_ones(cl
     assert of_session(bench.program.session).kernel("large").split == 200
 
 
-def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
+def test_small_kernels_in_rotation_go_to_one_worker_before_each_is_planned(
     clocks: list[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them is large enough to be split, so that nobody waits for what they take."""
@@ -270,7 +270,7 @@ def test_small_kernels_in_rotation_are_on_one_worker_before_each_was_planned(
     assert buffer.made.state.kept == 0
 
 
-def test_what_is_kept_for_its_exchanges_loses_its_plans_where_they_are_handed_over_in_vain(
+def test_buffers_kept_for_their_exchanges_lose_plans_that_are_handed_over_in_vain(
     clocks: list[Bench],
 ) -> None:
     kept = Kept(clocks, 2)

@@ -174,7 +174,7 @@ def test_they_are_one_job_until_a_marker(joined: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_who_has_waited_for_the_devices_waits_for_what_is_launched_then(
+def test_after_waiting_for_the_devices_later_launches_are_waited_for_too(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread that waits for the devices itself makes no marker, so that nothing but its end tells that a run is over."""
