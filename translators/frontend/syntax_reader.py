@@ -362,9 +362,8 @@ class SyntaxReader:
 
     def _other(self, cursor: Cursor, ctype: CType) -> Expression:
         found: list[Node] = []
-        if (
-            cursor.kind is not CursorKind.CXX_UNARY_EXPR
-        ):  # the operand of sizeof is not evaluated (C99 6.5.3.4)
+        # the operand of sizeof is not evaluated (C99 6.5.3.4)
+        if cursor.kind is not CursorKind.CXX_UNARY_EXPR:
             found = [self.statement(c) for c in clang.children(cursor) if clang.kind_number(c) not in _PARTS]
         number = None if any(has_effects(node) for node in found) else self._evaluate(cursor, ctype)
         if number is not None:

@@ -65,9 +65,8 @@ class Region:
 
     start: int  #: the first byte; 0 for the empty region
     stop: int  #: one past the last byte; 0 for the empty region
-    pitches: tuple[
-        int, ...
-    ]  #: in bytes, the widest first: the distances at which bands repeat inside each other
+    #: in bytes, the widest first: the distances at which bands repeat inside each other
+    pitches: tuple[int, ...]
     bands: Bands | None  #: None if there are many runs and no pitches
     _runs: Runs | None
     _nbytes: int  #: -1 until asked for
@@ -386,10 +385,8 @@ class Region:
         if len(found) > most:  # neighbours together
             share = -(-len(found) // most)
             found = [reduce(nested.around, found[at : at + share]) for at in range(0, len(found), share)]
-        self._corners = (
-            *self._corners[-1:],
-            (pitches, most, found),
-        )  # those who call this alternate between two kinds
+        # those who call this alternate between two kinds
+        self._corners = (*self._corners[-1:], (pitches, most, found))
         return found
 
     def _corners_in(self, pitches: tuple[int, ...]) -> list[nested.Corner]:

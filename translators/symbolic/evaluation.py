@@ -173,10 +173,8 @@ class Scope:
             above = remainder.plus(known, -divisor)
             domain.require(above)
             domain.require(Form(divisor - 1, {}).plus(above, -1))
-            domain.exact, domain.reasons = (
-                exact,
-                reasons,
-            )  # a definition, not a condition: it removes no iteration
+            # a definition, not a condition: it removes no iteration
+            domain.exact, domain.reasons = exact, reasons
         return base.plus(known)
 
     def trunc_div(self, form: Form, divisor: int) -> Form:

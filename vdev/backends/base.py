@@ -63,9 +63,8 @@ class WorkerInfo:
     #: local memory that a work-group may have, if that is more than programs are told; 0: local_memory_nbytes
     most_local_nbytes: int = 0
     timer_offset_ns: int = 0  #: to be added to the device's clock to get the host's time.perf_counter_ns
-    native: Mapping[int, object] = field(
-        default_factory=dict
-    )  #: device infos, by the number of the CL_DEVICE_ constant
+    #: device infos, by the number of the CL_DEVICE_ constant
+    native: Mapping[int, object] = field(default_factory=dict)
 
 
 class Allocation:

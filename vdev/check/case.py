@@ -33,9 +33,8 @@ class Case:
     types: Mapping[int, np.dtype[np.generic]]  #: elements that arguments point to
     data: list[Mask] = field(default_factory=list)  #: all bytes except padding
     after: list[Bytes] = field(default_factory=list)
-    alone: list[list[Bytes]] = field(
-        default_factory=list
-    )  #: by chunk and slot: what the chunk leaves of `before` when it runs alone
+    #: by chunk and slot: what the chunk leaves of `before` when it runs alone
+    alone: list[list[Bytes]] = field(default_factory=list)
     fine: set[int] = field(default_factory=set)  #: slots whose buffers are fine-grain
 
     def atomics(self, slot: int) -> Region:

@@ -40,9 +40,8 @@ def boxes_through_layout(region: Region, layout: Layout, *, to_host: bool) -> li
         buffer = (layout.buffer_start, layout.buffer_pitches)
         host = (layout.host_start, layout.host_pitches)
         return [Box(shape, *buffer, *host) if to_host else Box(shape, *host, *buffer)]
-    if (
-        layout.shape[:2] == (1, 1) or layout.host_pitches == layout.buffer_pitches
-    ):  # every byte goes the same way
+    # every byte goes the same way
+    if layout.shape[:2] == (1, 1) or layout.host_pitches == layout.buffer_pitches:
         first = layout.buffer_start - layout.host_start
         return boxes_of_region(region, 0, first) if to_host else boxes_of_region(region, first, 0)
     starts, lengths = _cut_at_rows(region, layout)

@@ -88,20 +88,10 @@ class Executor:
         #: the same of anything on a worker other than the one of that number; under the lock
         self.uses_host_elsewhere = self._hazards.uses_host_elsewhere
         ending.at_end(self._end)
-        for worker in self.all_workers:
-            worker.opened.wait()
         self._vain = 0  #: how many more commands do not wait for workers to become idle
-        together = self._lone or _is_one_company(self.all_workers[:-1])
-        for worker in self.all_workers[:-1]:
-            if together:
-                worker.among_its_own()
-            worker.allow_waits()
+        self._await_workers()
         #: whether there is a worker that lets any thread work with it
-        self.any_thread = any(w.failure is None and w.backend.any_thread for w in self.all_workers)
-        failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
-        if failed is not None:
-            self.close()
-            raise failed
+        self.any_thread = any(worker.backend.any_thread for worker in self.all_workers)
         host = self.all_workers[HOST]
         #: by worker: the direct way to it for the threads that submit, if any thread may work with it
         self.lines: tuple[Line | None, ...] = tuple(
@@ -110,9 +100,21 @@ class Executor:
                 for worker in self.all_workers[:-1]
             ]
         )
-        if len(openers) > 1:
-            for worker in self.all_workers[:-1]:
-                worker.marks_by_age = worker.backend.cheap_markers
+
+    def _await_workers(self) -> None:
+        """Wait until all back ends are open, and let any thread work with those that allow it. Raises what has failed first."""
+        for worker in self.all_workers:
+            worker.opened.wait()
+        failed = next((worker.failure for worker in self.all_workers if worker.failure is not None), None)
+        if failed is not None:
+            self.close()
+            raise failed
+        together = self._lone or _is_one_company(self.all_workers[:-1])
+        for worker in self.all_workers[:-1]:
+            if together:
+                worker.among_its_own()
+            worker.allow_waits()
+            worker.marks_by_age = not self._lone and worker.backend.cheap_markers
 
     # questions ----------------------------------------------------------------------------------
 
@@ -548,7 +550,7 @@ class Executor:
 
 def _is_one_company(workers: Sequence[Worker]) -> bool:
     """Whether they wait for one another only on the device."""
-    companies = {None if w.failure is not None else w.backend.company for w in workers}
+    companies = {worker.backend.company for worker in workers}
     return len(companies) == 1 and None not in companies
 
 

@@ -186,9 +186,8 @@ class CopyStep(Step):
         replicas = holdings.replicas
         before, after = replicas[self.source], replicas[self.target]
         for one, other, again in self._repeated:
-            if (
-                one is before and other is after
-            ):  # both are what they were: their memory and its place never change
+            # both are what they were: their memory and its place never change
+            if one is before and other is after:
                 again()
                 return
         start, stop = self.region.start, self.region.stop

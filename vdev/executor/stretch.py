@@ -299,8 +299,7 @@ class Line:
 
         Its plan is one step that is not coherent, on memory that the worker has and nobody else reads, and everything
         that it waits for was handed to the worker before. `standing`: the executor's, when that was checked. `host`:
-        the array that it writes to the worker, which nothing else under way uses; it has been read when this returns.
-        Under the session's lock.
+        what it writes to the worker, which nothing else uses; read when this returns. Under the session's lock.
         """
         worker, executor, home, visit = self.worker, self._executor, self._home, self._visit
         if worker.queue or not worker.turn.acquire(False):

@@ -173,14 +173,12 @@ class Worker:
         """It is the only worker, or all are of one company: what a thread hands over to it waits for another one only
         on the device.
         """
-        if self.failure is None and self.backend.any_thread_alone:
+        if self.backend.any_thread_alone:
             self.backend.any_thread = self.takes_transfers = True
 
     def allow_waits(self) -> None:
         """Let any thread wait for it, if its back end can do that. Call it after `among_its_own`."""
-        self._waits_for_all = (
-            self.failure is None and self.backend.any_thread and self.backend.can_wait_for_all
-        )
+        self._waits_for_all = self.backend.any_thread and self.backend.can_wait_for_all
 
     def wake(self) -> None:
         """Let the thread look around. Takes no lock that anybody keeps, so finalisers may call it."""
@@ -351,9 +349,8 @@ class Worker:
         if not self.turn.acquire(False):
             return False
         try:
-            if (
-                self.issued != issued or self.queue or self.marks
-            ):  # others have handed something over meanwhile
+            # others have handed something over meanwhile
+            if self.issued != issued or self.queue or self.marks:
                 return False
             self.all_is_done()
         finally:
@@ -453,9 +450,8 @@ class Worker:
         self.fresh_nbytes += nbytes
         if self.poisoned and not sparse:
             self.backend.fill(allocation, 0, nbytes, NEW)
-        if (
-            self.records is not None
-        ):  # a step may give back what it took: the amount at its end does not show the peak
+        # a step may give back what it took: the amount at its end does not show the peak
+        if self.records is not None:
             self.records.held.append((time.perf_counter_ns(), self.number, counters.allocated_nbytes))
         return allocation
 
@@ -671,12 +667,9 @@ class Worker:
         return completion
 
     def _carefully(self, job: Job, batch: Batch, first: int, waits: Waits) -> Iterator[None]:
-        """Perform an entry one step at a time: with waits for other workers, markers in between, or times to be
-        taken.
-        """
+        """Perform an entry one step at a time, with waits for others, markers in between, or times to be taken."""
         completion, records = job.completion, self.records
-        # A worker that waits for what came before must not wait for this command as well: neighbours that exchange
-        # edges would otherwise work one after the other.
+        # Who waits for what came before must not wait for this as well: neighbours would work one after the other.
         if batch.careful or waits:
             self.mark(anew=True)
         each = records is not None and self.number != HOST and not self.backend.times_operations

@@ -122,9 +122,8 @@ _IMAGE_TYPES: dict[str, int] = {
 
 
 def _image_converter(info: ArgInfo, context: Context) -> Converter:
-    kind = _IMAGE_TYPES.get(
-        info.type_name
-    )  # None: a name that the program has defined itself, which allows any
+    # None: a name that the program has defined itself, which allows any
+    kind = _IMAGE_TYPES.get(info.type_name)
     # drivers let a kernel read and write any image
     refused = {"read_only": WRITE_ONLY, "write_only": READ_ONLY}.get(info.access_qualifier)
 

@@ -30,10 +30,11 @@ _OUTDATED = ("-cl-strict-aliasing",)
 
 def option_words(options: bytes) -> list[str]:
     """A build's options as words, quoted if necessary, without hints of OpenCL 1.0 that later compilers refuse."""
+    # loaded together with the other users of the translators
     from vdev.translators.frontend.options import (
         quote_option,
         split_options,
-    )  # loaded together with the other users of the translators
+    )
 
     return [quote_option(word) for word in split_options(options.decode()) if word not in _OUTDATED]
 

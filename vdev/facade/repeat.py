@@ -35,9 +35,8 @@ class CalledKernel(Protocol):
 
     context: Context
     args: list[Any]  #: the values of its arguments
-    converting: list[
-        Callable[[Any], Any]
-    ]  #: by argument: the function that turns its value into what is kept
+    #: by argument: the function that turns its value into what is kept
+    converting: list[Callable[[Any], Any]]
     repetition: Any  #: repeats the last launch
 
 

@@ -343,9 +343,8 @@ def _by_slot(plan: Plan) -> tuple[dict[int, Moved], dict[int, int]]:
         if isinstance(item, Copy):  # nearly all plans
             slot, route = item.slot, (item.source, item.target, item.region.nbytes)
         else:
-            if isinstance(
-                item, (Merge, Restore)
-            ):  # on the host or on a worker: every merged byte counts once
+            # on the host or on a worker: every merged byte counts once
+            if isinstance(item, (Merge, Restore)):
                 merged[item.slot] = merged.get(item.slot, 0) + item.region.nbytes
             slot, route = getattr(item, "slot", -1), route_of(item)
         if route is not None:

@@ -54,9 +54,8 @@ HOOK = Path(__file__).with_name("vdev.pth")
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     """Build the wheel in `directory` and return its file name, as PEP 517 says."""
     shutil.rmtree("build", ignore_errors=True)  # setuptools would pack what an earlier version left there
-    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(
-        missing_ok=True
-    )  # from an editable installation
+    # from an editable installation
+    Path(__file__).parents[1].joinpath("icd", library.NAME).unlink(missing_ok=True)
     name = build_meta.build_wheel(directory, config_settings, metadata_directory)
     with tempfile.TemporaryDirectory() as scratch:
         compiled = Path(scratch, library.NAME)

@@ -131,9 +131,8 @@ class PlanBuilder:
         if not missing:
             return
         found = list(self._cheapest_first(holder, draft, missing))
-        if (
-            holder != HOST
-        ):  # every worker begins with a different one, so that no two ask the same one at once
+        # every worker begins with a different one, so that no two ask the same one at once
+        if holder != HOST:
             count = len(self.links.per_byte)
             found.sort(key=lambda item: (item[0] - holder) % count)
         for source, piece in found:

@@ -107,9 +107,8 @@ class BufferState:
     replicas: Replicas  #: device memory that exists, by byte range of the buffer
     kept: int | None
     fine: bool  #: invariant: then the home has all bytes, and no worker has any
-    pending: tuple[
-        Pending, ...
-    ]  #: invariant: a worker's parts lie inside its replica; no byte of theirs is valid
+    #: invariant: a worker's parts lie inside its replica; no byte of theirs is valid
+    pending: tuple[Pending, ...]
     #: the worker that has memory for all bytes and alone holds them; None if there is none
     resident: int | None
     #: the same bytes as regions and as one map; each is made from the other when it is first needed
@@ -309,9 +308,8 @@ class Draft:
     before: BufferState  #: the state it started from
     valid: dict[int, Region]  #: by holder; empty regions may stand here
     replicas: dict[int, tuple[int, int]]  #: by worker
-    pending: dict[
-        tuple[str, str], dict[int, Region]
-    ]  #: by operation and type, by holder; empty regions may stand here
+    #: by operation and type, by holder; empty regions may stand here
+    pending: dict[tuple[str, str], dict[int, Region]]
 
     def __init__(self, state: BufferState) -> None:
         self.nbytes = state.nbytes
@@ -438,9 +436,8 @@ class Draft:
         everything: Region | None = None
         for holder, regions in lost.items():
             gone = Region.union(regions) if len(regions) <= len(written) // 2 else everything
-            if (
-                gone is None
-            ):  # since everybody may have everything; each holder gets back what it owns at once
+            # since everybody may have everything; each holder gets back what it owns at once
+            if gone is None:
                 gone = everything = Region.union(region for _, region in written)
             held = self.valid[holder]
             if held.overlaps(gone):

@@ -126,9 +126,8 @@ def make_partition(num_groups: tuple[int, ...], cuts: tuple[int, ...]) -> Partit
         stop = tuple(edge[at + 1] for edge, at in zip(edges, cell, strict=True))
         chunks.append(Chunk(start, stop))
     partition = Partition(cuts, tuple(chunks))
-    if __debug__ and all(
-        type(groups) is int for groups in num_groups
-    ):  # traced numbers are not compared unnecessarily
+    # traced numbers are not compared unnecessarily
+    if __debug__ and all(type(groups) is int for groups in num_groups):
         check_partition(partition, num_groups)
     return partition
 

@@ -121,7 +121,6 @@ def _hold_instead_of_terminating(library: ctypes.CDLL) -> None:
 
 in_child(_actions.clear)  # what the parent does at its end does not concern the child
 _boot = sys.modules.get("vdev.boot")
-if (
-    _boot is None or _boot.StandInFinder not in sys.meta_path
-):  # otherwise the interpreter calls `end`, later than this would
+# otherwise the interpreter calls `end`, later than this would
+if _boot is None or _boot.StandInFinder not in sys.meta_path:
     atexit.register(end)

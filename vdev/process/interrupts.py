@@ -471,9 +471,8 @@ def _forget() -> None:
     _entered.clear()
     _wanted.clear()
     _set_last.clear()
-    if (
-        _pending.until is not None and module_of(_pending.until) != "vdev.process.forking"
-    ):  # otherwise it arrived in the child
+    # otherwise it arrived in the child
+    if _pending.until is not None and module_of(_pending.until) != "vdev.process.forking":
         _pending.kept.clear()
         sys.setprofile(None)
         _pending.until = _pending.before = None

@@ -83,14 +83,8 @@ class SessionCore:
             # ms for it each time while the program's thread computes.
             sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
         self.links = _links_between(self.workers)
-        self.launch_options = LaunchOptions(
-            tuple(range(len(self.workers))),
-            self.links,
-            USUAL_MIN_ITEMS if min_items is None else min_items,
-            compute_units=_own_units(self.workers) if min_items is None else 0,
-            # A checker wants to see the launch's bytes after it, so nothing may be left pending.
-            pending=check is None and len(self.workers) > 1,
-        )
+        # A checker wants to see the launch's bytes after it, so nothing may be left pending.
+        self.launch_options = self._options(min_items, pending=check is None and len(self.workers) > 1)
         self.folding = Folding(self)
         self.room = RoomMaker(self.executor, self.links, self.folding)
         #: where launches that exchange much may be better off on one worker
@@ -112,6 +106,16 @@ class SessionCore:
         #: dropped inside, and a mapping's finaliser submits.
         self.lock = threading.RLock()
         self.deferrals = Deferrals()  #: commands that wait for user events
+
+    def _options(self, min_items: int | None, *, pending: bool) -> LaunchOptions:
+        """How launches are planned, as far as that is the same for all. `min_items`: as for `Session`."""
+        return LaunchOptions(
+            tuple(range(len(self.workers))),
+            self.links,
+            USUAL_MIN_ITEMS if min_items is None else min_items,
+            compute_units=_own_units(self.workers) if min_items is None else 0,
+            pending=pending,
+        )
 
     def _choice(self, gather: bool | None, *, plan_always: bool) -> Choosing | None:
         """Chooses between all workers and one; None if there is nothing to choose, or the switches forbid it."""

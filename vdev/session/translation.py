@@ -40,9 +40,8 @@ class Translation:
     declared: Mapping[str, KernelInfo] | None = None
     kernels: Mapping[str, KernelInfo] = field(default_factory=dict)  #: the same without images
     images: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  #: see `LoweredProgram`
-    subgrid: Mapping[str, SubgridKernel] = field(
-        default_factory=dict
-    )  #: kernels that can run on part of an NDRange
+    #: kernels that can run on part of an NDRange
+    subgrid: Mapping[str, SubgridKernel] = field(default_factory=dict)
     #: by kernel, for workers' engines: (pixels, descriptor), the argument numbers of the images that they may give it
     #: as their own, behind all other arguments, each with whether it may be used
     native_images: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)

@@ -75,9 +75,8 @@ class Private:
         self._parents: dict[int, Cursor] = {}
         self._tracked: dict[int, _Variable] = {}
         self._sites: dict[int, int] = {}
-        self._fetches: set[int] = (
-            set()
-        )  #: numbers and vectors that are copied out of memory in the current function
+        #: numbers and vectors that are copied out of memory in the current function
+        self._fetches: set[int] = set()
         self._own = {function.key: function for function in functions.defined}
         #: by function and number of a parameter: whether its value is used; True until that is known
         self._needed: dict[tuple[int, int], bool] = {}

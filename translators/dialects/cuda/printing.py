@@ -80,9 +80,8 @@ class Printer(Unaligned):
             start, stop = clang.extent_of(cursor)
             moved = self._definitions(cursor)
             heading = self.text[start : self.text.find(b"{", start, stop)].split()
-            if (
-                not moved and cursor.is_definition() and cursor.spelling.encode() in heading
-            ):  # otherwise a typedef's name
+            # without its own name in the heading, the name is a typedef's
+            if not moved and cursor.is_definition() and cursor.spelling.encode() in heading:
                 self._assert_size(cursor, f"{_KEYWORDS[cursor.kind]} {self.word(cursor.spelling)}")
         elif cursor.kind == CursorKind.TYPEDEF_DECL:
             self._assert_size(cursor, self.word(cursor.spelling))

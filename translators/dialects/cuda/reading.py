@@ -62,10 +62,8 @@ class Reader:
         kept: bool = False,
         passes: bool = False,
     ) -> Node:
-        """A statement or expression.
-
-        `operand`: it is an operator's; `spreads`: a bool here becomes a vector; `kept`: it is not read as a whole;
-        `passes`: nothing keeps it.
+        """A statement or expression. `operand`: it is an operator's; `spreads`: a bool here becomes a vector; `kept`: it is
+        not read as a whole; `passes`: nothing keeps it.
         """
         kind = cursor.kind
         start, stop = clang.extent_of(cursor)

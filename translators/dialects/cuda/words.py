@@ -129,9 +129,8 @@ class Words:
 
     def _typeof(self, offset: int, length: int) -> None:
         place = parentheses_after(self.text, offset + length)
-        if (
-            place.opening in self._parentheses
-        ):  # of an expression: in parentheses decltype makes it a reference
+        # of an expression: in parentheses decltype makes it a reference
+        if place.opening in self._parentheses:
             self._replace(offset, offset + length, "::vdev_cl::referred_t<decltype(")
             self.edits.insert(place.closing + 1, ")>")
             return

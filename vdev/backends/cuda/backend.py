@@ -156,9 +156,8 @@ class CudaBackend(Backend):
         finally:
             if outside is not None:
                 self.leave(outside)
-        if (
-            result or self._fetches or self._lost or self._gpu.lost
-        ):  # copies requested from peers wait for a marker
+        # copies requested from peers wait for a marker
+        if result or self._fetches or self._lost or self._gpu.lost:
             return False
         return not (self._modules.has_unused or self._sparse.is_going)  # and so does memory that is let go
 

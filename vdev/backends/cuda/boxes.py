@@ -18,9 +18,8 @@ def slices_of(blocks: Iterable[Block]) -> Iterator[Block]:
 
 def whole_units(block: Block, unit: int | None) -> list[tuple[bool, Block]]:
     """`block` in parts, each with whether all its rows are whole units, aligned to `unit` bytes; None if none are."""
-    if unit is None or (
-        block.stride % unit and block.count > 1
-    ):  # rows begin at different places within a unit
+    # rows begin at different places within a unit
+    if unit is None or (block.stride % unit and block.count > 1):
         return [(False, block)]
     start, stop = block.start, block.start + block.nbytes
     first, last = -(-start // unit) * unit, stop // unit * unit

@@ -96,9 +96,8 @@ class OpenCLBackend(Backend):
         self.device.reserve(nbytes)
         try:
             native = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
-            if (
-                not self.device.is_cpu
-            ):  # a driver may put the allocation off until first use: make it happen now
+            # a driver may put the allocation off until first use: make it happen now
+            if not self.device.is_cpu:
                 flags = cl.mem_migration_flags.CONTENT_UNDEFINED
                 self._did(cl.enqueue_migrate_mem_objects(self._queue, [native], flags, None))
         except cl.Error as error:
