@@ -105,7 +105,7 @@ class Launches:
         if checker is not None:
             checker.end(command, buffers, case, completion)
         elif not weighed and self._may_come_again(cache, cached, marked):
-            self._be_ready(cache, cached, command, completion, queue)
+            self._be_ready(cache, cached, command, buffers, completion, queue)
         self._latest, self._latest_marks = cached, marked
 
     def _note(self, command: Launch, cached: CachedPlan, buffers: Sequence[VirtualBuffer]) -> None:
@@ -147,6 +147,7 @@ class Launches:
         cache: LaunchCache,
         cached: CachedPlan,
         command: Launch,
+        buffers: Sequence[VirtualBuffer],
         completion: Completion,
         queue: QueueOrder,
     ) -> None:
@@ -156,6 +157,7 @@ class Launches:
             session.lock,
             cached,
             command,
+            buffers,
             completion,
             queue,
             session.executor,
